@@ -15,7 +15,7 @@ from hookline.app import GARBAGE_THRESHOLDS
 from hookline.bench import machine
 from hookline.bench.rig import Figures
 from hookline.connections.definitions.model import Audience, Condition, Count
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.people.definitions.definition import in_order
@@ -43,7 +43,7 @@ AUDIENCE = Audience(
 NEW_FEATURE = Feature("track", "", 'properties.currency = "EUR"', "properties.sku")
 
 
-def people(seconds: float, events: int = EVENTS, place: Place | None = None) -> Figures:
+def people(seconds: float, events: int = EVENTS, location: DatabaseLocation | None = None) -> Figures:
     """Ingest with thirty features kept, two syncs, one backfill, and looks at single people; ``seconds`` has no say.
 
     People are kept at ``place``, which is to be empty; without one in a file.
@@ -51,7 +51,7 @@ def people(seconds: float, events: int = EVENTS, place: Place | None = None) -> 
     with TemporaryDirectory(prefix="hookline-bench-") as name:
         folder = Path(name)
         asyncio.run(_fill(folder / "journal", events))
-        journal, store = LocalReader(folder / "journal"), ProfileStore(place or folder / "profiles.db")
+        journal, store = LocalReader(folder / "journal"), ProfileStore(location or folder / "profiles.db")
         registry = FeatureCatalog(store)
         registry.keep(crowd.FEATURES, {})
         ingest = Ingest(journal, store)
@@ -71,7 +71,7 @@ def people(seconds: float, events: int = EVENTS, place: Place | None = None) -> 
             "profiles_not_applied_lost": float(events - ingest.applied),
             "profiles_rss_mb": machine.memory_of(os.getpid()).rss / 1e6,
         }
-        if place is None:
+        if location is None:
             figures["profiles_db_bytes_per_event"] = (folder / "profiles.db").stat().st_size / events
         figures |= _looks(store, ingest.person_count)
         figures |= asyncio.run(_syncs(folder / "told", store, registry, ingest.person_count))

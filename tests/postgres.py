@@ -18,8 +18,8 @@ from urllib.parse import quote
 import psycopg
 
 from hookline.bench.service import free_port
+from hookline.database.location import Schema, Which
 from hookline.database.open import ensure
-from hookline.database.place import Schema, Which
 
 USER = "postgres"
 """Who runs the server when root runs the tests: the server refuses to be root's."""

@@ -2,7 +2,7 @@
 
 The points are those of ``telemetry/crashpoints.py``. Most are passed by any load; for the others their conditions are
 made here. Those of ``profiles``, which reads the journal beside delivery, lose no event and have tests of their own, as
-have those of ``moving``.
+have those of ``transfer``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEGMENTS_WANTED = 4
 KILLED = -9
 ERASE_POINTS = [name for name in CRASH_POINTS if name.startswith("journal.erase_")]
 RETENTION_POINT = "journal.retention_between_segments"
-POINTS = [name for name in CRASH_POINTS if not name.startswith(("profiles.", "worker.", "moving."))]
+POINTS = [name for name in CRASH_POINTS if not name.startswith(("profiles.", "worker.", "transfer."))]
 
 
 def tear_the_tail(scene: Scene) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
 
     from hookline.connections.store import Store
-    from hookline.database.place import Which
+    from hookline.database.location import Which
 
 EXIT_UNUSABLE = 2
 """Starting again would not help: the settings, the connections file, the address or the database must change."""

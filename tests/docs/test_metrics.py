@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from hookline.database.place import Which
+from hookline.database.location import Which
 from hookline.telemetry.metrics import METRICS
 from tests.docs.pages import DOCS, rows
 

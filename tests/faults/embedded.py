@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, get_args
 from hookline.bench.connections import source
 from hookline.bench.event import ID_PREFIX
 from hookline.bench.waiting import wait_until
-from hookline.database.place import Which
+from hookline.database.location import Which
 from hookline.database.sqlite import connect
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, decode_header
 from tests.faults.load import AUDIENCE, Load, Scenario

@@ -8,8 +8,8 @@ from functools import partial
 from typing import get_args
 
 from hookline.bench.waiting import wait_until
+from hookline.database.location import Which
 from hookline.database.migrate import HEADS
-from hookline.database.place import Which
 from tests.faults.stage import Stage
 from tests.kafka.worker import Worker
 

@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from hookline.database.location import location_of
 from hookline.database.open import ensure, open_deliver
-from hookline.database.place import place_of
 from hookline.deliver.cluster.claims import Claims
-from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_index_store import SharedIndexStore
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage
 from hookline.journal.kafka.address import KafkaAddress
@@ -34,7 +34,7 @@ from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, Jou
 from hookline.journal.record import Record
 from hookline.journal.sizes import PENDING_BYTES_MAX
 from hookline.outcomes.places import SavedPlaces
-from hookline.outcomes.places import encode as encode_places
+from hookline.outcomes.places import encode as encode_offset_sets
 from hookline.settings import Journal, Settings
 from tests.kafka.cluster import Cluster
 from tests.service.waiting import wait_until
@@ -504,15 +504,15 @@ def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
     segments = [broker.segment(address.topic, 0) for broker in cluster.brokers]
     kept_bytes = max(each.stat().st_size for each in segments)
     use(journal, address, lambda appender: appender.append([a_record(1), a_record(2)]))
-    ensure(place_of(settings, "control"), "control")
-    with closing(open_deliver(place_of(settings, "deliver"))) as database:
-        row = (0, 3, 0, encode_places(SavedPlaces({})))
+    ensure(location_of(settings, "control"), "control")
+    with closing(open_deliver(location_of(settings, "deliver"))) as database:
+        row = (0, 3, 0, encode_offset_sets(SavedPlaces({})))
         database.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (?, ?, ?, ?)", row)
     cluster.kill()
     for each in segments:
         os.truncate(each, kept_bytes)
     cluster.start()
-    shelf = RunShelf(place_of(settings, "deliver"))
+    shelf = SharedIndexStore(location_of(settings, "deliver"))
     with closing(shelf), closing(Claims(settings, shelf, lambda: 1)) as claims:
         with pytest.raises(JournalAway, match="ends at 1, before 3"):
             claims.take(0, lambda: True)

@@ -19,7 +19,7 @@ from tests.service.harness import Hookline, Receiver, Reply, new_id, wait_until,
 from tests.service.profiles.test_audience import audience, told
 
 PARTITIONS = 2
-POINTS = ("moving.journal_copied", "moving.databases_copied", "moving.rest_copied", "moving.marked")
+POINTS = ("transfer.journal_copied", "transfer.databases_copied", "transfer.rest_copied", "transfer.marked")
 TWICE = {"event": "Order", "count": {"gte": 2}}
 SPEND = {
     "id": "spend",
@@ -153,9 +153,9 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
             for point in POINTS:
                 killed = migrate(old, new, point=point)
                 assert killed.returncode == KILLED, (point, killed.stdout, killed.stderr)
-                if point == "moving.rest_copied":  # the service is stopped and has not moved: it goes on as it was
+                if point == "transfer.rest_copied":  # the service is stopped and has not moved: it goes on as it was
                     old.start()
-                if point != "moving.marked":
+                if point != "transfer.marked":
                     client.wait_for_more()
             old.launch()
             assert old.process is not None

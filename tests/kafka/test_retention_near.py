@@ -53,7 +53,7 @@ def condition_of(tmp_path: Path, address: KafkaAddress) -> Iterator[Callable[...
 
     def make(days: float, offset: int) -> Retention:
         deliver = open_deliver(tmp_path / "deliver.db")
-        blob = places.encode(places.SavedIntake(False, ()))
+        blob = places.encode(places.SavedCursor(False, ()))
         deliver.execute("INSERT INTO lanes VALUES (1, 0, ?, 'open', ?)", (offset, blob))
         deliver.close()
         limits = Limits(events=Seconds(days * DAY_MS / 1000))

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from hookline.database.location import DatabaseLocation, Schema, Which
 from hookline.database.outages import OUTAGES
-from hookline.database.place import Place, Schema, Which
 from hookline.settings import Database
 from tests.postgres import TEMPLATE, PostgresServer
 
-PlaceOf = Callable[[Which], Place]
+LocationOf = Callable[[Which], DatabaseLocation]
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def backend(request: pytest.FixtureRequest) -> PostgresServer | None:
 
 
 @pytest.fixture
-def place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[PlaceOf]:
+def location_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[LocationOf]:
     """Where the test's databases are: files of ``tmp_path`` that are not made yet, or empty schemas."""
     with new_places(backend, folder=tmp_path) as places:
         yield places
@@ -58,7 +58,7 @@ def database(backend: PostgresServer | None) -> Iterator[Database]:
 
 
 @pytest.fixture
-def bare_place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[PlaceOf]:
+def bare_location_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[LocationOf]:
     """Where databases will be: neither files nor schemas are there yet."""
     with new_places(backend, template="template0", folder=tmp_path) as places:
         yield places
@@ -67,7 +67,7 @@ def bare_place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[Pl
 @contextmanager
 def new_places(
     backend: PostgresServer | None, template: str = TEMPLATE, folder: Path | None = None
-) -> Iterator[PlaceOf]:
+) -> Iterator[LocationOf]:
     """Databases that nobody else has; files are in ``folder``, or in one that goes with them."""
     if backend is None:
         with TemporaryDirectory() as own:

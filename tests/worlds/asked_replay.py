@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hookline.connections.model import Destination
 from hookline.journal.record import Record
 from hookline.replays.model import Replay
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 from hookline.replays.predicate import predicate_of
 
 
@@ -22,7 +22,7 @@ class AskedReplay:
         self.paused_at: float | None = None
         self.cancelled_at: float | None = None
         self.is_prepared = not replay.request.by_places
-        self.places: dict[int, Places] | None = None
+        self.places: dict[int, OffsetSet] | None = None
         self._replay = replay
         self._predicates: dict[object, Callable[[Record], bool]] = {}
 

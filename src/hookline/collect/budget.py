@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.database.place import Place, place_of
+from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.local.appender import LocalAppender
@@ -99,7 +99,7 @@ class Budget:
         self._appender = appender
         self._bytes_max = settings.retention.bytes
         self._window_ms = int(settings.deliver.retry_window * 1000)
-        self._deliver: Place = place_of(settings, "deliver")
+        self._deliver: DatabaseLocation = location_of(settings, "deliver")
         self._database = ReadOnly(self._deliver)
         self._stored = StoredBytes(settings.data_path / "run" / FILE, self._window_ms)
         self.insisted_bytes = 0

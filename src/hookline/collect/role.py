@@ -13,8 +13,8 @@ from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.installation import LOCAL, wait_for_database
+from hookline.database.location import location_of
 from hookline.database.outages import OUTAGES
-from hookline.database.place import place_of
 from hookline.database.read_only import Unread
 from hookline.database.sqlite import DatabaseAway, DatabaseNotMade, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
@@ -71,8 +71,8 @@ class CollectRole:
                 report("journal_recovered", damaged_records=recovery.damaged_records, **said)
         self.tracing = traces_of(settings, "collect")
         self.edge = Edge(self.appender, settings, tracing=self.tracing)
-        self.feed = Feed(place_of(settings, "control"), kinds=("source",))
-        self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
+        self.feed = Feed(location_of(settings, "control"), kinds=("source",))
+        self.suppressions = SuppressionFeed(location_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
         self._must_wait = settings.database.url != LOCAL
         """Whether a database may keep who asks it waiting: a file does once it was found locked."""

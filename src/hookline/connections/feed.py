@@ -13,7 +13,7 @@ from typing import Any
 from hookline.connections.history import ROUTED_KINDS, Kind
 from hookline.connections.model import Snapshot
 from hookline.connections.state import State
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import Followed
 
 
@@ -23,9 +23,9 @@ class Feed:
     All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
     """
 
-    def __init__(self, place: Place, kinds: Sequence[Kind] = ROUTED_KINDS) -> None:
+    def __init__(self, location: DatabaseLocation, kinds: Sequence[Kind] = ROUTED_KINDS) -> None:
         self._kinds = tuple(kinds)
-        self._database = Followed(place, "control")
+        self._database = Followed(location, "control")
         self._state = State(kinds)
         self._seen: Any = None
 

@@ -16,7 +16,7 @@ from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.state import Object, decode_object, kind_of
 from hookline.connections.store import Store
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 
@@ -54,8 +54,8 @@ class Version(msgspec.Struct, frozen=True, rename="camel"):
 class Past:
     """Reads the versions in the control database at ``place``; not thread-safe."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
 
     def newest(self, limit: int, below: int | None = None) -> list[Version]:
         """So many versions, newest first, below one of them; changes without their fields."""

@@ -28,8 +28,8 @@ from hookline.connections.rotation import until_ms
 from hookline.connections.state import State, Stored, decode_object
 from hookline.database.commits import Highest, commits_of
 from hookline.database.connect import empty_log, is_file, overwrite_deleted
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_control
-from hookline.database.place import Place
 from hookline.database.sqlite import DatabaseAway
 
 WENT_BACK_AUTHOR = "hookline"
@@ -63,14 +63,14 @@ class Store:
 
     def __init__(
         self,
-        place: Place,
+        location: DatabaseLocation,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         plan_level: str = PLAN_LEVEL,
         steady_ms: Callable[[], int] | None = None,
     ) -> None:
         """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
-        self._connection = open_control(place)
-        self._commits = commits_of(place)
+        self._connection = open_control(location)
+        self._commits = commits_of(location)
         self._now_ms = now_ms
         self.steady_ms = steady_ms or now_ms
         """The time by the service's own clock, which never jumps."""

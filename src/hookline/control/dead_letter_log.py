@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.replays.letters import LETTERS_MAX, LetterFilter, RetryPlace
@@ -63,8 +63,8 @@ _SELECT = f"SELECT {_COLUMNS}, r.lane FROM dead_letters AS d LEFT JOIN replays A
 class DeadLetterLog:
     """Reads the table; before deliver's first start there is none, which is the same as empty."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
 
     def newest(self, limit: int, before_id: int | None, wanted: LetterFilter) -> list[DeadLetter]:
         """At most ``limit`` dead letters older than ``before_id`` that the filter asks for."""

@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 
 from hookline.connections.store import Store
+from hookline.database.location import Schema, location_of
 from hookline.database.open import ensure
-from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import DatabaseError, DatabaseTooNew, engine
 from hookline.people.previews.requests import PreviewRequests
 from hookline.settings import Settings
@@ -24,8 +24,8 @@ class DefinitionWatch:
     """Looks until there is one; what was made stays."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self._place = place_of(settings, "profiles")
-        self._mark = settings.data_path / MARK if isinstance(self._place, Schema) else self._place
+        self._location = location_of(settings, "profiles")
+        self._mark = settings.data_path / MARK if isinstance(self._location, Schema) else self._location
         self._store = store
         self._previews = PreviewRequests(settings.data_path / "run")
 
@@ -49,7 +49,7 @@ class DefinitionWatch:
         """Make it if it is asked for."""
         if self._store.in_force("audience") or self._store.in_force("computedTrait") or self._is_preview_asked():
             with suppress(DatabaseTooNew):  # then it is made, and profiles stand by
-                ensure(self._place, "profiles")
+                ensure(self._location, "profiles")
             self._mark.touch()
 
     def _is_preview_asked(self) -> bool:

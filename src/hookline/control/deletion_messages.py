@@ -21,7 +21,7 @@ from hookline.outcomes.status import DeliveryStatus
 from hookline.privacy.messages import Again, Messages
 from hookline.privacy.model import DeletionRequest, Message, Receipt
 from hookline.privacy.requests import Requests
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 
 ACCEPTED = "delivered"
 TRY_AGAIN = frozenset(("failed", "expired", "expired_by_retention"))
@@ -101,7 +101,7 @@ class DeletionMessages:
             again = Again(failed, next_id, now_ms + PAUSE_MS)
         self._messages.settle(message, receipts, again)
 
-    async def places(self, request: DeletionRequest) -> dict[int, Places]:
+    async def places(self, request: DeletionRequest) -> dict[int, OffsetSet]:
         """Return where the delete messages themselves lie, every try that is still there."""
         messages = self._messages.of(request.number)
         wanted = [
@@ -112,7 +112,7 @@ class DeletionMessages:
         ]
         return await self._events.run(lambda: self._find(wanted))
 
-    def _find(self, wanted: Iterable[bytes]) -> dict[int, Places]:
+    def _find(self, wanted: Iterable[bytes]) -> dict[int, OffsetSet]:
         journal = open_reader(self._data_path / "journal")
         try:
             found: dict[int, set[int]] = {}
@@ -124,7 +124,7 @@ class DeletionMessages:
                             found.setdefault(partition, set()).add(offset)
         finally:
             journal.close()
-        return {partition: Places(sorted(offsets)) for partition, offsets in found.items()}
+        return {partition: OffsetSet(sorted(offsets)) for partition, offsets in found.items()}
 
 
 def _record(message: Message, user_id: str, now_ms: int) -> Record:

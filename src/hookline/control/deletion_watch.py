@@ -15,7 +15,7 @@ from hookline.control.deletion_messages import DeletionMessages
 from hookline.control.erased_profiles import ErasedProfiles
 from hookline.control.forgetting import Forgetting
 from hookline.control.suppressed_usage import SuppressedUsage
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.journal.port import JournalError
@@ -51,7 +51,7 @@ class DeletionWatch:
         self._forgetting = forgetting
         self._usage = usage
         self._usage_fails = False
-        self._deliver = ReadOnly(place_of(settings, "deliver"))
+        self._deliver = ReadOnly(location_of(settings, "deliver"))
         self._profiles = ErasedProfiles(settings)
         self._asked = asyncio.Event()
 

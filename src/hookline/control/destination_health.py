@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.insights.series_log import Recent
@@ -54,8 +54,8 @@ def is_failing(recent: Recent, retrying: int) -> bool:
 class DestinationHealth:
     """Reads deliver's database; before deliver's first start every destination is simply well."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
 
     def of_lanes(self, lanes: dict[str, int]) -> dict[str, Health]:
         """Return the health of destinations, given the lane number of each that is enabled."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hookline.connections.model import Destination, LaneConfig
 from hookline.connections.state import decode_object
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.replays.model import ReplayRequest, replay_id
 
@@ -21,8 +21,8 @@ _request = msgspec.json.Decoder(ReplayRequest).decode
 class DestinationPast:
     """Reads the control database; safe to share between threads."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
         self._lock = threading.Lock()
 
     def lanes(self, destination: str) -> dict[int, str | None]:

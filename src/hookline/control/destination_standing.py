@@ -12,7 +12,7 @@ from hookline.connections.state import Stored
 from hookline.control.conditions.finding import NEXT_PROBE
 from hookline.control.destination_health import WINDOW_SECONDS, is_failing
 from hookline.control.services import Services
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.events.timestamps import iso
 from hookline.insights.series_log import Recent
 from hookline.journal.opening import open_reader
@@ -77,7 +77,7 @@ def standing_of(services: Services, stored: Stored[Destination]) -> DestinationS
     """Look it up; reads the journal where something waits, so not on an event loop."""
     id, settings = stored.object.id, services.settings
     recent = services.series.recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
-    deliveries = Deliveries(settings.data_path, place_of(settings, "deliver"))
+    deliveries = Deliveries(settings.data_path, location_of(settings, "deliver"))
     journal = open_reader(settings.data_path / "journal")
     try:
         standing = _standing(deliveries, journal, stored, recent)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.people.store.people import People
 from hookline.privacy.model import DeletionRequest
@@ -18,7 +18,7 @@ class ErasedProfiles:
     """For one thread."""
 
     def __init__(self, settings: Settings) -> None:
-        self._database = ReadOnly(place_of(settings, "profiles"))
+        self._database = ReadOnly(location_of(settings, "profiles"))
 
     @property
     def exist(self) -> bool:

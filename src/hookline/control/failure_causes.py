@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 
@@ -39,8 +39,8 @@ class Causes(NamedTuple):
 class FailureCauses:
     """Safe to share between threads; before deliver's first start there are none."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
         self._lock = threading.Lock()
 
     def of(self, destination: str, since_ms: int) -> Causes:

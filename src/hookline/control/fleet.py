@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.control.role_metrics import RoleMetrics
 from hookline.database.connection import Connection
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.deliver.cluster.worker_state import WorkerState, decode
 from hookline.events.timestamps import iso
@@ -81,7 +81,7 @@ class FleetLog:
         self._clock = clock
         self.is_shared = is_shared(settings)
         """Whether there may be more workers than one."""
-        self._database = ReadOnly(place_of(settings, "deliver"))
+        self._database = ReadOnly(location_of(settings, "deliver"))
         self._reader: Reader | None = None
         self._lock = threading.Lock()
         self._changed: dict[str, tuple[int, float]] = {}

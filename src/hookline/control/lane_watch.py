@@ -13,7 +13,7 @@ from collections.abc import Callable
 from hookline.connections.model import Pause
 from hookline.connections.store import ChangeRefused, Store
 from hookline.control.journal_ends import journal_ends
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
 from hookline.journal.port import JournalError
@@ -35,7 +35,7 @@ class LaneWatch:
         self._monotonic = monotonic
         self._resumed: dict[str, float] = {}
         self._drained: dict[int, set[int]] = {}
-        self._database = ReadOnly(place_of(settings, "deliver"))
+        self._database = ReadOnly(location_of(settings, "deliver"))
 
     def resumed(self, destination: str) -> None:
         """A person has resumed it a moment ago."""

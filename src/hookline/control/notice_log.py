@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.control.conditions.finding import Finding, OpenNotice
 from hookline.database.connect import connect
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.events.timestamps import iso
 from hookline.telemetry.notices import KINDS, sentence
 
@@ -56,8 +56,8 @@ _COLUMNS = (
 class NoticeLog:
     """Reads and writes the table; safe to share between threads."""
 
-    def __init__(self, place: Place) -> None:
-        self._connection = connect(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._connection = connect(location)
         self._lock = threading.Lock()
 
     def open_ones(self) -> dict[tuple[str, str], OpenNotice]:

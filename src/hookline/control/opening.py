@@ -11,8 +11,8 @@ from uuid import uuid4
 from hookline.connections.store import Store
 from hookline.control.journal_ends import journal_ends
 from hookline.database.commits import commits_of
+from hookline.database.location import location_of
 from hookline.database.open import ensure
-from hookline.database.place import place_of
 from hookline.database.steady_clock import steady_clock_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -36,13 +36,13 @@ def open_connections(settings: Settings, connections_file: Path | None, boot_id:
     settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
     steady = steady_clock_of(settings)
-    store = Store(place_of(settings, "control"), plan_level=settings.plan.level, steady_ms=steady.now_ms)
+    store = Store(location_of(settings, "control"), plan_level=settings.plan.level, steady_ms=steady.now_ms)
     try:
-        if (commits := commits_of(place_of(settings, "control"))) is not None:
+        if (commits := commits_of(location_of(settings, "control"))) is not None:
             store.pass_over(commits.highest, lambda: journal_ends(settings))
         if connections_file is not None:
             _apply(store, settings, connections_file)
-        ensure(place_of(settings, "privacy"), "privacy")
+        ensure(location_of(settings, "privacy"), "privacy")
         store.mark_ready(boot_id or uuid4().hex)
     except BaseException:
         store.close()

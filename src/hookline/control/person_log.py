@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from hookline.control.profile_log import ProfileReader
 from hookline.database.connection import Connection
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
@@ -51,7 +51,7 @@ class PersonLog:
     def __init__(self, settings: Settings) -> None:
         self._data_path = settings.data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="person-log")
-        self._database = ReadOnly(place_of(settings, "profiles"))
+        self._database = ReadOnly(location_of(settings, "profiles"))
         self._journal: SearchableReader | None = None
 
     async def read(self, work: Callable[[PersonReader], T]) -> T:

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from hookline.database.connection import Connection
+from hookline.database.location import location_of
 from hookline.database.migrate import HEADS, schema_number
-from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader
@@ -52,7 +52,7 @@ class ProfileLog:
     def __init__(self, settings: Settings) -> None:
         self._data_path = settings.data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="profile-log")
-        self._database = ReadOnly(place_of(settings, "profiles"))
+        self._database = ReadOnly(location_of(settings, "profiles"))
         self._journal: Reader | None = None
 
     async def read(self, work: Callable[[ProfileReader], T]) -> T | None:

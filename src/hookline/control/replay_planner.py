@@ -14,7 +14,7 @@ from threading import Event
 
 from hookline.connections.model import Destination, Offsets
 from hookline.control.replay_planning import Planning
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
@@ -100,7 +100,7 @@ class Planner:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _planning(self, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets) -> Planning:
-        deliver = place_of(self._settings, "deliver")
+        deliver = location_of(self._settings, "deliver")
         return Planning(self._settings.data_path, deliver, request, destination, starts, ends)
 
     def _go(

@@ -15,7 +15,7 @@ import msgspec
 from hookline.connections.model import Destination, Offsets
 from hookline.control.dead_letter_log import DeadLetterLog
 from hookline.control.letter_places import letter_places
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
@@ -26,7 +26,7 @@ from hookline.journal.record import Record
 from hookline.outcomes.buckets import Buckets
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.replays.model import ReplayRequest
-from hookline.replays.places import RUNS_MAX, Places
+from hookline.replays.offset_set import RUNS_MAX, OffsetSet
 from hookline.replays.predicate import event_name, predicate_of
 
 SAMPLE_MAX = 5
@@ -52,7 +52,7 @@ class Planning:
     def __init__(
         self,
         data_path: Path,
-        deliver: Place,
+        deliver: DatabaseLocation,
         request: ReplayRequest,
         destination: Destination,
         starts: Offsets,
@@ -63,7 +63,7 @@ class Planning:
         self.scanned = 0
         self.of = sum(ends[partition] - starts[partition] for partition in ends)
         """Events to be looked at."""
-        self.places: dict[int, Places] | None = None
+        self.places: dict[int, OffsetSet] | None = None
         """The events found, where single ones are meant and they are few enough to name."""
         self._data_path = data_path
         self._deliver = deliver
@@ -143,7 +143,7 @@ class Planning:
         if len(self.sample) < SAMPLE_MAX:
             self.sample.append(_sample(record))
         if self.places is not None:
-            places = self.places.setdefault(partition, Places())
+            places = self.places.setdefault(partition, OffsetSet())
             places.add(offset, offset + 1)
             if places.runs > RUNS_MAX and self._request.letter_filter() is None and self._ids is None:
                 self.places = None  # so many that the whole stretch is read again instead

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 
 SPEED_SECONDS = 30.0
@@ -29,8 +29,8 @@ class Progress(NamedTuple):
 class ReplayProgress:
     """Reads the counts, and remembers a few for the speed. Times are monotonic seconds."""
 
-    def __init__(self, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = ReadOnly(location)
         self._clock = clock
         self._seen: dict[int, deque[tuple[float, int]]] = {}
 

@@ -63,7 +63,7 @@ from hookline.control.source_activity import SourceActivity
 from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.control.usage_log import UsageLog
 from hookline.control.whole import WholeMachine
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.shared import Shared
 from hookline.deliver.send.client_certificate import fault_of
 from hookline.insights.schema_log import SchemaLog
@@ -96,8 +96,8 @@ class Services:
         self.token = token
         store.on_version, store.may_refer = note_version, may_refer
         store.certificate_fault = self._certificate_fault
-        control = place_of(settings, "control")
-        deliver = place_of(settings, "deliver")
+        control = location_of(settings, "control")
+        deliver = location_of(settings, "deliver")
         self.people = Shared(control)
         self.accounts = Accounts(self.people)
         self.passwords = Passwords()
@@ -131,7 +131,7 @@ class Services:
         self.whole = WholeMachine(settings.data_path, self.metrics)
         self.fleet = FleetLog(settings, self.metrics)
         self.own_metrics = OwnMetrics()
-        insights = place_of(settings, "insights")
+        insights = location_of(settings, "insights")
         self.series_store = SeriesStore(insights, machine_of(settings))
         self.series = SeriesLog(insights)
         self.schema_store = SchemaStore(insights)
@@ -140,7 +140,7 @@ class Services:
         self.causes = FailureCauses(deliver)
         self.series_watch = SeriesWatch(settings.data_path, self.series_store, self.metrics)
         self.past = Past(control)
-        privacy = place_of(settings, "privacy")
+        privacy = location_of(settings, "privacy")
         self.privacy = PrivacyStore(privacy)
         digests = shared_key.load(privacy, self.privacy.database, settings.data_path)
         self.suppressions = Suppressions(self.privacy, digests)
@@ -234,7 +234,7 @@ class Services:
 def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: WholeMachine) -> list[Condition]:
     """Everything that is looked at for notices."""
     data, thresholds = settings.data_path, settings.notices
-    deliver = place_of(settings, "deliver")
+    deliver = location_of(settings, "deliver")
     shared: list[Condition] = []
     if is_shared(settings):
         topic = settings.journal.url.rpartition("/")[2]
@@ -244,11 +244,11 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         Breakers(deliver, thresholds.breaker_open),
         DeadLetters(deliver, thresholds.dead_letters),
         Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),
-        Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
+        Sources(SourceActivity(location_of(settings, "control")), thresholds.source_silent),
         JournalBudget(settings.retention.bytes),
         JournalLost(data, deliver),
         DatabaseDamage(settings.data_path),
-        JournalDamage(settings.data_path / "journal", place_of(settings, "deliver")),
+        JournalDamage(settings.data_path / "journal", location_of(settings, "deliver")),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted, whole.roles),
         DatabaseOutages(),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hookline.database.connect import connect
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 
 
 class SourceActivity:
     """The table ``source_activity``; used from one thread at a time."""
 
-    def __init__(self, place: Place) -> None:
-        self._connection = connect(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._connection = connect(location)
 
     def load(self) -> dict[str, int]:
         """Milliseconds since the epoch by source."""

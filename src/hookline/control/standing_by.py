@@ -19,7 +19,7 @@ from hookline.control.machine import machine_of
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.series_watch import POLL_SECONDS, SeriesWatch
 from hookline.control.whole import STANDING_BY, WholeMachine, asks_for_all
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseError, engine
 from hookline.insights.series_store import SeriesStore
 from hookline.listening import bound, handed_on
@@ -68,7 +68,7 @@ class StandingBy:
             await asyncio.gather(self._counting, return_exceptions=True)
 
     async def _count(self) -> None:
-        place, machine = place_of(self._settings, "insights"), machine_of(self._settings)
+        place, machine = location_of(self._settings, "insights"), machine_of(self._settings)
         store: SeriesStore | None = None
         while store is None:
             try:

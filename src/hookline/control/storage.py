@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.control.conditions.disk import free_bytes
-from hookline.database.place import Which, place_of
+from hookline.database.location import Which, location_of
 from hookline.database.size import BLOCK_BYTES, bytes_taken
 from hookline.settings import Settings
 
@@ -47,7 +47,7 @@ def storage_of(settings: Settings) -> Storage:
     data = settings.data_path
     parts = [StoragePart(name, title, _bytes_below(data / name)) for name, title in FOLDERS.items()]
     for which, title in DATABASES.items():
-        place = place_of(settings, which)
+        place = location_of(settings, which)
         parts.append(StoragePart(place.name, title, bytes_taken(place)))
     return Storage(parts, free_bytes(data))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import Any, Literal, NamedTuple
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 
 By = Literal["day", "month"]
@@ -24,8 +24,8 @@ class UsageCount(NamedTuple):
 class UsageLog:
     """Reads the table; before deliver's first start there is none, which is the same as empty."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> list[UsageCount]:
         """Return the counts of these days by period and source, newest period first."""

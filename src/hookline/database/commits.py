@@ -25,7 +25,7 @@ from uuid import uuid4
 
 import msgspec
 
-from hookline.database.place import Place, Schema, Which
+from hookline.database.location import DatabaseLocation, Schema, Which
 from hookline.database.sqlite import DatabaseAway, FileConnection, FileCursor
 from hookline.telemetry.log import logger
 from hookline.telemetry.notices import KINDS
@@ -183,14 +183,14 @@ def found_behind(folder: Path, now_seconds: float) -> list[WentBack]:
     return found
 
 
-def begin_counting(place: Place, commits: Commits) -> None:
+def begin_counting(location: DatabaseLocation, commits: Commits) -> None:
     """From now on every connection of this process to the database counts what it commits."""
-    _commits[place] = commits
+    _commits[location] = commits
 
 
-def commits_of(place: Place) -> Commits | None:
+def commits_of(location: DatabaseLocation) -> Commits | None:
     """Return what counts this process's commits to a database; None where nobody asked for that."""
-    return _commits.get(place)
+    return _commits.get(location)
 
 
 def any_went_back() -> bool:
@@ -272,7 +272,7 @@ class _Slot:
         self._map[self._at : self._at + len(text)] = text
 
 
-_commits: dict[Place, Commits] = {}
+_commits: dict[DatabaseLocation, Commits] = {}
 
 
 def _note_name(which: Which) -> str:

@@ -10,25 +10,27 @@ from typing import TYPE_CHECKING, Any, Literal
 from hookline.database import sqlite
 from hookline.database.commits import CountedConnection, commits_of
 from hookline.database.connection import Connection
-from hookline.database.place import Place, Schema
+from hookline.database.location import DatabaseLocation, Schema
 
 if TYPE_CHECKING:
     from hookline.database.postgres.commit_mark import CommitMark
 
 
-def connect(place: Place, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> Connection:
+def connect(
+    location: DatabaseLocation, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL"
+) -> Connection:
     """Open an existing database, as ``sqlite.connect`` does.
 
     Of a file that is missing it raises OperationalError at once; PostgreSQL is met by the first statement.
     """
-    if isinstance(place, Schema):
+    if isinstance(location, Schema):
         from hookline.database.postgres.connection import connect as connect_schema
 
-        return connect_schema(place, read_only, synchronous)
-    commits = None if read_only else commits_of(place)
+        return connect_schema(location, read_only, synchronous)
+    commits = None if read_only else commits_of(location)
     if commits is None:
-        return sqlite.connect(place, read_only, synchronous)
-    connection = sqlite.connect(place, synchronous=synchronous, factory=CountedConnection)
+        return sqlite.connect(location, read_only, synchronous)
+    connection = sqlite.connect(location, synchronous=synchronous, factory=CountedConnection)
     assert isinstance(connection, CountedConnection)
     connection.commits = commits
     return connection

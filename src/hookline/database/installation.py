@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from hookline.database import parts, sqlite
 from hookline.database.home import refuse_copy
+from hookline.database.location import NOTE_FILE, WRITTEN_BY, DatabaseLocation, Schema, Which, location_of
 from hookline.database.open import ensure, refuse_newer
-from hookline.database.place import NOTE_FILE, WRITTEN_BY, Place, Schema, Which, place_of
 from hookline.database.sqlite import DatabaseAway, DatabaseTooNew, DatabaseUnusable, OperationalError, engine
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
@@ -83,20 +83,20 @@ async def wait_for_database(
 
             verify_installation(settings)
         if writes is not None:
-            check_usable(place_of(settings, writes))
+            check_usable(location_of(settings, writes))
 
     await until_done(look, stop, _POLL_SECONDS, on_away)
 
 
-def check_usable(place: Place) -> None:
+def check_usable(location: DatabaseLocation) -> None:
     """Raise the DatabaseAway that a writer of a database would meet; one that is not there yet may be made."""
-    if isinstance(place, Schema):
+    if isinstance(location, Schema):
         from hookline.database.postgres.usable import troubles
 
-        for trouble in troubles(place):
+        for trouble in troubles(location):
             raise trouble
-    elif place.exists():
-        with closing(sqlite.connect(place)) as connection:
+    elif location.exists():
+        with closing(sqlite.connect(location)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
 
@@ -107,7 +107,7 @@ async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event)
     A lock of another program, a full disk or a server that is away is waited for, with a line in the log; raise as
     ``open.ensure`` does for what waiting does not mend.
     """
-    await until_done(lambda: ensure(place_of(settings, which), which), stop)
+    await until_done(lambda: ensure(location_of(settings, which), which), stop)
 
 
 async def wait_for_home(settings: Settings, stop: asyncio.Event) -> LeaderLock | None:
@@ -173,7 +173,7 @@ async def wait_for_version(
 
 def _refuse_newer(settings: Settings, role: str) -> None:
     for which in WRITTEN_BY[role]:
-        refuse_newer(place_of(settings, which), which)
+        refuse_newer(location_of(settings, which), which)
 
 
 async def wait_for_leader_lock(

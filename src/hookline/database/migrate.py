@@ -22,7 +22,7 @@ from typing import Literal, get_args
 from hookline.database import sqlite
 from hookline.database.connect import is_file
 from hookline.database.connection import Connection
-from hookline.database.place import Which
+from hookline.database.location import Which
 from hookline.database.sqlite import DatabaseAway, DatabaseError, DatabaseTooNew, engine
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "migrations")

@@ -14,8 +14,8 @@ from hookline.database import parts
 from hookline.database.commits import Commits, begin_counting, commits_of
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation, Schema, Which, location_of
 from hookline.database.migrate import migrate_file, needs_migration, schema_number, told_of
-from hookline.database.place import Place, Schema, Which, place_of
 from hookline.database.sqlite import DatabaseError, DatabaseUnusable, engine
 from hookline.database.sqlite import connect as connect_file
 from hookline.settings import Settings
@@ -25,37 +25,37 @@ ENGINE_VERSION_MIN = (3, 51, 3)
 """Before it, two writers can corrupt a write-ahead log."""
 
 
-def open_control(place: Place) -> Connection:
+def open_control(location: DatabaseLocation) -> Connection:
     """Open ``control.db`` for its one writer, made or migrated first where needed."""
-    ensure(place, "control")
-    return connect(place)
+    ensure(location, "control")
+    return connect(location)
 
 
-def open_deliver(place: Place) -> Connection:
+def open_deliver(location: DatabaseLocation) -> Connection:
     """Open ``deliver.db`` for its one writer, made or migrated first where needed."""
-    ensure(place, "deliver")
-    return connect(place)
+    ensure(location, "deliver")
+    return connect(location)
 
 
-def open_insights(place: Place) -> Connection:
+def open_insights(location: DatabaseLocation) -> Connection:
     """Open ``insights.db`` for its one writer, made or migrated first where needed; a power cut may take back the last
     moments of it."""
-    ensure(place, "insights")
-    return connect(place, synchronous="NORMAL")
+    ensure(location, "insights")
+    return connect(location, synchronous="NORMAL")
 
 
-def open_profiles(place: Place) -> Connection:
+def open_profiles(location: DatabaseLocation) -> Connection:
     """Open the database of people for its one writer, made or migrated first where needed; a power cut may take back
     the last batches of it."""
-    ensure(place, "profiles")
-    return connect(place, synchronous="NORMAL")
+    ensure(location, "profiles")
+    return connect(location, synchronous="NORMAL")
 
 
 def count_commits(settings: Settings, *names: Which) -> None:
     """Count what this process commits to these databases from now on, and say so where one is behind what this data
     folder had committed before."""
     for which in names:
-        place = place_of(settings, which)
+        place = location_of(settings, which)
         if commits_of(place) is not None:
             continue
         ensure(place, which)
@@ -71,18 +71,18 @@ def count_commits(settings: Settings, *names: Which) -> None:
         begin_counting(place, commits)
 
 
-def ensure(place: Place, which: Which) -> None:
+def ensure(location: DatabaseLocation, which: Which) -> None:
     """Make the database at ``place`` hold the newest schema of ``which``; roles that start together take turns.
 
     Raise DatabaseTooNew for one of a newer version, DatabaseError for one that is not ours or cannot be migrated,
     DatabaseAway while somebody's lock or a full disk keeps it from being migrated.
     """
-    if isinstance(place, Schema):
+    if isinstance(location, Schema):
         from hookline.database.postgres.schema import ensure as ensure_schema
 
-        ensure_schema(place)
+        ensure_schema(location)
     else:
-        _ensure_file(place, which)
+        _ensure_file(location, which)
 
 
 def _ensure_file(path: Path, which: Which) -> None:
@@ -103,17 +103,17 @@ def _ensure_file(path: Path, which: Which) -> None:
         parts.made(path)
 
 
-def refuse_newer(place: Place, which: Which) -> None:
+def refuse_newer(location: DatabaseLocation, which: Which) -> None:
     """Raise DatabaseTooNew for a database of a newer version; one that is missing, older or not ours is let pass."""
-    if isinstance(place, Path) and not place.exists():
+    if isinstance(location, Path) and not location.exists():
         return
-    connection = connect(place, read_only=True)
+    connection = connect(location, read_only=True)
     try:
         number = schema_number(connection, which)
     finally:
         connection.close()
     if number is not None:
-        needs_migration(number, which, str(place))
+        needs_migration(number, which, str(location))
 
 
 def _bring_up_to_date(path: Path, which: Which) -> None:

@@ -16,8 +16,8 @@ import msgspec
 
 from hookline.database.connect import change_mark, connect, is_file
 from hookline.database.connection import Connection, Cursor
+from hookline.database.location import DatabaseLocation, Which, which_of
 from hookline.database.migrate import HEADS, schema_number
-from hookline.database.place import Place, Which, which_of
 from hookline.database.sqlite import (
     DatabaseAway,
     DatabaseForbidden,
@@ -35,8 +35,8 @@ MAKING_SECONDS = 10.0
 class ReadOnly:
     """One connection, opened at the first use after the database was made."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._location = location
         self._connection: Connection | None = None
 
     def open(self) -> Connection | None:
@@ -45,24 +45,26 @@ class ReadOnly:
         A statement for which a database of another version has not the tables raises DatabaseUnreadable.
         """
         if self._connection is None:
-            if isinstance(self._place, Path) and not self._place.exists():
+            if isinstance(self._location, Path) and not self._location.exists():
                 return None
             try:
-                connection = connect(self._place, read_only=True)
+                connection = connect(self._location, read_only=True)
             except DatabaseAway:
                 raise
             except OperationalError as error:
-                raise DatabaseUnreadable(f"{self._place} cannot be read: {error}") from error
-            which = which_of(self._place)
+                raise DatabaseUnreadable(f"{self._location} cannot be read: {error}") from error
+            which = which_of(self._location)
             try:
-                is_there = isinstance(self._place, Path) or schema_number(connection, self._place.which) is not None
+                is_there = (
+                    isinstance(self._location, Path) or schema_number(connection, self._location.which) is not None
+                )
             except BaseException:
                 connection.close()
                 raise
             if not is_there:
                 connection.close()
                 return None
-            self._connection = connection if which is None else _OfAnyVersion(connection, self._place, which)
+            self._connection = connection if which is None else _OfAnyVersion(connection, self._location, which)
         return self._connection
 
     def close(self) -> None:
@@ -78,9 +80,9 @@ class _OfAnyVersion:
     Satisfies ``database.connection.Connection``.
     """
 
-    def __init__(self, connection: Connection, place: Place, which: Which) -> None:
+    def __init__(self, connection: Connection, location: DatabaseLocation, which: Which) -> None:
         self._connection = connection
-        self._place = place
+        self._location = location
         self._which = which
         self.is_file = is_file(connection)
 
@@ -96,7 +98,7 @@ class _OfAnyVersion:
         except OperationalError as error:
             if not _may_be_unlike(error):
                 raise
-            unlike = _version_unlike_ours(self._connection, self._place, self._which)
+            unlike = _version_unlike_ours(self._connection, self._location, self._which)
             if unlike is None:
                 raise
             raise DatabaseUnreadable(f"{unlike} and cannot be read: {error}") from error
@@ -120,7 +122,7 @@ def _may_be_unlike(error: Exception) -> bool:
     return not isinstance(error, DatabaseAway) or isinstance(error, DatabaseForbidden)
 
 
-def _version_unlike_ours(connection: Connection, place: Place, which: Which) -> str | None:
+def _version_unlike_ours(connection: Connection, location: DatabaseLocation, which: Which) -> str | None:
     """Of which other version a database is; None when it is of this one, or that cannot be told."""
     try:
         number = schema_number(connection, which)
@@ -129,7 +131,7 @@ def _version_unlike_ours(connection: Connection, place: Place, which: Which) -> 
     if number is None or number == HEADS[which]:
         return None
     by = "a newer" if number > HEADS[which] else "an older"
-    return f"{place} was written by {by} Hookline (schema {number}, this one knows {HEADS[which]})"
+    return f"{location} was written by {by} Hookline (schema {number}, this one knows {HEADS[which]})"
 
 
 class Followed:
@@ -138,8 +140,8 @@ class Followed:
     ``oldest`` is the number of the first schema that has all that is read. For one thread.
     """
 
-    def __init__(self, place: Place, which: Which, oldest: int = 1) -> None:
-        self._place = place
+    def __init__(self, location: DatabaseLocation, which: Which, oldest: int = 1) -> None:
+        self._location = location
         self._which = which
         self._oldest = oldest
         self._connection: Connection | None = None
@@ -173,13 +175,13 @@ class Followed:
     def _open(self) -> Connection:
         if self._connection is not None:
             return self._connection
-        if isinstance(self._place, Path) and not self._place.exists():
-            raise DatabaseNotMade(f"{self._place} is not there yet")
-        connection = connect(self._place, read_only=True)
+        if isinstance(self._location, Path) and not self._location.exists():
+            raise DatabaseNotMade(f"{self._location} is not there yet")
+        connection = connect(self._location, read_only=True)
         try:
             number = schema_number(connection, self._which)
             if number is None or number < self._oldest:
-                raise DatabaseNotMade(f"{self._place} is not made yet, or not brought to a schema that can be read")
+                raise DatabaseNotMade(f"{self._location} is not made yet, or not brought to a schema that can be read")
         except BaseException:
             connection.close()
             raise
@@ -190,10 +192,10 @@ class Followed:
     def _reason(self, error: Exception) -> DatabaseAway:
         unlike = None
         if self._connection is not None:
-            unlike = _version_unlike_ours(self._connection, self._place, self._which)
+            unlike = _version_unlike_ours(self._connection, self._location, self._which)
         if unlike is None and isinstance(error, DatabaseAway):
             return error
-        return DatabaseUnreadable(f"{self._place if unlike is None else f'{unlike} and'} cannot be read: {error}")
+        return DatabaseUnreadable(f"{self._location if unlike is None else f'{unlike} and'} cannot be read: {error}")
 
 
 class Unread:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger
 
@@ -19,8 +19,8 @@ ResultT = TypeVar("ResultT")
 class Shared:
     """Rows are read and transactions run under one lock; none may begin inside another."""
 
-    def __init__(self, place: Place) -> None:
-        self._connection = connect(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._connection = connect(location)
         self._lock = threading.Lock()
 
     def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hookline.database.connect import connect
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 
 BLOCK_BYTES = 512
 """What the system counts in."""
@@ -17,12 +17,12 @@ _OF_SCHEMA = (
 )
 
 
-def bytes_taken(place: Place) -> int:
+def bytes_taken(location: DatabaseLocation) -> int:
     """Return what it takes of a disk: of a file also its log, of a schema its tables with their indexes; 0 when it is
     not there. Raise OperationalError when PostgreSQL cannot be asked."""
-    if isinstance(place, Path):
-        return sum(_of_file(place.with_name(place.name + suffix)) for suffix in ("", "-wal", "-shm"))
-    with closing(connect(place, read_only=True)) as connection:
+    if isinstance(location, Path):
+        return sum(_of_file(location.with_name(location.name + suffix)) for suffix in ("", "-wal", "-shm"))
+    with closing(connect(location, read_only=True)) as connection:
         ((taken,),) = connection.execute(_OF_SCHEMA).fetchall()
         return int(taken)
 

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from hookline.database.connect import connect
 from hookline.database.installation import LOCAL
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -117,7 +117,7 @@ def _write(fd: int, now_ms: int) -> None:
 
 
 def _by_database(settings: Settings) -> int:
-    connection = connect(place_of(settings, "deliver"), read_only=True)
+    connection = connect(location_of(settings, "deliver"), read_only=True)
     try:
         query = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
         return int(connection.execute(query).fetchone()[0])

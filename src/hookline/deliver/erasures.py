@@ -15,7 +15,7 @@ from hookline.deliver.store.batch import Batch, ErasureRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -77,7 +77,7 @@ class Erasures:
         self._closed = 0
         self._writing = erasure, batch
 
-    def _forget_users(self, partition: int, places: Places) -> bool:
+    def _forget_users(self, partition: int, places: OffsetSet) -> bool:
         shared = self._feeder.shared.get(partition)
         return shared is None or shared.duplicates.forget_users(list(places))
 

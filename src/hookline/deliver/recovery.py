@@ -63,7 +63,7 @@ class Recovery:
         open_places: dict[int, dict[int, places.Ranges]] = {}
         for partition in self._feeder.shared:
             saved = self._store.checkpoint(partition)
-            open_places[partition] = places.decode_places(saved.blob).lanes if saved else {}
+            open_places[partition] = places.decode_offset_sets(saved.blob).lanes if saved else {}
         for destination in snapshot.destinations:
             start = snapshot.lanes.get(destination.id)
             if start is None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.database.location import Schema, location_of
 from hookline.database.open import ensure
-from hookline.database.place import Schema, place_of
 from hookline.database.read_only import Unread
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
@@ -83,13 +83,13 @@ class DeliverRole:
         limits: Limits = LIMITS,
     ) -> None:
         data = settings.data_path
-        place = place_of(settings, "deliver")
+        place = location_of(settings, "deliver")
         ensure(place, "deliver")
         self.settings = settings
         self.journal: Reader = journal or open_reader(data / "journal")
         self._fence = Fence(settings.deliver.session_timeout) if is_shared(settings) else None
         self.store = DeliverStore(place, self._fence)
-        self.feed = Feed(place_of(settings, "control"))
+        self.feed = Feed(location_of(settings, "control"))
         clock = clock or SystemClock(steady_clock_of(settings))
         self._keep_time = clock.steady.keep if isinstance(clock, SystemClock) else None
         self._loop = None if call_soon else asyncio.get_running_loop()
@@ -110,7 +110,7 @@ class DeliverRole:
         late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
         rows = late_rows or self.store.rows
         self.retries = Retries(self.engine, self.feeder, self.store, rows, self.lookups, self.journal)
-        self.replay_feed = ReplayFeed(place_of(settings, "control"))
+        self.replay_feed = ReplayFeed(location_of(settings, "control"))
         self.replays = Replays(
             self.engine,
             self.feeder,
@@ -120,7 +120,7 @@ class DeliverRole:
             is_shared=self._fence is not None,
         )
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store, late_rows)
-        self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
+        self.erasure_feed = ErasureFeed(location_of(settings, "privacy"))
         self.worker = self._worker(self._fence) if self._fence is not None else None
         self.erasures = self._erasures()
         self.reports = Reports(self.engine, self.feeder, self.replays, self.sender, self.tracing, data / "run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NameSchema
@@ -23,8 +23,8 @@ class TrackedUsers(NamedTuple):
 class SchemaLog:
     """Safe to share between threads; before control's first start everything is empty."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
         self._lock = threading.Lock()
 
     def names(self, source: str) -> dict[Name, NameSchema]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_insights
-from hookline.database.place import Place
 from hookline.database.upsert import replacing
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NameSchema, Properties
@@ -46,8 +46,8 @@ _kept = msgspec.json.Decoder(_Kept).decode
 class SchemaStore:
     """The one writer of the schemas; used from one thread at a time."""
 
-    def __init__(self, place: Place) -> None:
-        self._connection = open_insights(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._connection = open_insights(location)
 
     def places(self) -> dict[int, SchemaPlace]:
         """Return the saved places."""

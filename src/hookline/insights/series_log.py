@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.insights.columns import COLLECT_TOTALS, DELIVER_TOTALS, DESTINATION, LATENCY, RESPONSE
 from hookline.insights.percentile import percentile
@@ -63,8 +63,8 @@ class DestinationUsage(NamedTuple):
 class SeriesLog:
     """Safe to share between threads; before the first time bucket everything is empty."""
 
-    def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
         self._lock = threading.Lock()
 
     def totals(self, range: Range, now_seconds: int) -> Series:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_insights
-from hookline.database.place import Place
 from hookline.database.upsert import replacing
 from hookline.insights.columns import (
     COLLECT_TOTALS,
@@ -40,10 +40,10 @@ class SeriesStore:
     Where machines share it each adds its own counts, and of what waits the highest stays.
     """
 
-    def __init__(self, place: Place, machine: int = 1) -> None:
+    def __init__(self, location: DatabaseLocation, machine: int = 1) -> None:
         """``machine`` is the number of this data folder among those that share the database."""
         self._machine = machine
-        self._connection = open_insights(place)
+        self._connection = open_insights(location)
 
     def last_slot(self) -> int:
         """Return the newest time bucket of deliver that is in the series; 0 before the first."""

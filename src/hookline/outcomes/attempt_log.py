@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.outcomes.attempt_key import FAILURE, NOTHING, RESULT, Key, id_of
 from hookline.outcomes.outcome import from_number
@@ -77,8 +77,8 @@ class AttemptLog:
     """Reads the database at ``place`` and the progress ring of the data folder; before deliver first started there
     are no attempts."""
 
-    def __init__(self, data_path: Path, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, data_path: Path, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
         self._of_events = Results(data_path)
 
     def newest(

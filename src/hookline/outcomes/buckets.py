@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.outcomes.progress import (
     BUCKET_SHIFT,
@@ -22,9 +22,9 @@ class Buckets:
     """Reads the blocks of results in deliver's database at ``place``, and the data folder's progress ring for those
     that are newer."""
 
-    def __init__(self, data_path: Path, place: Place) -> None:
+    def __init__(self, data_path: Path, location: DatabaseLocation) -> None:
         self._data_path = data_path
-        self._database = ReadOnly(place)
+        self._database = ReadOnly(location)
 
     def delivered(self, lane: int, partition: int, bucket: int) -> frozenset[int]:
         """Return the offsets of one bucket that a lane delivered."""

@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.connections.model import Destination
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.outcomes import places
@@ -92,8 +92,8 @@ class Standing(NamedTuple):
 class Deliveries:
     """Reads deliver's database at ``place`` and the data folder's progress ring; never writes."""
 
-    def __init__(self, data_path: Path, place: Place) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, data_path: Path, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
         self._results = Results(data_path)
 
     def status(
@@ -267,7 +267,7 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
         return Standing(0 if replay[0] is None else OFFSET_MASK, "closed", ())
     if shared is None:
         return Standing(0, "closed", ())
-    return Standing(shared[0], "closed", places.decode_places(shared[1]).lanes.get(lane, ()))
+    return Standing(shared[0], "closed", places.decode_offset_sets(shared[1]).lanes.get(lane, ()))
 
 
 def _queued(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, LaneConfig, Snapshot
 from hookline.connections.state import decode_object
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
@@ -90,12 +90,12 @@ class EventStatuses:
     """Looks up statuses in one installation. Not thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
-        data_path, control = settings.data_path, place_of(settings, "control")
+        data_path, control = settings.data_path, location_of(settings, "control")
         self._data_path = data_path
         self._journal = open_reader(data_path / FOLDER)
         self._feed = Feed(control)
         self._control = ReadOnly(control)
-        self._deliveries = Deliveries(data_path, place_of(settings, "deliver"))
+        self._deliveries = Deliveries(data_path, location_of(settings, "deliver"))
         self._rules = FilterRules(self._query)
         self._replayed = Replayed(control, self._deliveries, self._rules, self._snapshot)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.database.home import ENDS, read_ends
-from hookline.database.place import Place, Which, place_of
+from hookline.database.location import DatabaseLocation, Which, location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.index.run import SUFFIX
 from hookline.limits import LIMITS
 from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT
-from hookline.replays.places import decode_places
+from hookline.replays.offset_set import decode_offset_sets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -76,15 +76,15 @@ def furthest(settings: Settings, has_server: bool = True) -> Known:
 
 def _databases(settings: Settings) -> Iterator[_Place]:
     for which, queries in _PLACES.items():
-        place = place_of(settings, which)
+        place = location_of(settings, which)
         for partition, offset in _rows(place, queries):
             yield _Place(_name(place), partition, offset or 0)
-    control, privacy = place_of(settings, "control"), place_of(settings, "privacy")
+    control, privacy = location_of(settings, "control"), location_of(settings, "privacy")
     for (ends,) in _rows(control, _ENDS):
         for partition, offset in _decoded(ends).items():
             yield _Place(_name(control), partition, offset)
     for (blob,) in _rows(privacy, (_ERASED,)):
-        for partition, places in decode_places(blob).items():
+        for partition, places in decode_offset_sets(blob).items():
             yield _Place(_name(privacy), partition, places.end)
 
 
@@ -98,8 +98,8 @@ def _files(data: Path) -> Iterator[_Place]:
                 yield _Place("index", int(partition), int(end))
 
 
-def _rows(place: Place, queries: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    database = ReadOnly(place)
+def _rows(location: DatabaseLocation, queries: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    database = ReadOnly(location)
     try:
         connection = database.open()
         if connection is not None:
@@ -108,7 +108,7 @@ def _rows(place: Place, queries: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     except DatabaseAway:
         raise
     except engine.Error as error:  # halved, or of an older schema: who writes it has the last word
-        logger().warning("places_not_read", part=_name(place), error=str(error))
+        logger().warning("places_not_read", part=_name(location), error=str(error))
     finally:
         database.close()
 
@@ -148,5 +148,5 @@ def _decoded(ends: str) -> Mapping[int, int]:
         return {}
 
 
-def _name(place: Place) -> str:
-    return place.name if isinstance(place, Path) else str(place)
+def _name(location: DatabaseLocation) -> str:
+    return location.name if isinstance(location, Path) else str(location)

@@ -44,7 +44,7 @@ def encode(blob: SavedPlaces | SavedCursor) -> bytes:
     return _encoder.encode(blob)
 
 
-def decode_places(blob: bytes) -> SavedPlaces:
+def decode_offset_sets(blob: bytes) -> SavedPlaces:
     """Return a partition's blob."""
     return _places.decode(blob)
 

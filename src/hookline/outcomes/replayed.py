@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from hookline.connections.model import Destination, Snapshot
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Deliveries, DestinationStatus, ReplayStatus
 from hookline.outcomes.filter_rules import FilterRules
 from hookline.outcomes.status import DeliveryStatus, QueuedReason
 from hookline.replays.feed import ReplayFeed
 from hookline.replays.model import Replay
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 from hookline.replays.predicate import predicate_of
 
 PLACES_KEPT = 8
@@ -25,15 +25,19 @@ class Replayed:
     """Adds replays to the statuses of an event; not thread-safe."""
 
     def __init__(
-        self, place: Place, deliveries: Deliveries, rules: FilterRules, snapshot_of: Callable[[int], Snapshot]
+        self,
+        location: DatabaseLocation,
+        deliveries: Deliveries,
+        rules: FilterRules,
+        snapshot_of: Callable[[int], Snapshot],
     ) -> None:
         """``snapshot_of`` gives the connections of a version."""
-        self._feed = ReplayFeed(place)
+        self._feed = ReplayFeed(location)
         self._deliveries = deliveries
         self._rules = rules
         self._snapshot_of = snapshot_of
         self._replays: list[Replay] = []
-        self._places: dict[tuple[int, int | None], dict[int, Places] | None] = {}
+        self._places: dict[tuple[int, int | None], dict[int, OffsetSet] | None] = {}
 
     def add(
         self,
@@ -89,7 +93,7 @@ class Replayed:
             return False
         return predicate_of(replay.request, destination)(record)
 
-    def _places_of(self, replay: Replay) -> dict[int, Places] | None:
+    def _places_of(self, replay: Replay) -> dict[int, OffsetSet] | None:
         if not replay.request.by_places:
             return None
         key = replay.lane, replay.total

@@ -32,7 +32,7 @@ def waited_for(connection: Connection) -> Mapping[int, Waited]:
     """By partition, as deliver's last checkpoint has it."""
     found: dict[int, Waited] = {}
     for partition, next_offset, blob in connection.execute("SELECT partition, next_offset, blob FROM checkpoints"):
-        opened = [ranges[0] for ranges in places.decode_places(blob).lanes.values() if ranges] if blob else []
+        opened = [ranges[0] for ranges in places.decode_offset_sets(blob).lanes.values() if ranges] if blob else []
         found[partition] = Waited(min((next_offset, *opened)), NOBODY)
     held: set[int] = set()
     query = "SELECT lane, partition, next_offset, state, blob FROM lanes"

@@ -15,8 +15,8 @@ from typing import Any
 from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.database.location import location_of
 from hookline.database.outages import OUTAGES
-from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.steady_clock import steady_clock_of
@@ -63,7 +63,7 @@ class ProfilesRole:
         self._journal_folder = data / "journal"
         self._steady = steady_clock_of(settings)
         self.journal = open_reader(self._journal_folder)
-        self.store = ProfileStore(place_of(settings, "profiles"))
+        self.store = ProfileStore(location_of(settings, "profiles"))
         self.registry = FeatureCatalog(self.store)
         self.ingest = Ingest(self.journal, self.store)
         self.ingest.keep(self.registry.features())
@@ -73,8 +73,8 @@ class ProfilesRole:
         self.wishes = SyncRequests(self._run_folder)
         previews = PreviewRequests(self._run_folder)
         self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, previews)
-        self.feed = Feed(place_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
-        self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
+        self.feed = Feed(location_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
+        self.erasure_feed = ErasureFeed(location_of(settings, "privacy"))
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
         self._latest: Snapshot | None = None
         self._snapshot: Snapshot | None = None

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import Followed
-from hookline.replays.places import Places, decode_places
+from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 
 CHANGES = "erasures"
 """Their name in ``privacy_changes``."""
@@ -25,7 +25,7 @@ class Erasure(NamedTuple):
     request: int
     asked_ms: int
     round: int
-    places: dict[int, Places]
+    places: dict[int, OffsetSet]
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -39,8 +39,8 @@ class ErasureFeed:
     All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._database = Followed(place, "privacy")
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = Followed(location, "privacy")
         self._seen: Any = None
         self._changes = -1
 
@@ -59,7 +59,7 @@ class ErasureFeed:
                 "SELECT id, at, round, places FROM deletion_requests WHERE state = 'clearing' ORDER BY id"
             ).fetchall()
         self._seen, self._changes = seen, changes
-        return [Erasure(id, at, round, decode_places(places) if places else {}) for id, at, round, places in rows]
+        return [Erasure(id, at, round, decode_offset_sets(places) if places else {}) for id, at, round, places in rows]
 
     def ids(self, request: int) -> list[str]:
         """Everybody's ids in a request; none once they are forgotten."""

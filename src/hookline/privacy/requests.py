@@ -15,7 +15,7 @@ from hookline.privacy.search import Found
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppression_feed import CHANGES as SUPPRESSIONS
 from hookline.privacy.suppressions import Suppressions
-from hookline.replays.places import Places, decode_places, encode_places
+from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_offset_sets
 
 Planned = tuple[int, str, int, tuple[str, ...]]
 """A delete message to be sent: person, affected source, how many events it has of them, enabled destinations."""
@@ -154,15 +154,15 @@ class Requests:
         """Return the messageId of a delete message: the same one whenever the same try is appended."""
         return self._of.message_id(request.number, request.at_ms, number, source, tries)
 
-    def begin_round(self, request: DeletionRequest, places: dict[int, Places]) -> None:
+    def begin_round(self, request: DeletionRequest, places: dict[int, OffsetSet]) -> None:
         """Have more places erased: those of the delete messages, once all are closed."""
         with self._store.database.transaction() as execute:
             self._begin_round(execute, request, places)
 
-    def places(self, number: int) -> dict[int, Places]:
+    def places(self, number: int) -> dict[int, OffsetSet]:
         """Return what the round that is under way erases."""
         row = self._store.database.row("SELECT places FROM deletion_requests WHERE id = ?", (number,))
-        return decode_places(row[0]) if row is not None and row[0] is not None else {}
+        return decode_offset_sets(row[0]) if row is not None and row[0] is not None else {}
 
     def clear(self, number: int) -> None:
         """The journal's bytes are gone: deliver is to take away what it keeps about them."""
@@ -180,7 +180,7 @@ class Requests:
             self._set(execute, request.number, "waiting")
         self._store.empty_log()
 
-    def clear_again(self, request: DeletionRequest, cleared: Erased, places: dict[int, Places]) -> None:
+    def clear_again(self, request: DeletionRequest, cleared: Erased, places: dict[int, OffsetSet]) -> None:
         """More about the people was found meanwhile: erase these places too, before any id is forgotten."""
         erased = self._erased_with(request, cleared)
         with self._store.database.transaction() as execute:
@@ -208,10 +208,10 @@ class Requests:
         row = self._store.database.row("SELECT erased FROM deletion_requests WHERE id = ?", (number,))
         return msgspec.json.decode(row[0], type=Erased) if row is not None and row[0] is not None else Erased()
 
-    def _begin_round(self, execute: Callable[..., Any], request: DeletionRequest, places: dict[int, Places]) -> None:
+    def _begin_round(self, execute: Callable[..., Any], request: DeletionRequest, places: dict[int, OffsetSet]) -> None:
         execute(
             "UPDATE deletion_requests SET round = round + 1, places = ? WHERE id = ?",
-            (encode_places(places), request.number),
+            (encode_offset_sets(places), request.number),
         )
         self._set(execute, request.number, "erasing")
 

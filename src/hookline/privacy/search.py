@@ -19,7 +19,7 @@ from hookline.index.user_hash import user_hash
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 
 ROUNDS_MAX = 8
 """How far from id to id is gone: an alias of an alias of an alias …"""
@@ -41,9 +41,9 @@ class Found:
         self.message_ids: set[str] = set()
 
     @property
-    def places(self) -> dict[int, Places]:
+    def places(self) -> dict[int, OffsetSet]:
         """Return the places by partition."""
-        return {partition: Places(sorted(offsets)) for partition, offsets in self.offsets.items() if offsets}
+        return {partition: OffsetSet(sorted(offsets)) for partition, offsets in self.offsets.items() if offsets}
 
     def owners(self) -> dict[str, list[int]]:
         """Return the people of each id: mostly one."""
@@ -86,11 +86,11 @@ def search(
     return found
 
 
-def synced(data_path: Path, ids: frozenset[str]) -> dict[int, Places]:
+def synced(data_path: Path, ids: frozenset[str]) -> dict[int, OffsetSet]:
     """Return the places of what syncs of audiences and computed traits have told about these ids."""
     journal = open_reader(data_path / "journal")
     hashes = frozenset(map(user_hash, ids))
-    found: dict[int, Places] = {}
+    found: dict[int, OffsetSet] = {}
     try:
         for partition in journal.partitions():
             about = find_users(journal, data_path / "index", partition, hashes, journal.end(partition))
@@ -100,7 +100,7 @@ def synced(data_path: Path, ids: frozenset[str]) -> dict[int, Places]:
                 if not record.erased and record.user_key in ids and record.origin in SYNCED
             ]
             if offsets:
-                found[partition] = Places(offsets)
+                found[partition] = OffsetSet(offsets)
     finally:
         journal.close()
     return found

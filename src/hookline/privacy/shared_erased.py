@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import Followed
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
-from hookline.replays.places import Places, decode_places
+from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 from hookline.settings import Settings
 
 SCHEMA_MIN = 7
@@ -22,15 +22,15 @@ class SharedErased:
     """A view of all erasures; for one thread."""
 
     def __init__(self, settings: Settings) -> None:
-        self._feed = ErasureFeed(place_of(settings, "privacy"))
-        self._deliver = Followed(place_of(settings, "deliver"), "deliver", SCHEMA_MIN)
+        self._feed = ErasureFeed(location_of(settings, "privacy"))
+        self._deliver = Followed(location_of(settings, "deliver"), "deliver", SCHEMA_MIN)
         self._under_way: list[Erasure] = []
         self._is_read = False
         """Whether all of it was told since something changed."""
 
-    def poll(self) -> list[tuple[int, Places]]:
+    def poll(self) -> list[tuple[int, OffsetSet]]:
         """Return what is erased, by partition, if something about that changed since the last answer; costs next to
-        nothing if it did not. Places that were told before may be told again. Raise DatabaseUnreadable, or
+        nothing if it did not. OffsetSet that were told before may be told again. Raise DatabaseUnreadable, or
         DatabaseAway."""
         under_way = self._feed.poll()
         if under_way is not None:
@@ -47,7 +47,7 @@ class SharedErased:
         self._feed.close()
         self._deliver.close()
 
-    def _done(self) -> Iterator[tuple[int, Places]]:
+    def _done(self) -> Iterator[tuple[int, OffsetSet]]:
         with self._deliver.reading() as connection:
             for (blob,) in connection.execute("SELECT places FROM erased_parts"):
-                yield from decode_places(blob).items()
+                yield from decode_offset_sets(blob).items()

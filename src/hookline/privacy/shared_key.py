@@ -7,18 +7,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.shared import Shared
 from hookline.privacy import id_digest
 from hookline.privacy.id_digest import IdDigests, PrivacyKeyError
 
 
-def load(place: Place, database: Shared, data_path: Path) -> IdDigests:
+def load(location: DatabaseLocation, database: Shared, data_path: Path) -> IdDigests:
     """With the installation's key; at the first start that of the data folder, where it may be made up.
 
     Raise PrivacyKeyError. ``database`` is at ``place``; its one writer calls this.
     """
-    if isinstance(place, Path):
+    if isinstance(location, Path):
         return id_digest.load(data_path)
     with database.transaction() as execute:
         row = execute("SELECT key FROM privacy_key").fetchone()
@@ -28,9 +28,9 @@ def load(place: Place, database: Shared, data_path: Path) -> IdDigests:
     return IdDigests(key)
 
 
-def read(place: Place, connection: Connection, data_path: Path) -> IdDigests:
+def read(location: DatabaseLocation, connection: Connection, data_path: Path) -> IdDigests:
     """With the key as it is stored; raise FileNotFoundError or PrivacyKeyError when it is not."""
-    if isinstance(place, Path):
+    if isinstance(location, Path):
         return id_digest.read(data_path)
     row = connection.execute("SELECT key FROM privacy_key").fetchone()
     if row is None:

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from hookline.database.connect import empty_log, overwrite_deleted
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.place import Place
 from hookline.database.shared import Shared
 
 
 class PrivacyStore:
     """The shared connection, for whoever keeps a table of it."""
 
-    def __init__(self, place: Place) -> None:
-        ensure(place, "privacy")
-        self.database = Shared(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        ensure(location, "privacy")
+        self.database = Shared(location)
         self.database.read(overwrite_deleted)
 
     @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import Followed
 from hookline.database.sqlite import DatabaseUnreadable
 from hookline.privacy import shared_key
@@ -22,10 +22,10 @@ CHANGES = "suppressions"
 class SuppressionFeed:
     """A view of the list; for one thread. The key of its hashes is in the data folder, or in PostgreSQL."""
 
-    def __init__(self, place: Place, data_path: Path) -> None:
-        self._place = place
+    def __init__(self, location: DatabaseLocation, data_path: Path) -> None:
+        self._location = location
         self._data_path = data_path
-        self._database = Followed(place, "privacy")
+        self._database = Followed(location, "privacy")
         self._seen: Any = None
         self._changes = -1
         self.current: Suppressed | None = None
@@ -48,7 +48,7 @@ class SuppressionFeed:
                 return False
             digests = [digest for (digest,) in connection.execute("SELECT digest FROM suppressions")]
             try:
-                of = shared_key.read(self._place, connection, self._data_path) if digests else None
+                of = shared_key.read(self._location, connection, self._data_path) if digests else None
             except (OSError, PrivacyKeyError) as error:
                 raise DatabaseUnreadable(f"whose hashes are on the suppression list cannot be told: {error}") from error
         self.current = Suppressed(digests, of) if of else None

@@ -8,11 +8,11 @@ import msgspec
 
 from hookline.connections.model import Offsets
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import Followed
 from hookline.replays.letters import LetterAction, StoredAction
 from hookline.replays.model import Replay, ReplayRequest
-from hookline.replays.places import Places, decode_places
+from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 
 SCHEMA_MIN = 3
 """The first schema of the control database that has replays."""
@@ -30,8 +30,8 @@ class ReplayFeed:
     All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._database = Followed(place, "control", SCHEMA_MIN)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = Followed(location, "control", SCHEMA_MIN)
         self._seen: Any = None
         self._changes = -1
 
@@ -47,11 +47,11 @@ class ReplayFeed:
             self._seen, self._changes = seen, changes
             return found
 
-    def places(self, lane: int) -> dict[int, Places] | None:
+    def places(self, lane: int) -> dict[int, OffsetSet] | None:
         """Return the single events of a replay; None when it is of a whole stretch."""
         with self._database.reading() as connection:
             row = connection.execute("SELECT places FROM replays WHERE lane = ?", (lane,)).fetchone()
-        return decode_places(row[0]) if row and row[0] is not None else None
+        return decode_offset_sets(row[0]) if row and row[0] is not None else None
 
     def actions(self, after_id: int) -> list[LetterAction]:
         """Return what people asked for after the action with this id, oldest first."""

@@ -15,12 +15,12 @@ import msgspec
 
 from hookline.connections.model import Offsets
 from hookline.database.commits import commits_of
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_control
-from hookline.database.place import Place
 from hookline.replays.feed import read_replays
 from hookline.replays.letters import LetterFilter, RetryPlace, StoredAction
 from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest, State
-from hookline.replays.places import Places, encode_places
+from hookline.replays.offset_set import OffsetSet, encode_offset_sets
 
 ACTIONS_KEPT = 1_000
 
@@ -39,13 +39,13 @@ class ReplayStore:
 
     def __init__(
         self,
-        place: Place,
+        location: DatabaseLocation,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         steady_ms: Callable[[], int] | None = None,
     ) -> None:
         """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
-        self._connection = open_control(place)
-        self._commits = commits_of(place)
+        self._connection = open_control(location)
+        self._commits = commits_of(location)
         self._now_ms = now_ms
         self._steady_ms = steady_ms or now_ms
         self._lock = threading.Lock()
@@ -118,7 +118,7 @@ class ReplayStore:
         with self._transaction() as execute:
             execute("UPDATE replays SET total = ? WHERE lane = ?", (total, lane))
 
-    def prepare(self, lane: int, places: dict[int, Places]) -> None:
+    def prepare(self, lane: int, places: dict[int, OffsetSet]) -> None:
         """Give a replay of single events their places; it begins, unless it was paused or cancelled meanwhile."""
         starts = {partition: each.first for partition, each in places.items()}
         ends = {partition: each.end for partition, each in places.items()}
@@ -127,7 +127,7 @@ class ReplayStore:
             execute(
                 "UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?,"
                 " state = CASE state WHEN 'preparing' THEN 'running' ELSE state END WHERE lane = ?",
-                (encode_places(places), _json(starts), _json(ends), total, lane),
+                (encode_offset_sets(places), _json(starts), _json(ends), total, lane),
             )
 
     def end(self, lane: int, at_ms: int) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hookline.database.location import Which
 from hookline.database.migrate import HEADS
-from hookline.database.place import Which
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline
 

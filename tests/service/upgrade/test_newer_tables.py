@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from hookline.database.place import WRITTEN_BY, Which
+from hookline.database.location import WRITTEN_BY, Which
 from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
 from tests.service.upgrade.conftest import change, newer
 from tests.service.upgrade.test_connections_unread import kill

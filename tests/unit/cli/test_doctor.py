@@ -23,8 +23,8 @@ from hookline.control.conditions.finding import Finding as Found
 from hookline.control.notice_log import NoticeLog
 from hookline.control.role_metrics import RoleReport
 from hookline.database.connect import connect
+from hookline.database.location import Schema
 from hookline.database.open import ensure, open_deliver
-from hookline.database.place import Schema
 from hookline.setting_text import shown, written
 from hookline.settings import (
     Bytes,

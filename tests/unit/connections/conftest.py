@@ -8,27 +8,27 @@ import pytest
 
 from hookline.connections.feed import Feed
 from hookline.connections.store import Store
-from hookline.database.place import Place
-from tests.unit.conftest import PlaceOf
+from hookline.database.location import DatabaseLocation
+from tests.unit.conftest import LocationOf
 
 
 @pytest.fixture
-def place(place_of: PlaceOf) -> Place:
+def location(location_of: LocationOf) -> DatabaseLocation:
     """Where the control database is."""
-    return place_of("control")
+    return location_of("control")
 
 
 @pytest.fixture
-def store(place: Place) -> Iterator[Store]:
+def store(location: DatabaseLocation) -> Iterator[Store]:
     """An empty store."""
-    opened = Store(place, now_ms=lambda: 1_700_000_000_000)
+    opened = Store(location, now_ms=lambda: 1_700_000_000_000)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def feed(place: Place) -> Iterator[Feed]:
+def feed(location: DatabaseLocation) -> Iterator[Feed]:
     """A feed of the store's database."""
-    opened = Feed(place)
+    opened = Feed(location)
     yield opened
     opened.close()

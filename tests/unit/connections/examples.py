@@ -10,7 +10,7 @@ from hookline.connections.edits import Edit, Put
 from hookline.connections.model import Destination, Offsets, Source, Webhook, WebhookSettings
 from hookline.connections.store import Store
 from hookline.database.connect import connect
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 
 
 def source(id: str = "website", **given: Any) -> Source:
@@ -32,9 +32,9 @@ def destination(
     return Destination(**{"id": id, "name": id.title(), "sources": sources, "settings": settings, **given})
 
 
-def give_line_ends(place: Place) -> None:
+def give_line_ends(location: DatabaseLocation) -> None:
     """Make the stored ids and write keys end in a line end, as older versions took them."""
-    connection = connect(place)
+    connection = connect(location)
     connection.execute("BEGIN IMMEDIATE")
     for id, *texts in connection.execute("SELECT id, document, lane FROM objects").fetchall():
         odd = [text and re.sub(r'"(website|crm|wk_website)"', r'"\1\\n"', text) for text in texts]

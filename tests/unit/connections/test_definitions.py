@@ -11,7 +11,7 @@ from hookline.connections.feed import Feed
 from hookline.connections.history import KINDS
 from hookline.connections.past import way_back
 from hookline.connections.store import ChangeRefused, Store
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from tests.unit.connections.examples import change, destination, ends, source
 
 TEXT = """\
@@ -177,10 +177,10 @@ def test_an_earlier_version_comes_back(store: Store) -> None:
     assert (after.audiences, after.computed_traits) == (before.audiences, before.computed_traits)
 
 
-def test_a_role_follows_the_kinds_it_needs(store: Store, place: Place) -> None:
+def test_a_role_follows_the_kinds_it_needs(store: Store, location: DatabaseLocation) -> None:
     """Who routes events does not load definitions; who judges people does, as they change."""
     change(store, source(), destination(), Put(LOST))
-    routing, judging = Feed(place), Feed(place, kinds=("audience", "computedTrait"))
+    routing, judging = Feed(location), Feed(location, kinds=("audience", "computedTrait"))
     assert routing.load().audiences == ()
     assert [each.id for each in judging.load().audiences] == ["lost"]
     change(store, Put(SPEND), Delete("audience", "lost"))

@@ -11,16 +11,16 @@ from hookline.connections.edits import Delete
 from hookline.connections.feed import Feed
 from hookline.connections.store import Store
 from hookline.database.connect import connect
+from hookline.database.location import DatabaseLocation
 from hookline.database.migrate import HEADS
-from hookline.database.place import Place
 from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.connections.examples import change, destination, source
 
 
-def test_before_control_has_started_nothing_can_be_told(bare_place_of: PlaceOf) -> None:
+def test_before_control_has_started_nothing_can_be_told(bare_location_of: LocationOf) -> None:
     """A role that starts first is told that it cannot be told, never that there is nothing, and makes no file."""
-    place = bare_place_of("control")
+    place = bare_location_of("control")
     feed = Feed(place)
     for question in (feed.load, feed.poll, feed.ready, lambda: feed.at(1)):
         with pytest.raises(DatabaseNotMade):
@@ -30,12 +30,12 @@ def test_before_control_has_started_nothing_can_be_told(bare_place_of: PlaceOf) 
     feed.close()
 
 
-def test_a_feed_that_started_first_follows(bare_place_of: PlaceOf) -> None:
+def test_a_feed_that_started_first_follows(bare_location_of: LocationOf) -> None:
     """Once control has made its database, the next look finds it."""
-    feed = Feed(bare_place_of("control"))
+    feed = Feed(bare_location_of("control"))
     with pytest.raises(DatabaseNotMade):
         feed.load()
-    store = Store(bare_place_of("control"))
+    store = Store(bare_location_of("control"))
     change(store, source(), destination(), at=3)
     assert feed.poll() == store.snapshot()
     store.close()
@@ -81,12 +81,12 @@ def test_more_objects_than_a_page(store: Store, feed: Feed, monkeypatch: pytest.
 
 
 def test_a_version_can_be_read_while_it_is_left_behind(
-    store: Store, place: Place, monkeypatch: pytest.MonkeyPatch
+    store: Store, location: DatabaseLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change in the middle of a load does not mix into the version being loaded."""
     monkeypatch.setattr(history, "PAGE_ROWS", 2)
     change(store, *(source(f"s{number}", name="old") for number in range(6)))
-    connection = connect(place, read_only=True)
+    connection = connect(location, read_only=True)
     rows = history.rows_at(connection, 1)
     first = next(rows)
     change(store, *(source(f"s{number}", name="new") for number in range(6)), source("s7"))
@@ -96,10 +96,10 @@ def test_a_version_can_be_read_while_it_is_left_behind(
     assert all('"old"' in document for document in seen.values())
 
 
-def test_a_role_may_follow_sources_alone(store: Store, place: Place) -> None:
+def test_a_role_may_follow_sources_alone(store: Store, location: DatabaseLocation) -> None:
     """The collection edge does not carry thousands of destinations that it has no use for."""
     change(store, source(), destination())
-    feed = Feed(place, kinds=("source",))
+    feed = Feed(location, kinds=("source",))
     assert [len(feed.load().sources), len(feed.load().destinations)] == [1, 0]
     change(store, destination("two"), source("app"))
     snapshot = feed.poll()
@@ -128,10 +128,10 @@ def test_ready_counts_for_one_boot(store: Store, feed: Feed) -> None:
     assert feed.ready("second")
 
 
-def test_a_file_of_another_version_is_not_read(store: Store, place: Place, feed: Feed) -> None:
+def test_a_file_of_another_version_is_not_read(store: Store, location: DatabaseLocation, feed: Feed) -> None:
     """Until control has made the tables that are read, a reading role waits."""
     change(store, source())
-    connection = connect(place)
+    connection = connect(location)
     connection.execute("UPDATE alembic_version SET version_num = 'control_0000'")
     with pytest.raises(DatabaseNotMade):
         feed.load()
@@ -142,22 +142,22 @@ def test_a_file_of_another_version_is_not_read(store: Store, place: Place, feed:
 
 @pytest.mark.parametrize("number", [1, 99])
 def test_tables_of_another_version_are_read_as_far_as_that_goes(
-    store: Store, place: Place, feed: Feed, number: int
+    store: Store, location: DatabaseLocation, feed: Feed, number: int
 ) -> None:
     """An older or newer schema that has what is read is read; no reader waits for a migration it does not need."""
     change(store, source())
-    connection = connect(place)
+    connection = connect(location)
     connection.execute("UPDATE alembic_version SET version_num = ?", (f"control_{number:04}",))
     connection.execute("ALTER TABLE objects ADD COLUMN colour TEXT")
     connection.close()
     assert feed.load() == store.snapshot()
 
 
-def test_newer_tables_that_cannot_be_read_are_not_none(store: Store, place: Place, feed: Feed) -> None:
+def test_newer_tables_that_cannot_be_read_are_not_none(store: Store, location: DatabaseLocation, feed: Feed) -> None:
     """The reason says which version wrote them; they are followed again once they can be read."""
     change(store, source())
     feed.load()
-    connection = connect(place)
+    connection = connect(location)
     connection.execute("UPDATE alembic_version SET version_num = 'control_0099'")
     connection.execute("ALTER TABLE versions RENAME COLUMN version TO number")
     for _ in range(2):
@@ -169,10 +169,12 @@ def test_newer_tables_that_cannot_be_read_are_not_none(store: Store, place: Plac
     assert feed.poll() == store.snapshot()
 
 
-def test_an_object_that_only_a_newer_version_knows_cannot_be_read(store: Store, place: Place, feed: Feed) -> None:
+def test_an_object_that_only_a_newer_version_knows_cannot_be_read(
+    store: Store, location: DatabaseLocation, feed: Feed
+) -> None:
     """A document with a field that is not known here is nothing to guess at, and no reason to end."""
     change(store, source())
-    connection = connect(place)
+    connection = connect(location)
     connection.execute("""UPDATE objects SET document = replace(document, '"id":', '"shape":1,"id":')""")
     connection.close()
     with pytest.raises(DatabaseUnreadable, match="shape"):

@@ -14,7 +14,7 @@ from hookline.connections.old_secrets import KEPT_MS
 from hookline.connections.past import way_back
 from hookline.connections.rotation import rotate
 from hookline.connections.store import ChangeRefused, Store
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from tests.unit.connections.examples import change, destination, source
 
 OLD, NEW = "Bearer an-old-secret", "Bearer a-new-secret"
@@ -37,9 +37,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(place: Place, clock: Clock) -> Iterator[Store]:
+def store(location: DatabaseLocation, clock: Clock) -> Iterator[Store]:
     """A store with a destination that has a credential."""
-    opened = Store(place, now_ms=clock)
+    opened = Store(location, now_ms=clock)
     change(opened, source(), crm(OLD))
     yield opened
     opened.close()

@@ -12,14 +12,14 @@ from hookline.connections.model import Pause, Source
 from hookline.connections.past import LISTED_CHANGES_MAX, Past, way_back
 from hookline.connections.rotation import rotate
 from hookline.connections.store import Store
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from tests.unit.connections.examples import destination, source
 
 
 @pytest.fixture
-def past(place: Place, store: Store) -> Iterator[Past]:
+def past(location: DatabaseLocation, store: Store) -> Iterator[Past]:
     """What another part of control reads."""
-    opened = Past(place)
+    opened = Past(location)
     yield opened
     opened.close()
 

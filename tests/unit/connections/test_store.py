@@ -14,7 +14,7 @@ from hookline.connections.model import LaneConfig, Offsets, WebhookSettings
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
 from hookline.database.commits import Highest
 from hookline.database.connect import connect
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.postgres.connection import take_turn
 from hookline.database.sqlite import IntegrityError, OperationalError
 from hookline.replays.letters import LetterFilter
@@ -39,27 +39,27 @@ def test_a_change_makes_one_version(store: Store) -> None:
     assert (snapshot.version, snapshot.sources, snapshot.destinations) == (1, (source(),), (destination(),))
 
 
-def test_ids_that_end_in_a_line_end_still_open(store: Store, place: Place, feed: Feed) -> None:
+def test_ids_that_end_in_a_line_end_still_open(store: Store, location: DatabaseLocation, feed: Feed) -> None:
     """Older versions took them: they stay what they were, with their lanes, for whoever opens the database."""
     change(store, source(), destination(), at=3)
-    give_line_ends(place)
+    give_line_ends(location)
     opened = feed.load()
     assert [(each.id, each.write_keys) for each in opened.sources] == [("website\n", ("wk_website\n",))]
     assert [(each.id, each.sources) for each in opened.destinations] == [("crm\n", ("website\n",))]
     assert opened.lanes["crm\n"].sources == {"website\n": {0: 3}}
     store.close()
-    again = Store(place)
+    again = Store(location)
     assert again.last_source("website\n") == opened.sources[0]
     change(again, Delete("destination", "crm\n"), Delete("source", "website\n"), source())
     assert [each.id for each in again.snapshot().sources] == ["website"]
     again.close()
 
 
-def test_what_was_stored_is_there_after_a_restart(store: Store, place: Place) -> None:
+def test_what_was_stored_is_there_after_a_restart(store: Store, location: DatabaseLocation) -> None:
     """A new process reads back exactly what the last one had."""
     change(store, source(), destination(secret="s3cret"), at=7)
     change(store, destination(name="New", secret="s3cret"), at=9)
-    again = Store(place)
+    again = Store(location)
     assert again.snapshot() == store.snapshot()
     again.close()
 
@@ -84,11 +84,11 @@ def test_every_version_can_be_read_back(store: Store) -> None:
     assert store.snapshot(2).lanes["crm"].number == 1
 
 
-def test_a_change_costs_a_row_per_changed_object(store: Store, place: Place) -> None:
+def test_a_change_costs_a_row_per_changed_object(store: Store, location: DatabaseLocation) -> None:
     """History grows with what changed, not with everything there is."""
     change(store, source(), *(destination(f"d{number}") for number in range(20)))
     change(store, destination("d7", name="Renamed"))
-    connection = connect(place, read_only=True)
+    connection = connect(location, read_only=True)
     ((rows,),) = connection.execute("SELECT count(*) FROM objects").fetchall()
     version = connection.execute("SELECT at, author, ends FROM versions WHERE version = 2").fetchone()
     connection.close()
@@ -139,19 +139,19 @@ def test_a_lane_number_is_never_used_again(store: Store) -> None:
     assert {id: lane.number for id, lane in store.snapshot().lanes.items()} == {"one": 2, "two": 3}
 
 
-def test_the_ends_are_read_inside_the_transaction(store: Store, place: Place) -> None:
+def test_the_ends_are_read_inside_the_transaction(store: Store, location: DatabaseLocation) -> None:
     """While the offsets are read nobody else can write, so no other change can come in between."""
     seen: list[str] = []
 
     def look() -> Offsets:
-        other = connect(place)
-        if isinstance(place, Path):
+        other = connect(location)
+        if isinstance(location, Path):
             other.execute("PRAGMA busy_timeout = 0")
         else:
             other.execute("BEGIN")
             other.execute("SET LOCAL lock_timeout = 1")
         with pytest.raises(OperationalError, match="locked"):
-            other.execute("BEGIN IMMEDIATE" if isinstance(place, Path) else take_turn(place.which))
+            other.execute("BEGIN IMMEDIATE" if isinstance(location, Path) else take_turn(location.which))
         other.close()
         seen.append("locked")
         return {0: 1}
@@ -172,11 +172,11 @@ def test_a_change_that_fails_midway_leaves_nothing(store: Store) -> None:
     assert change(store, source()) == 1
 
 
-def test_a_database_that_fails_midway_leaves_nothing(store: Store, place: Place) -> None:
+def test_a_database_that_fails_midway_leaves_nothing(store: Store, location: DatabaseLocation) -> None:
     """When the second of two rows cannot be written, neither the version nor the first row nor a lane number stays."""
     change(store, source(), destination("one"))
-    faulty = connect(place)
-    if isinstance(place, Path):
+    faulty = connect(location)
+    if isinstance(location, Path):
         faulty.execute(
             "CREATE TRIGGER fault BEFORE INSERT ON objects WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ABORT, 'fault'); END"
         )
@@ -184,7 +184,7 @@ def test_a_database_that_fails_midway_leaves_nothing(store: Store, place: Place)
         faulty.execute("ALTER TABLE objects ADD CONSTRAINT fault CHECK (id <> 'bad')")
     with pytest.raises(IntegrityError, match="fault"):
         change(store, destination("two"), destination("bad"))
-    faulty.execute("DROP TRIGGER fault" if isinstance(place, Path) else "ALTER TABLE objects DROP CONSTRAINT fault")
+    faulty.execute("DROP TRIGGER fault" if isinstance(location, Path) else "ALTER TABLE objects DROP CONSTRAINT fault")
     faulty.close()
     assert change(store, destination("three")) == 2
     assert {id: lane.number for id, lane in store.snapshot().lanes.items()} == {"one": 1, "three": 2}
@@ -275,30 +275,30 @@ def test_threads_share_a_store(store: Store) -> None:
     assert len(store.snapshot().sources) == 8
 
 
-def test_a_store_that_went_back_gives_no_number_again(store: Store, place: Place, feed: Feed) -> None:
+def test_a_store_that_went_back_gives_no_number_again(store: Store, location: DatabaseLocation, feed: Feed) -> None:
     """Neither of a version nor of a lane nor of an action on dead letters: what others know by it stays that."""
     change(store, source(), destination(), at=3)
     store.pass_over(Highest(version=7, lane=4, action=6), ends(5))
     assert (store.version, store.snapshot().destinations) == (8, (destination(),))
     change(store, destination("next"), at=6)
     assert (store.version, feed.load().lanes["next"].number) == (9, 5)
-    replays = ReplayStore(place)
+    replays = ReplayStore(location)
     number = replays.discard(LetterFilter(), "somebody")
-    assert number == 7 or not isinstance(place, Path)
+    assert number == 7 or not isinstance(location, Path)
     store.pass_over(Highest(version=7, lane=4, action=6), ends(5))
     assert store.version == 9
     replays.close()
 
 
-def test_a_feed_reads_anew_what_went_back(store: Store, feed: Feed, place: Place) -> None:
+def test_a_feed_reads_anew_what_went_back(store: Store, feed: Feed, location: DatabaseLocation) -> None:
     """Where a version's number comes again for something else, or was passed over, nothing of what is gone stays."""
     change(store, source(), at=1)
     change(store, source("lost"), at=2)
     feed.load()
-    with closing(connect(place)) as connection:
+    with closing(connect(location)) as connection:
         connection.execute("DELETE FROM versions WHERE version = 2")
         connection.execute("DELETE FROM objects WHERE since = 2")
-        later = Store(place, now_ms=lambda: 1)
+        later = Store(location, now_ms=lambda: 1)
         change(later, source("other"), at=2)
         assert feed.poll() == later.snapshot()
         connection.execute("DELETE FROM versions WHERE version = 2")

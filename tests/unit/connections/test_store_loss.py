@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from hookline.connections.store import Store
-from hookline.database.place import Schema
+from hookline.database.location import Schema
 from hookline.database.sqlite import DatabaseAway
 from tests.postgres import TEMPLATE, PostgresServer
 from tests.unit.connections.examples import change, source

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.database.location import location_of
 from hookline.database.open import ensure
-from hookline.database.place import place_of
 from hookline.journal.local.reader import LocalReader
 from hookline.people.definitions.definition import Key, in_order
 from hookline.people.definitions.features import windows_of
@@ -43,7 +43,7 @@ class People:
     def __init__(self, control: Running) -> None:
         self.control = control
         self.journal = LocalReader(control.data_path / "journal")
-        self.store = ProfileStore(place_of(control.settings, "profiles"))
+        self.store = ProfileStore(location_of(control.settings, "profiles"))
         self.registry = FeatureCatalog(self.store)
         self.sync = Sync(self.store)
         self._audiences = msgspec.convert([BUYERS], list[Audience])
@@ -105,7 +105,7 @@ def defined(control_on_both: Running) -> Running:
 @pytest.fixture
 def people(defined: Running) -> Iterator[People]:
     """The same after the first syncs: u1 is in, u2 bought too little, u3 had a refund, anon is in without a name."""
-    ensure(place_of(defined.settings, "profiles"), "profiles")
+    ensure(location_of(defined.settings, "profiles"), "profiles")
     found = People(defined)
     found.keep()
     found.apply()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.control import dead_letters
+from hookline.database.location import location_of
 from hookline.database.open import open_deliver
-from hookline.database.place import place_of
 from hookline.replays.feed import ReplayFeed
 from tests.unit.control.running import Running, destination, record, source, wait_until
 
@@ -19,7 +19,7 @@ def control(control_on_both: Running) -> Running:
 
 def fill(control: Running, count: int) -> None:
     """Write dead letters as deliver does, alternating between two destinations, at offsets from 0."""
-    connection = open_deliver(place_of(control.settings, "deliver"))
+    connection = open_deliver(location_of(control.settings, "deliver"))
     for number in range(count):
         connection.execute(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status,'
@@ -106,7 +106,7 @@ def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.Mon
         "discarded": None,
     }
     assert control.api("POST", "/dead-letters/discard", {"source": "none"}).json == {"matched": 0, "discarded": 0}
-    feed = ReplayFeed(place_of(control.settings, "control"))
+    feed = ReplayFeed(location_of(control.settings, "control"))
     (action,) = feed.actions(0)
     feed.close()
     assert (action.letters.destination, action.letters.last_id) == ("crm", 5)

@@ -8,7 +8,7 @@ import pytest
 
 from hookline.control import definition_watch
 from hookline.control.definition_watch import MARK, DefinitionWatch
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from tests.unit.control.running import Running
 
@@ -16,7 +16,7 @@ from tests.unit.control.running import Running
 def test_it_is_made_with_the_first_definition(control_on_both: Running) -> None:
     """Not before; and a file in the data folder says so to the supervisor, wherever the database is."""
     watch = DefinitionWatch(control_on_both.settings, control_on_both.services.store)
-    database = ReadOnly(place_of(control_on_both.settings, "profiles"))
+    database = ReadOnly(location_of(control_on_both.settings, "profiles"))
     watch.look()
     marks = [control_on_both.data_path / name for name in ("profiles.db", MARK)]
     assert not any(mark.exists() for mark in marks)

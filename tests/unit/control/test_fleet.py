@@ -13,8 +13,8 @@ from hookline.control.fleet import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
 from hookline.control.role_metrics import RoleMetrics
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.open import ensure
-from hookline.database.place import Place, place_of
 from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.heartbeat import Heartbeat
 from hookline.deliver.cluster.worker_state import WorkerState
@@ -34,12 +34,12 @@ UNOWNED_SECONDS = 60.0
 class Worker:
     """A deliver process as the database shows it."""
 
-    def __init__(self, place: Place, rows: Connection, name: str) -> None:
+    def __init__(self, location: DatabaseLocation, rows: Connection, name: str) -> None:
         self.epochs: dict[int, int] = {}
         self._rows = rows
         self._name = name
         self.open_breakers: list[str] = []
-        self._heartbeat = Heartbeat(place, name, self)
+        self._heartbeat = Heartbeat(location, name, self)
 
     def take(self, *partitions: int) -> None:
         """Become the owner of partitions, and say so."""
@@ -94,7 +94,7 @@ def settings(tmp_path: Path, postgres: PostgresServer) -> Iterator[Settings]:
 @pytest.fixture
 def rows(settings: Settings) -> Iterator[Connection]:
     """Deliver's database."""
-    place = place_of(settings, "deliver")
+    place = location_of(settings, "deliver")
     ensure(place, "deliver")
     connection = connect(place)
     yield connection
@@ -122,7 +122,7 @@ def owners(fleet: Fleet) -> list[str | None]:
 
 def test_each_partition_has_its_worker_and_its_lag(settings: Settings, rows: Connection, fleet: FleetLog) -> None:
     """Two workers and what they hold; how far each partition is behind is from where its place was saved."""
-    first, second = (Worker(place_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
+    first, second = (Worker(location_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
     first.take(0)
     second.take(1)
     rows.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (1, 3, 1, ?)", (b"",))
@@ -137,7 +137,7 @@ def test_each_partition_has_its_worker_and_its_lag(settings: Settings, rows: Con
 
 def test_a_partition_that_was_taken_by_another_is_its(settings: Settings, rows: Connection, fleet: FleetLog) -> None:
     """The one that has not noticed still says that it has it: the higher number tells."""
-    first, second = (Worker(place_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
+    first, second = (Worker(location_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
     first.take(0, 1)
     second.take(1)
     first.beat()
@@ -148,7 +148,7 @@ def test_a_worker_that_is_silent_or_has_left_owns_nothing(
     settings: Settings, rows: Connection, fleet: FleetLog, clock: Clock
 ) -> None:
     """Killed, it is shown as gone; told to end, it is not shown any more."""
-    first, second = (Worker(place_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
+    first, second = (Worker(location_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
     first.take(0)
     second.take(1)
     fleet.look()
@@ -170,7 +170,7 @@ def test_a_breaker_that_is_open_at_any_worker_is_open(
     settings: Settings, rows: Connection, fleet: FleetLog, clock: Clock
 ) -> None:
     """As notices and pages see it; one that is gone says nothing more."""
-    first, second = (Worker(place_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
+    first, second = (Worker(location_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
     first.take(0)
     second.open_breakers = ["crm", "gone"]
     second.take(1)
@@ -189,7 +189,7 @@ def test_a_notice_tells_of_partitions_that_nobody_has_for_too_long(
 ) -> None:
     """Not at once, not where nothing waits, and no longer than it lasts."""
     condition = Partitions(fleet, "events", UNOWNED_SECONDS)
-    worker = Worker(place_of(settings, "deliver"), rows, "a:1")
+    worker = Worker(location_of(settings, "deliver"), rows, "a:1")
     rows.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (1, ?, 1, ?)", (EVENTS, b""))
 
     def look(after_seconds: float) -> list[tuple[str, str, str]]:

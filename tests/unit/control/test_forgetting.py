@@ -12,14 +12,14 @@ from hookline.control.forgetting import Forgetting
 from hookline.database.shared import Shared
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 USER, MESSAGE = "person-of-the-test", "message-of-the-test"
 
 
-def test_replays_and_the_audit_log_forget_a_person(place_of: PlaceOf) -> None:
+def test_replays_and_the_audit_log_forget_a_person(location_of: LocationOf) -> None:
     """What named them is cancelled and says ``erased``, what is about others stays; no byte is left in a file."""
-    place = place_of("control")
+    place = location_of("control")
     connections = Store(place)
     replays, shared = ReplayStore(place), Shared(place)
     audit = AuditLog(shared)

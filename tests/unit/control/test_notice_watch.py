@@ -15,9 +15,9 @@ from hookline.control.notice_log import Notice, NoticeLog
 from hookline.control.notice_watch import SUBJECTS_MAX, NoticeWatch
 from hookline.control.own_metrics import OwnMetrics
 from hookline.control.role_metrics import RoleMetrics
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.telemetry.metrics import publish
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.connections.examples import change, destination, source
 
 OPEN = "destination_breaker_open"
@@ -45,12 +45,12 @@ class Told:
 class Rig:
     """A watch over one told condition, with a clock set by hand."""
 
-    def __init__(self, folder: Path, place: Place) -> None:
+    def __init__(self, folder: Path, location: DatabaseLocation) -> None:
         (folder / "run").mkdir()
         self.folder = folder
         self.seconds = 1_760_000_000.0
-        self.store = Store(place)
-        self.log = NoticeLog(place)
+        self.store = Store(location)
+        self.log = NoticeLog(location)
         self.told = Told()
         self.own_metrics = OwnMetrics()
         self.watch = NoticeWatch(
@@ -71,9 +71,9 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path, place_of: PlaceOf) -> Iterator[Rig]:
+def rig(tmp_path: Path, location_of: LocationOf) -> Iterator[Rig]:
     """A watch on an empty installation."""
-    made = Rig(tmp_path, place_of("control"))
+    made = Rig(tmp_path, location_of("control"))
     yield made
     made.log.close()
     made.store.close()

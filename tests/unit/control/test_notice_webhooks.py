@@ -20,7 +20,7 @@ from hookline.settings import Deliver, Networks, Notices, Seconds, Settings, Url
 from tests.service.deliver.certificates import Authority
 from tests.service.receiver import Receiver, Reply
 from tests.service.waiting import wait_until
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 FINDING = Finding("destination_breaker_open", "crm", "timed out")
 LOOPBACK = Networks(("127.0.0.0/8",))
@@ -34,10 +34,10 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def log(place_of: PlaceOf) -> Iterator[NoticeLog]:
+def log(location_of: LocationOf) -> Iterator[NoticeLog]:
     """An empty list of notices."""
-    ensure(place_of("control"), "control")
-    made = NoticeLog(place_of("control"))
+    ensure(location_of("control"), "control")
+    made = NoticeLog(location_of("control"))
     yield made
     made.close()
 

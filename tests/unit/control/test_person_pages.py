@@ -7,8 +7,8 @@ from html import escape
 
 import pytest
 
+from hookline.database.location import location_of
 from hookline.database.open import ensure
-from hookline.database.place import place_of
 from hookline.web.address import person_href
 from tests.unit.control.running import Answer, Running
 from tests.unit.control.test_access import sign_in
@@ -24,7 +24,7 @@ ODD = ("a/b", "a//b/", "ü 🙂", "<b>x</b>", ".", "..", "a?b=c&d#e", "%2F", "'\
 def people(defined: Running) -> Iterator[People]:
     """Profiles of the journey, and of odd ids."""
     defined.append(*JOURNEY, *(of(f"odd{number}", "identify", id, None) for number, id in enumerate(ODD)))
-    ensure(place_of(defined.settings, "profiles"), "profiles")
+    ensure(location_of(defined.settings, "profiles"), "profiles")
     found = People(defined)
     found.keep()
     found.apply()

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from hookline.database.location import location_of
 from hookline.database.open import ensure
-from hookline.database.place import place_of
 from hookline.journal.record import Record
 from tests.unit.control.running import Running, record
 from tests.unit.control.test_audience_reach import People, defined
@@ -42,7 +42,7 @@ JOURNEY = (
 def people(defined: Running) -> Iterator[People]:
     """Profiles of the journey, after the first syncs."""
     defined.append(*JOURNEY)
-    ensure(place_of(defined.settings, "profiles"), "profiles")
+    ensure(location_of(defined.settings, "profiles"), "profiles")
     found = People(defined)
     found.keep()
     found.apply()

@@ -17,8 +17,8 @@ import pytest
 
 from hookline.bench.service import free_port
 from hookline.database.connect import connect
+from hookline.database.location import location_of
 from hookline.database.open import ensure
-from hookline.database.place import place_of
 from hookline.journal.local.reader import LocalReader
 from hookline.settings import Collect, Settings
 from tests.unit.control.running import Running, destination, record, source, wait_until
@@ -57,7 +57,7 @@ def service(control_on_both: Running) -> Iterator[Running]:
     for path, body in (("/sources", source()), ("/destinations", destination()), ("/audiences", BUYERS)):
         assert control_on_both.api("POST", path, body).status == 201
     control_on_both.append(*(record(f"m{number}", "Order", userId=f"u{number}") for number in range(PEOPLE)))
-    ensure(place_of(control_on_both.settings, "profiles"), "profiles")
+    ensure(location_of(control_on_both.settings, "profiles"), "profiles")
     collect = Collect(listen=f"127.0.0.1:{free_port()}")
     with role("collect", msgspec.structs.replace(control_on_both.settings, collect=collect)):
         wait_until(control_on_both.settings.socket_path("collect.sock").exists)
@@ -77,7 +77,7 @@ def told(service: Running) -> dict[str, set[str]]:
 
 def answered(service: Running) -> list[tuple[int, int]]:
     """People and entries of each erasure that is done."""
-    with closing(connect(place_of(service.settings, "profiles"), read_only=True)) as connection:
+    with closing(connect(location_of(service.settings, "profiles"), read_only=True)) as connection:
         query = "SELECT people, entries FROM erasures WHERE done_at IS NOT NULL"
         return [(people, entries) for people, entries in connection.execute(query)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from hookline.control import replay_planner
 from hookline.control.replay_planning import Planning
+from hookline.database.location import location_of
 from hookline.database.open import open_deliver
-from hookline.database.place import place_of
 from hookline.database.upsert import replacing
 from hookline.journal.record import Record
 from tests.unit.control.running import Running, destination, record, source, wait_until
@@ -33,7 +33,7 @@ def begin(control: Running, *records: Record) -> None:
 
 def saved(control: Running, id: str, state: str, delivered: int, failed: int = 0) -> None:
     """Write a replay's counts as deliver does."""
-    connection = open_deliver(place_of(control.settings, "deliver"))
+    connection = open_deliver(location_of(control.settings, "deliver"))
     now = int(time.time() * 1000)
     connection.execute(
         replacing("replays", ("lane",), ("state", "delivered", "failed", "started_at", "updated_at", "ended_at")),

@@ -18,7 +18,7 @@ from hookline.control.people.accounts import Accounts
 from hookline.control.people.sessions import IDLE_MS, LIFETIME_MS, Sessions
 from hookline.database.open import ensure
 from hookline.database.shared import Shared
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 
 class Clock:
@@ -37,10 +37,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def database(place_of: PlaceOf) -> Iterator[Shared]:
+def database(location_of: LocationOf) -> Iterator[Shared]:
     """An empty control database."""
-    ensure(place_of("control"), "control")
-    shared = Shared(place_of("control"))
+    ensure(location_of("control"), "control")
+    shared = Shared(location_of("control"))
     yield shared
     shared.close()
 

@@ -13,7 +13,7 @@ import pytest
 
 from hookline.control.machine import machine_of
 from hookline.control.standing_by import StandingBy
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.insights.series_log import SeriesLog
 from hookline.settings import Control, Database, Settings
 from hookline.telemetry.metrics import publish
@@ -85,7 +85,7 @@ def test_what_its_machine_delivers_is_in_the_charts(settings: Settings) -> None:
     """Slots that its deliver wrote are added, under this machine's number."""
     at = int(time.time()) // 60 * 60 - TIME_BUCKET_SECONDS  # of a minute that is over: the range shows whole ones
     write_time_buckets(settings.data_path / "run", [TimeBucket(at=at, delivered=5)])
-    log = SeriesLog(place_of(settings, "insights"))
+    log = SeriesLog(location_of(settings, "insights"))
 
     def delivered() -> float:
         return sum(value for value in log.totals("24h", int(time.time())).values["delivered"] if value is not None)

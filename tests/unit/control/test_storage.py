@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookline.control.storage import DATABASES, FOLDERS, storage_of
+from hookline.database.location import Schema
 from hookline.database.open import ensure
-from hookline.database.place import Schema
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hookline.database.location import location_of
 from hookline.database.open import open_deliver
-from hookline.database.place import place_of
 from hookline.settings import Plan
 from tests.unit.control.running import Running, source
 
@@ -29,7 +29,7 @@ def control(control_on_both: Running) -> Running:
 
 def fill(control: Running, *rows: tuple[str, str, int, int]) -> None:
     """Count as deliver does."""
-    connection = open_deliver(place_of(control.settings, "deliver"))
+    connection = open_deliver(location_of(control.settings, "deliver"))
     days = [((date.fromisoformat(day) - date(1970, 1, 1)).days, *rest) for day, *rest in rows]
     connection.executemany("INSERT INTO usage VALUES (?, ?, ?, ?)", days)
     connection.close()

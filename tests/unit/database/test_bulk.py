@@ -13,7 +13,7 @@ from hookline.database.open import open_profiles
 from hookline.database.postgres.connection import COPY_ROWS_MIN
 from hookline.database.sqlite import IntegrityError
 from hookline.database.upsert import overwriting
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 COUNTS = [0, 1, COPY_ROWS_MIN - 1, COPY_ROWS_MIN, 2 * ROWS_PER_STATEMENT, 2 * ROWS_PER_STATEMENT + 1]
 HISTORY = ("feature", "chunk", "bucket", "entries", "entry_values")
@@ -23,9 +23,9 @@ BEHIND = (
 
 
 @pytest.fixture
-def connection(place_of: PlaceOf) -> Iterator[Connection]:
+def connection(location_of: LocationOf) -> Iterator[Connection]:
     """An empty database of people."""
-    with closing(open_profiles(place_of("profiles"))) as opened:
+    with closing(open_profiles(location_of("profiles"))) as opened:
         yield opened
 
 

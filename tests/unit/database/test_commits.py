@@ -15,8 +15,8 @@ import pytest
 from hookline.database import commits as module
 from hookline.database.commits import FILE, Commits, DatabaseWentBack, Highest, commits_of, found_behind
 from hookline.database.connect import connect
+from hookline.database.location import Which, location_of
 from hookline.database.open import count_commits, ensure
-from hookline.database.place import Which, place_of
 from hookline.database.postgres.installation import verify_installation
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
@@ -46,14 +46,14 @@ def begin(settings: Settings) -> Commits:
     """As a process that starts."""
     module._commits.clear()
     count_commits(settings, "control")
-    commits = commits_of(place_of(settings, "control"))
+    commits = commits_of(location_of(settings, "control"))
     assert commits is not None
     return commits
 
 
 def write(settings: Settings) -> None:
     """Commit something."""
-    with closing(connect(place_of(settings, "control"))) as connection:
+    with closing(connect(location_of(settings, "control"))) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
             "INSERT INTO replay_changes (id, next) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET next = 2"
@@ -139,7 +139,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 def test_a_running_process_writes_nothing_more_and_ends(settings: Settings, before: Path, ended: list[int]) -> None:
     """The transaction that finds it is undone, and so is each later one, but for what is true whatever was lost."""
     commits = begin(settings)
-    connection = connect(place_of(settings, "control"))
+    connection = connect(location_of(settings, "control"))
     connection.execute("SELECT 1")
     go_back(settings, before)
     for _ in range(2):
@@ -156,9 +156,9 @@ def test_a_running_process_writes_nothing_more_and_ends(settings: Settings, befo
 @pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
 def test_the_first_connection_after_an_outage_finds_it(settings: Settings, before: Path, ended: list[int]) -> None:
     """Also where nothing is to be written, and in whatever schema it reads."""
-    ensure(place_of(settings, "deliver"), "deliver")
+    ensure(location_of(settings, "deliver"), "deliver")
     go_back(settings, before)
-    connection = connect(place_of(settings, "deliver"), read_only=True)
+    connection = connect(location_of(settings, "deliver"), read_only=True)
     with closing(connection), pytest.raises(DatabaseWentBack):
         connection.execute("SELECT 1")
     assert ended == [signal.SIGTERM]
@@ -167,10 +167,10 @@ def test_the_first_connection_after_an_outage_finds_it(settings: Settings, befor
 @pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
 def test_what_must_last_asks_for_it_by_name(settings: Settings) -> None:
     """The default of a database may be to confirm what a crash takes back."""
-    ensure(place_of(settings, "control"), "control")
+    ensure(location_of(settings, "control"), "control")
     with psycopg.connect(settings.database.url, autocommit=True) as session:
         session.execute(f"ALTER DATABASE {session.info.dbname} SET synchronous_commit = off")
-    with closing(connect(place_of(settings, "control"))) as connection:
+    with closing(connect(location_of(settings, "control"))) as connection:
         assert connection.execute("SELECT current_setting('synchronous_commit')").fetchall() == [("on",)]
 
 

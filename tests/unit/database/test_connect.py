@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 
 from hookline.database.connect import change_mark, connect, empty_log, overwrite_deleted
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.place import Place
 from hookline.database.sqlite import IntegrityError, OperationalError
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 INSERT = "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
 ALL = "SELECT source, last_event_at FROM source_activity ORDER BY source"
@@ -23,32 +23,32 @@ WHOLE = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 
 
 @pytest.fixture
-def place(place_of: PlaceOf) -> Place:
+def location(location_of: LocationOf) -> DatabaseLocation:
     """An empty control database."""
-    ensure(place_of("control"), "control")
-    return place_of("control")
+    ensure(location_of("control"), "control")
+    return location_of("control")
 
 
 @pytest.fixture
-def connection(place: Place) -> Iterator[Connection]:
+def connection(location: DatabaseLocation) -> Iterator[Connection]:
     """A connection to it."""
-    with closing(connect(place)) as opened:
+    with closing(connect(location)) as opened:
         yield opened
 
 
-def test_a_statement_by_itself_is_written(place: Place, connection: Connection) -> None:
+def test_a_statement_by_itself_is_written(location: DatabaseLocation, connection: Connection) -> None:
     """Another connection sees it at once, and each statement says how many rows it changed."""
     assert connection.execute(INSERT, ("a", 1)).rowcount == 1
     assert connection.executemany(INSERT, [("b", 2), ("c", 3)]).rowcount == 2
     assert connection.execute("UPDATE source_activity SET last_event_at = 9 WHERE source > ?", ("a",)).rowcount == 2
-    with closing(connect(place, read_only=True)) as other:
+    with closing(connect(location, read_only=True)) as other:
         assert other.execute(ALL).fetchall() == [("a", 1), ("b", 9), ("c", 9)]
     assert not connection.in_transaction
 
 
-def test_a_transaction_is_seen_as_a_whole(place: Place, connection: Connection) -> None:
+def test_a_transaction_is_seen_as_a_whole(location: DatabaseLocation, connection: Connection) -> None:
     """Nothing before its end; nothing at all when it is undone."""
-    with closing(connect(place, read_only=True)) as other:
+    with closing(connect(location, read_only=True)) as other:
         for end, count in (("ROLLBACK", 0), ("COMMIT", 2)):
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(INSERT, ("a", 1))
@@ -60,9 +60,9 @@ def test_a_transaction_is_seen_as_a_whole(place: Place, connection: Connection) 
             assert len(other.execute(ALL).fetchall()) == count
 
 
-def test_one_moment_is_read(place: Place, connection: Connection) -> None:
+def test_one_moment_is_read(location: DatabaseLocation, connection: Connection) -> None:
     """Between BEGIN and COMMIT a reader sees nothing of what others write."""
-    with closing(connect(place, read_only=True)) as other:
+    with closing(connect(location, read_only=True)) as other:
         other.execute("BEGIN")
         assert other.execute(ALL).fetchall() == []
         connection.execute(INSERT, ("a", 1))
@@ -82,9 +82,9 @@ def test_a_failed_statement_undoes_itself(connection: Connection) -> None:
     assert connection.execute("SELECT count(*) FROM source_activity WHERE source = 'a'").fetchone() == (1,)
 
 
-def test_a_reader_cannot_write(place: Place) -> None:
+def test_a_reader_cannot_write(location: DatabaseLocation) -> None:
     """Nor can it begin to."""
-    with closing(connect(place, read_only=True)) as reader, pytest.raises(OperationalError):
+    with closing(connect(location, read_only=True)) as reader, pytest.raises(OperationalError):
         reader.execute(INSERT, ("a", 1))
 
 
@@ -98,9 +98,9 @@ def test_rows_are_read_one_by_one_or_together(connection: Connection) -> None:
     assert found.fetchone() is None
 
 
-def test_a_mark_tells_of_commits_of_others(place: Place, connection: Connection) -> None:
+def test_a_mark_tells_of_commits_of_others(location: DatabaseLocation, connection: Connection) -> None:
     """It stays while nothing is written, and moves with every commit."""
-    with closing(connect(place, read_only=True)) as reader:
+    with closing(connect(location, read_only=True)) as reader:
         before = change_mark(reader)
         assert change_mark(reader) == before
         connection.execute("BEGIN IMMEDIATE")
@@ -148,14 +148,14 @@ def test_bytes_and_nothing(connection: Connection) -> None:
     assert connection.execute("SELECT * FROM sessions").fetchall() == [row]
 
 
-def test_closing_undoes_what_is_open(place: Place) -> None:
+def test_closing_undoes_what_is_open(location: DatabaseLocation) -> None:
     """A connection that is let go in the middle leaves nothing, and may be closed twice."""
-    opened = connect(place)
+    opened = connect(location)
     opened.execute("BEGIN IMMEDIATE")
     opened.execute(INSERT, ("a", 1))
     opened.close()
     opened.close()
-    with closing(connect(place)) as other:
+    with closing(connect(location)) as other:
         assert other.execute(ALL).fetchall() == []
         other.execute(INSERT, ("a", 1))
 

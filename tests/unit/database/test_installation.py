@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hookline.database.installation import verify_installation, wait_for_database, wait_for_version
+from hookline.database.location import NOTE_FILE, Schema
 from hookline.database.migrate import HEADS
 from hookline.database.open import ensure
-from hookline.database.place import NOTE_FILE, Schema
 from hookline.database.sqlite import DatabaseUnusable
 from hookline.settings import Database, Journal, Settings
 from tests.postgres import PostgresServer

@@ -10,9 +10,9 @@ from typing import Any, get_args
 import pytest
 
 from hookline.database.connect import connect
+from hookline.database.location import Schema, Which
 from hookline.database.migrate import HEADS, is_current, migrate_file, postgres_steps
 from hookline.database.open import ensure
-from hookline.database.place import Schema, Which
 from hookline.database.sqlite import DatabaseAway, DatabaseError
 from hookline.database.sqlite import connect as connect_file
 from tests.postgres import TEMPLATE, PostgresServer

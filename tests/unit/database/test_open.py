@@ -9,9 +9,9 @@ from typing import get_args
 
 import pytest
 
+from hookline.database.location import Which
 from hookline.database.migrate import HEADS, is_current, schema_number
 from hookline.database.open import ensure, open_control, open_deliver
-from hookline.database.place import Which
 from hookline.database.sqlite import DatabaseError, DatabaseTooNew, IntegrityError, OperationalError, connect
 
 WHICH = get_args(Which)

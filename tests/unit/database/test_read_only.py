@@ -7,32 +7,32 @@ from pathlib import Path
 import pytest
 
 from hookline.database.connect import connect
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.place import Place
 from hookline.database.read_only import Followed, ReadOnly
 from hookline.database.sqlite import DatabaseUnreadable, OperationalError
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 LETTERS = "SELECT count(*) FROM dead_letters"
 
 
-def as_if_of(place: Place, number: int) -> None:
+def as_if_of(location: DatabaseLocation, number: int) -> None:
     """Make a deliver database look like another version's, with one table less."""
-    connection = connect(place)
+    connection = connect(location)
     connection.execute("UPDATE alembic_version SET version_num = ?", (f"deliver_{number:04}",))
     connection.execute("ALTER TABLE dead_letters RENAME TO letters_of_another")
     connection.close()
 
 
-def test_no_database_is_none(bare_place_of: PlaceOf) -> None:
+def test_no_database_is_none(bare_location_of: LocationOf) -> None:
     """Before the role that writes it has made it."""
-    assert ReadOnly(bare_place_of("deliver")).open() is None
+    assert ReadOnly(bare_location_of("deliver")).open() is None
 
 
 @pytest.mark.parametrize("number", [1, 99])
-def test_tables_of_another_version_are_unreadable_not_missing(place_of: PlaceOf, number: int) -> None:
+def test_tables_of_another_version_are_unreadable_not_missing(location_of: LocationOf, number: int) -> None:
     """What is not there in another version's tables is no defect of ours; what is there is read."""
-    ensure(place := place_of("deliver"), "deliver")
+    ensure(place := location_of("deliver"), "deliver")
     as_if_of(place, number)
     connection = (database := ReadOnly(place)).open()
     assert connection is not None
@@ -42,9 +42,9 @@ def test_tables_of_another_version_are_unreadable_not_missing(place_of: PlaceOf,
     database.close()
 
 
-def test_a_mistake_of_ours_is_one(place_of: PlaceOf) -> None:
+def test_a_mistake_of_ours_is_one(location_of: LocationOf) -> None:
     """A statement that fails on tables of this version is not explained away."""
-    ensure(place := place_of("deliver"), "deliver")
+    ensure(place := location_of("deliver"), "deliver")
     connection = (database := ReadOnly(place)).open()
     assert connection is not None
     with pytest.raises(OperationalError) as caught:

@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 from hookline.bench.waiting import wait_until
 from hookline.database import outages, sqlite
 from hookline.database.connect import connect
+from hookline.database.location import Schema
 from hookline.database.open import ensure
 from hookline.database.outages import Outages
-from hookline.database.place import Schema
 from hookline.database.postgres.usable import troubles
 from hookline.database.sqlite import (
     DatabaseAway,

@@ -19,7 +19,7 @@ from hookline.connections.model import Destination, Source, Webhook, WebhookSett
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.store import Store
 from hookline.database.connect import connect
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Lane, Target
@@ -37,7 +37,7 @@ from hookline.outcomes.event_status import EventStatus, EventStatuses
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.model import Replay, ReplayRequest, State
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 from hookline.replays.span import span_of
 from hookline.replays.store import ReplayStore
 from hookline.settings import Deliver, Journal, Settings
@@ -157,8 +157,10 @@ class Rig:
             segment_bytes=SEGMENT_BYTES,
             disk=QuickDisk(),
         )
-        self.store = Store(place_of(self.settings, "control"), now_ms=self.clock.now_ms, steady_ms=self.clock.steady_ms)
-        self.replays = ReplayStore(place_of(self.settings, "control"), self.clock.now_ms, self.clock.steady_ms)
+        self.store = Store(
+            location_of(self.settings, "control"), now_ms=self.clock.now_ms, steady_ms=self.clock.steady_ms
+        )
+        self.replays = ReplayStore(location_of(self.settings, "control"), self.clock.now_ms, self.clock.steady_ms)
         self._turns: deque[Callable[[], None]] = deque()
         self._role: DeliverRole | None = None
 
@@ -248,7 +250,7 @@ class Rig:
         state: State = "running" if places is None else "preparing"
         made = self.replays.create(request, self.store.version, starts, ends, "test", state)
         if places is not None:
-            self.replays.prepare(made.lane, {partition: Places(each) for partition, each in places.items()})
+            self.replays.prepare(made.lane, {partition: OffsetSet(each) for partition, each in places.items()})
         return made
 
     def want(self, replay: Replay, state: State, rate: float | None = None) -> None:
@@ -362,7 +364,7 @@ class Rig:
 
     def replay_row(self, replay: Replay) -> tuple[str, int, int]:
         """State, delivered and failed as they are saved."""
-        connection = connect(place_of(self.settings, "deliver"), read_only=True)
+        connection = connect(location_of(self.settings, "deliver"), read_only=True)
         row = connection.execute(
             "SELECT state, delivered, failed FROM replays WHERE lane = ?", (replay.lane,)
         ).fetchone()
@@ -371,7 +373,7 @@ class Rig:
 
     def letters(self) -> list[tuple[str, int, str]]:
         """messageId, lane and status of every dead letter."""
-        connection = connect(place_of(self.settings, "deliver"), read_only=True)
+        connection = connect(location_of(self.settings, "deliver"), read_only=True)
         rows = connection.execute("SELECT message_id, lane, status FROM dead_letters ORDER BY id").fetchall()
         connection.close()
         return [tuple(row) for row in rows]

@@ -15,7 +15,7 @@ from hookline.deliver.cluster.agreement import ALIVE_SECONDS, KEPT_SECONDS, Agre
 from hookline.deliver.cluster.fence import Fence, raise_epoch
 from hookline.deliver.cluster.heartbeat import Heartbeat
 from hookline.deliver.lanes.lane import Lane
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source
 
@@ -70,9 +70,9 @@ class Process:
 
 
 @pytest.fixture
-def process(place_of: PlaceOf, make_rig: MakeRig) -> Iterator[Callable[..., Process]]:
+def process(location_of: LocationOf, make_rig: MakeRig) -> Iterator[Callable[..., Process]]:
     """Start processes that share a database; all have the same destination."""
-    place = place_of("deliver")
+    place = location_of("deliver")
     ensure(place, "deliver")
     rows = connect(place)
 

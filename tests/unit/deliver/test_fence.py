@@ -8,29 +8,29 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.place import Place
 from hookline.deliver.cluster.fence import Fence, Fenced, now_seconds, raise_epoch
 from hookline.deliver.store.batch import Batch, CheckpointRow, LaneRow, ReplayRow, RetryRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.replays.letters import LetterAction, LetterFilter
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.deliver.rig import Rig, destination, source
 
 SESSION_SECONDS = 10.0
 
 
 @pytest.fixture
-def place(place_of: PlaceOf) -> Place:
+def location(location_of: LocationOf) -> DatabaseLocation:
     """A new deliver database."""
-    ensure(place_of("deliver"), "deliver")
-    return place_of("deliver")
+    ensure(location_of("deliver"), "deliver")
+    return location_of("deliver")
 
 
 @pytest.fixture
-def rows(place: Place) -> Iterator[Connection]:
+def rows(location: DatabaseLocation) -> Iterator[Connection]:
     """What anybody may read and change."""
-    connection = connect(place)
+    connection = connect(location)
     yield connection
     connection.close()
 
@@ -38,9 +38,9 @@ def rows(place: Place) -> Iterator[Connection]:
 class Worker:
     """A store behind a fence."""
 
-    def __init__(self, place: Place, rows: Connection, name: str) -> None:
+    def __init__(self, location: DatabaseLocation, rows: Connection, name: str) -> None:
         self.fence = Fence(SESSION_SECONDS)
-        self.store = DeliverStore(place, self.fence)
+        self.store = DeliverStore(location, self.fence)
         self._rows = rows
         self._name = name
 
@@ -57,9 +57,9 @@ class Worker:
 
 
 @pytest.fixture
-def workers(place: Place, rows: Connection) -> Iterator[tuple[Worker, Worker]]:
+def workers(location: DatabaseLocation, rows: Connection) -> Iterator[tuple[Worker, Worker]]:
     """Two workers that own nothing yet."""
-    pair = Worker(place, rows, "one"), Worker(place, rows, "two")
+    pair = Worker(location, rows, "one"), Worker(location, rows, "two")
     yield pair
     for worker in pair:
         worker.store.close()

@@ -9,12 +9,12 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.place import Place
 from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.shared_index_store import SharedIndexStore
 from hookline.index.duplicates import Duplicates
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 
@@ -22,24 +22,24 @@ PARTITION = 0
 
 
 @pytest.fixture
-def place(place_of: PlaceOf) -> Place:
+def location(location_of: LocationOf) -> DatabaseLocation:
     """A new deliver database."""
-    ensure(place_of("deliver"), "deliver")
-    return place_of("deliver")
+    ensure(location_of("deliver"), "deliver")
+    return location_of("deliver")
 
 
 @pytest.fixture
-def shelf(place: Place) -> Iterator[SharedIndexStore]:
+def shelf(location: DatabaseLocation) -> Iterator[SharedIndexStore]:
     """The shelf in it."""
-    opened = SharedIndexStore(place)
+    opened = SharedIndexStore(location)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def rows(place: Place) -> Iterator[Connection]:
+def rows(location: DatabaseLocation) -> Iterator[Connection]:
     """What is kept."""
-    connection = connect(place)
+    connection = connect(location)
     yield connection
     connection.close()
 

@@ -13,7 +13,7 @@ from hookline.database.connection import Connection
 from hookline.database.open import ensure
 from hookline.deliver.cluster.shared_ring import SharedRing, delivered, settled
 from hookline.outcomes.progress import DUPLICATE_TAG, PLACE_SHIFT, URL_BITS, ProgressRing
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 LANE = 5
 TAG = LANE << URL_BITS
@@ -28,11 +28,11 @@ def ring(tmp_path: Path) -> Iterator[ProgressRing]:
 
 
 @pytest.fixture
-def database(place_of: PlaceOf, ring: ProgressRing) -> Iterator[tuple[Connection, SharedRing]]:
+def database(location_of: LocationOf, ring: ProgressRing) -> Iterator[tuple[Connection, SharedRing]]:
     """A new deliver database, and the ring that is written to it."""
-    ensure(place_of("deliver"), "deliver")
-    with closing(connect(place_of("deliver"))) as connection:
-        yield connection, SharedRing(place_of("deliver"), ring)
+    ensure(location_of("deliver"), "deliver")
+    with closing(connect(location_of("deliver"))) as connection:
+        yield connection, SharedRing(location_of("deliver"), ring)
 
 
 def test_deliveries_are_found_by_partition(ring: ProgressRing, database: tuple[Connection, SharedRing]) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.place import Place
 from hookline.database.sqlite import engine
 from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT
 from hookline.deliver.lanes.order import NEVER_MS
@@ -31,28 +31,28 @@ from hookline.deliver.store.retry_rows import values_of_place
 from hookline.deliver.store.writer import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.replays.letters import LetterAction, LetterFilter
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 
 @pytest.fixture
-def place(place_of: PlaceOf) -> Place:
+def location(location_of: LocationOf) -> DatabaseLocation:
     """A new deliver database."""
-    ensure(place_of("deliver"), "deliver")
-    return place_of("deliver")
+    ensure(location_of("deliver"), "deliver")
+    return location_of("deliver")
 
 
 @pytest.fixture
-def store(place: Place) -> Iterator[DeliverStore]:
+def store(location: DatabaseLocation) -> Iterator[DeliverStore]:
     """The store on it."""
-    opened = DeliverStore(place)
+    opened = DeliverStore(location)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def reader(place: Place) -> Iterator[Connection]:
+def reader(location: DatabaseLocation) -> Iterator[Connection]:
     """What another process sees."""
-    connection = connect(place, read_only=True)
+    connection = connect(location, read_only=True)
     yield connection
     connection.close()
 

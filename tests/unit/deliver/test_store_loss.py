@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from hookline.database.connect import connect
-from hookline.database.place import Schema
+from hookline.database.location import Schema
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.store.batch import Batch, BlockRow, DeadLetterRow
 from hookline.deliver.store.writer import DeliverStore

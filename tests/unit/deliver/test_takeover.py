@@ -10,7 +10,7 @@ import pytest
 from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.deliver.cluster.claims import Claims
 from hookline.deliver.cluster.fence import Fence, now_seconds
 from hookline.deliver.cluster.shared_index_store import SharedIndexStore
@@ -32,7 +32,7 @@ class Passing:
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
-        self._shelf = SharedIndexStore(place_of(rig.settings, "deliver"))
+        self._shelf = SharedIndexStore(location_of(rig.settings, "deliver"))
         self._claims = Claims(rig.settings, self._shelf, rig.clock.steady_ms)
         self._fence = Fence(1e9)
         self._fence.confirm(now_seconds())
@@ -118,7 +118,7 @@ def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passin
     rig.come_to_rest()
     assert rig.status_at("m1", "crm") == "delivered"
     assert rig.status_at("left", "crm") == "discarded"
-    connection = connect(place_of(rig.settings, "deliver"), read_only=True)
+    connection = connect(location_of(rig.settings, "deliver"), read_only=True)
     assert connection.execute("SELECT first_offset, last_offset, status FROM ranges").fetchall() == [
         (3, 3, "discarded")
     ]
@@ -160,7 +160,7 @@ def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Pass
     rig.turn()
     rig.answer_all()
     passing.give_up()
-    connection = connect(place_of(rig.settings, "deliver"))
+    connection = connect(location_of(rig.settings, "deliver"))
     connection.execute("UPDATE checkpoints SET next_offset = 9")
     with pytest.raises(JournalAway, match="ends at 2, before 9"):
         passing.take_up()
@@ -181,7 +181,7 @@ def test_offsets_that_were_lost_and_given_again_are_told(
     rig.turn()
     rig.answer_all()
     passing.give_up()
-    with closing(connect(place_of(rig.settings, "deliver"))) as connection:
+    with closing(connect(location_of(rig.settings, "deliver"))) as connection:
         connection.execute("UPDATE checkpoints SET next_offset = 2")
     with pytest.raises(JournalAway, match="ends at 1, before 2"):
         passing.take_up()
@@ -201,7 +201,7 @@ def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Ri
     rig.turn()
     rig.answer(rig.network.waiting[0], 503)
     passing.give_up()
-    with closing(connect(place_of(rig.settings, "deliver"))) as connection:
+    with closing(connect(location_of(rig.settings, "deliver"))) as connection:
         before = {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
         passing.take_up()
         rig.append(*(f"m{number}" for number in range(3, 6)))
@@ -212,12 +212,12 @@ def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Ri
             connection.execute(f"DELETE FROM {table}")
             for row in rows:
                 connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-    SharedRing(place_of(rig.settings, "deliver"), rig.role.engine.ring).publish()
+    SharedRing(location_of(rig.settings, "deliver"), rig.role.engine.ring).publish()
     rig.append("later")
     passing.take_up()
     rig.come_to_rest()
     assert [request.offset for request in rig.network.sent[sent:]] == [6]
     assert all(rig.status_at(f"m{number}", "crm") == "delivered" for number in range(6))
     rig.checkpoint()
-    with closing(connect(place_of(rig.settings, "deliver"), read_only=True)) as connection:
+    with closing(connect(location_of(rig.settings, "deliver"), read_only=True)) as connection:
         assert connection.execute("SELECT count(*) FROM retries").fetchone() == (0,)

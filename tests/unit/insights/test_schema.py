@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.insights import schema_reader
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import EXAMINED_EVERY, EXAMINED_FIRST, PROPERTIES_MAX, NameSchema
@@ -19,16 +19,16 @@ from hookline.insights.schema_reader import SchemaReader
 from hookline.insights.schema_store import OTHERS, Name, SchemaStore
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import Record
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.control.running import record
 
 
 class Followed:
     """A journal, what follows it, and what was noted of it."""
 
-    def __init__(self, folder: Path, place: Place) -> None:
+    def __init__(self, folder: Path, location: DatabaseLocation) -> None:
         self.folder = folder
-        self.place = place
+        self.place = location
         self.begin()
 
     def begin(self) -> None:
@@ -62,9 +62,9 @@ class Followed:
 
 
 @pytest.fixture
-def followed(tmp_path: Path, place_of: PlaceOf) -> Iterator[Followed]:
+def followed(tmp_path: Path, location_of: LocationOf) -> Iterator[Followed]:
     """An empty journal that is followed."""
-    made = Followed(tmp_path, place_of("insights"))
+    made = Followed(tmp_path, location_of("insights"))
     yield made
     made.reader.close()
     made.log.close()

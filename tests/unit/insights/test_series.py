@@ -12,24 +12,24 @@ from hookline.insights.resolutions import DAY, HOUR
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, SourceCounts, TimeBucket
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 NOW = 1_795_158_000
 """A full hour."""
 
 
 @pytest.fixture
-def store(place_of: PlaceOf) -> Iterator[SeriesStore]:
+def store(location_of: LocationOf) -> Iterator[SeriesStore]:
     """An empty store."""
-    made = SeriesStore(place_of("insights"))
+    made = SeriesStore(location_of("insights"))
     yield made
     made.close()
 
 
 @pytest.fixture
-def log(place_of: PlaceOf) -> Iterator[SeriesLog]:
+def log(location_of: LocationOf) -> Iterator[SeriesLog]:
     """What reads it."""
-    made = SeriesLog(place_of("insights"))
+    made = SeriesLog(location_of("insights"))
     yield made
     made.close()
 
@@ -62,9 +62,9 @@ def test_slots_add_up_at_every_resolution(store: SeriesStore, log: SeriesLog) ->
         assert log.totals(range_, NOW).values["delivered"][-1] == 15
 
 
-def test_machines_that_share_a_database_add_up(place_of: PlaceOf, log: SeriesLog) -> None:
+def test_machines_that_share_a_database_add_up(location_of: LocationOf, log: SeriesLog) -> None:
     """Each knows its own place, and of what waits the highest stays."""
-    one, two = SeriesStore(place_of("insights"), 2), SeriesStore(place_of("insights"), 3)
+    one, two = SeriesStore(location_of("insights"), 2), SeriesStore(location_of("insights"), 3)
     one.add_time_buckets([time_bucket(NOW - 10, delivered=3, waiting=1)])
     assert (one.last_slot(), two.last_slot()) == (NOW - 10, 0)
     two.add_time_buckets([time_bucket(NOW - 10, delivered=4, waiting=5)])
@@ -101,15 +101,15 @@ def test_the_place_goes_with_the_rows(store: SeriesStore) -> None:
     assert store.last_slot() == NOW - 10
 
 
-def test_old_rows_go(store: SeriesStore, place_of: PlaceOf) -> None:
+def test_old_rows_go(store: SeriesStore, location_of: LocationOf) -> None:
     """Each resolution is kept for its time, so that the file does not grow for ever."""
     store.add_time_buckets([time_bucket(NOW - 10 * number) for number in range(800)])
     store.drop_old(NOW)
-    assert _finest(place_of) == {NOW - 10 * number for number in range(720)}
+    assert _finest(location_of) == {NOW - 10 * number for number in range(720)}
 
 
 @pytest.mark.parametrize("jump", [40 * DAY, -40 * DAY, -NOW])
-def test_a_clock_that_is_set_and_set_back_takes_nothing(store: SeriesStore, place_of: PlaceOf, jump: int) -> None:
+def test_a_clock_that_is_set_and_set_back_takes_nothing(store: SeriesStore, location_of: LocationOf, jump: int) -> None:
     """Neither what was there is old then, nor is what comes after it pushed out by what was written meanwhile."""
     there = {NOW - 10 * number for number in range(100)}
     meanwhile = {NOW + jump + 10 * number for number in range(100)}
@@ -117,11 +117,11 @@ def test_a_clock_that_is_set_and_set_back_takes_nothing(store: SeriesStore, plac
     for time_buckets, now in ((there, NOW), (meanwhile, max(meanwhile)), (after, max(after))):
         store.add_time_buckets([time_bucket(at) for at in sorted(time_buckets)])
         store.drop_old(now)
-    assert _finest(place_of) == there | meanwhile | after
+    assert _finest(location_of) == there | meanwhile | after
 
 
-def _finest(place_of: PlaceOf) -> set[int]:
-    reading = connect(place_of("insights"), read_only=True)
+def _finest(location_of: LocationOf) -> set[int]:
+    reading = connect(location_of("insights"), read_only=True)
     tables = ("total_series", "destination_series", "source_series")
     found = [{at for (at,) in reading.execute(f"SELECT at FROM {each} WHERE resolution = 10")} for each in tables]
     reading.close()

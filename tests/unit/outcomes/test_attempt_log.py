@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.outcomes.attempt_key import Key, attempt_key, id_of
 from hookline.outcomes.attempt_log import AttemptFilter, AttemptLog, LoggedAttempt
 from hookline.outcomes.outcome import Outcome
@@ -19,7 +19,7 @@ Page = Callable[..., tuple[list[LoggedAttempt], Key | None]]
 @pytest.fixture
 def page(rig: Rig) -> Iterator[Page]:
     """Reads a page of crm's attempts."""
-    log = AttemptLog(rig.folder, place_of(rig.settings, "deliver"))
+    log = AttemptLog(rig.folder, location_of(rig.settings, "deliver"))
 
     def read(
         limit: int = 100, before: Key = NEWEST, impatient: bool = False, **wanted: object
@@ -98,7 +98,7 @@ def test_filters(rig: Rig, page: Page) -> None:
 def test_each_is_found_by_its_id(rig: Rig, page: Page) -> None:
     """And not by that of another destination's."""
     live(rig, rounds=4)
-    log = AttemptLog(rig.folder, place_of(rig.settings, "deliver"))
+    log = AttemptLog(rig.folder, location_of(rig.settings, "deliver"))
     lanes = {rig.lane("crm").number}
     for attempt in page()[0]:
         key = attempt_key(attempt.id)
@@ -118,7 +118,7 @@ def test_the_number_of_a_success(rig: Rig, page: Page) -> None:
     rig.answer_all(500)
     rig.checkpoint()
     rig.come_to_rest()
-    log = AttemptLog(rig.folder, place_of(rig.settings, "deliver"))
+    log = AttemptLog(rig.folder, location_of(rig.settings, "deliver"))
     assert [(each.outcome, log.number(each)) for each in page()[0]] == [("success", 2), ("server_error", 1)]
     log.close()
 

@@ -7,7 +7,7 @@ import pytest
 
 from hookline.connections.model import DeliveryOptions, Pause
 from hookline.database.connect import connect
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.journal.record import Rejection
 from hookline.outcomes.event_status import NOTHING_KNOWN, EventStatuses
 from hookline.outcomes.outcome import Outcome
@@ -106,7 +106,7 @@ def test_what_nothing_is_known_of_is_not_delivered(rig: Rig) -> None:
     rig.checkpoint()
     rig.kill()
     (rig.settings.data_path / "progress.ring").unlink()
-    connection = connect(place_of(rig.settings, "deliver"))
+    connection = connect(location_of(rig.settings, "deliver"))
     connection.execute("DELETE FROM outcome_blocks")
     connection.close()
     (found,) = rig.event("m").destinations

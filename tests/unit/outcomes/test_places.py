@@ -27,7 +27,7 @@ def test_neighbours_share_a_range(offsets: list[int]) -> None:
 def test_blobs_survive() -> None:
     """What is saved of lanes is what is read, backfills included."""
     saved = SavedPlaces({1: (0, 5, 9, 1), 70_000: (2**48 - 1, 1)})
-    assert places.decode_places(places.encode(saved)) == saved
+    assert places.decode_offset_sets(places.encode(saved)) == saved
     cursor = SavedCursor(False, (3, 2), (SavedBackfill(1, 9, "website"),))
     assert places.decode_cursor(places.encode(cursor)) == cursor
 

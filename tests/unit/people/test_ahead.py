@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from bench import crowd
 
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.place import Place
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.people import role
@@ -53,10 +53,10 @@ async def fill(folder: Path) -> None:
 class Kept:
     """What one process keeps of people."""
 
-    def __init__(self, folder: Path, place: Place) -> None:
+    def __init__(self, folder: Path, location: DatabaseLocation) -> None:
         self.folder = folder
         self.journal = LocalReader(folder)
-        self.store = ProfileStore(place)
+        self.store = ProfileStore(location)
         self.registry = FeatureCatalog(self.store)
         self.ingest = Ingest(self.journal, self.store, BATCH_RECORDS)
         self.keep(dict(crowd.FEATURES))

@@ -15,8 +15,8 @@ from hookline.people.store import history
 from hookline.people.store.catalog import FeatureCatalog
 from hookline.people.store.history import ENTRY_BYTES
 from hookline.people.store.people import People
-from hookline.replays.places import Places
-from tests.unit.conftest import PlaceOf
+from hookline.replays.offset_set import OffsetSet
+from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import record
 from tests.unit.people.test_sync_model import Profiles
 
@@ -36,12 +36,12 @@ TABLES = (
 
 
 @pytest.fixture
-def profiles(place_of: PlaceOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
+def profiles(location_of: LocationOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
     """People with audiences, in chunks of a few entries whose rows they share, looked at a row at a time."""
     monkeypatch.setattr(history, "CHUNK_ENTRIES", 2)
     monkeypatch.setattr(history, "ROWS_PER_CHUNK", 1)
     monkeypatch.setattr(erasing, "BUCKETS_PER_QUERY", 1)
-    return Profiles(place_of("profiles"))
+    return Profiles(location_of("profiles"))
 
 
 def order(id: str, total: int = 5, **who: Any) -> Record:
@@ -49,10 +49,10 @@ def order(id: str, total: int = 5, **who: Any) -> Record:
     return record("track", id, event="Order", properties={"total": total}, **who)
 
 
-def erase(profiles: Profiles, *ids: str, places: Places | None = None) -> Erased:
+def erase(profiles: Profiles, *ids: str, places: OffsetSet | None = None) -> Erased:
     """Erase as the role does."""
     with profiles.store.transaction() as execute:
-        erased = Erasing(profiles.store, execute, {0: places or Places()}).erase(ids)
+        erased = Erasing(profiles.store, execute, {0: places or OffsetSet()}).erase(ids)
     profiles.ingest.forget()
     profiles.sync.begin_again()
     assert profiles.store.empty_log()
@@ -140,7 +140,7 @@ def test_a_shared_device_leaves_its_other_user(profiles: Profiles) -> None:
         record("identify", "m5", anonymousId="tablet", traits={"city": "there"}),
     )
     profiles.sync_all()
-    assert erase(profiles, "u", "tablet", places=Places([0, 2, 4])).people == 1
+    assert erase(profiles, "u", "tablet", places=OffsetSet([0, 2, 4])).people == 1
     person = People(profiles.store.connection).by_user_id("v")
     assert person is not None
     assert [tuple(each) for each in person.identities()] == [("user", "v")]

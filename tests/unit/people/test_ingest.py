@@ -9,7 +9,7 @@ from hookline.people.ingest import extraction
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import MemoryJournal, record
 
 
@@ -21,9 +21,9 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> MemoryJournal:
 
 
 @pytest.fixture
-def store(place_of: PlaceOf) -> ProfileStore:
+def store(location_of: LocationOf) -> ProfileStore:
     """An empty store."""
-    return ProfileStore(place_of("profiles"))
+    return ProfileStore(location_of("profiles"))
 
 
 def test_a_batch_that_could_not_be_read_is_read_again(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.people.sync import first_sync, sync
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import NOW_MS, record
 from tests.unit.people.test_sync_model import Profiles
 
@@ -13,11 +13,11 @@ PROS = {("pros", f"u{n}"): "true" for n in range(4)}
 
 
 @pytest.fixture
-def profiles(place_of: PlaceOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
+def profiles(location_of: LocationOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
     """Four people whose plan is x, told to nobody yet; one message of a sync at a time, two of an introduction."""
     monkeypatch.setattr(sync, "MESSAGES_PER_STEP", 1)
     monkeypatch.setattr(first_sync, "PEOPLE_PER_STEP", 2)
-    found = Profiles(place_of("profiles"))
+    found = Profiles(location_of("profiles"))
     found.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(4)))
     return found
 

@@ -14,7 +14,7 @@ from hookline.people.store.long_ids import KEY_CHARACTERS_MAX, is_long, key_of
 from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
 from hookline.people.timeline import of_person
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import record
 from tests.unit.people.test_erasing import erase
 from tests.unit.people.test_sync_model import Profiles
@@ -31,9 +31,9 @@ U, V, A, G = (id_of(number) for number in range(4))
 
 
 @pytest.fixture
-def profiles(place_of: PlaceOf) -> Profiles:
+def profiles(location_of: LocationOf) -> Profiles:
     """People on an empty database."""
-    return Profiles(place_of("profiles"))
+    return Profiles(location_of("profiles"))
 
 
 def test_no_key_is_taken_for_an_id() -> None:

@@ -8,15 +8,15 @@ from hookline.people.ingest.erasing import Erasing
 from hookline.people.store import memberships
 from hookline.people.store.memberships import changes_of
 from hookline.people.store.people import People
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import record
 from tests.unit.people.test_sync_model import READY, Profiles
 
 
 @pytest.fixture
-def profiles(place_of: PlaceOf) -> Profiles:
+def profiles(location_of: LocationOf) -> Profiles:
     """People with audiences; pros are those whose plan is x."""
-    return Profiles(place_of("profiles"))
+    return Profiles(location_of("profiles"))
 
 
 def plan(profiles: Profiles, number: int, value: str, **who: str) -> int:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.postgres import connection as postgres_connection
 from hookline.journal.record import Record
 from hookline.people.definitions.feature import Feature
@@ -96,8 +96,8 @@ moves = st.one_of(
 class Kept:
     """The real parts, on a database that survives their restarts."""
 
-    def __init__(self, place: Place, journal: MemoryJournal) -> None:
-        self.place, self.journal = place, journal
+    def __init__(self, location: DatabaseLocation, journal: MemoryJournal) -> None:
+        self.place, self.journal = location, journal
         self.wanted: list[Feature] = [next(iter(FEATURES))]
         self.previewed: list[Feature] = []
         self.open()

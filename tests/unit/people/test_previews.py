@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.journal.record import Record
 from hookline.people.definitions.definition import in_order, ready_of
 from hookline.people.definitions.features import windows_of
@@ -35,7 +35,7 @@ from hookline.people.store.people import People, PersonFacts
 from hookline.people.store.store import ProfileStore
 from hookline.people.sync.sync import Sync
 from tests.postgres import PostgresServer
-from tests.unit.conftest import PlaceOf, new_places
+from tests.unit.conftest import LocationOf, new_places
 from tests.unit.people.conftest import examples
 from tests.unit.people.memory_journal import NOW_MS, MemoryJournal, record
 from tests.unit.people.test_sync_model import CONDITIONS, TRAITS, aliases, events
@@ -57,8 +57,8 @@ def order(number: int, user: str) -> Record:
 class Rig:
     """The real parts of the role that previews meet, stepped by hand, on a database that survives restarts."""
 
-    def __init__(self, folder: Path, place: Place, *saved: Definition) -> None:
-        self.place, self.folder, self.journal, self.now_ms = place, folder, MemoryJournal(), NOW_MS
+    def __init__(self, folder: Path, location: DatabaseLocation, *saved: Definition) -> None:
+        self.place, self.folder, self.journal, self.now_ms = location, folder, MemoryJournal(), NOW_MS
         self.saved = saved
         self.wishes = PreviewRequests(folder)
         self.asked = 0
@@ -141,9 +141,9 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path, place_of: PlaceOf) -> Rig:
+def rig(tmp_path: Path, location_of: LocationOf) -> Rig:
     """Three people with one, two and three orders, applied before anybody asked for orders."""
-    found = Rig(tmp_path, place_of("profiles"))
+    found = Rig(tmp_path, location_of("profiles"))
     found.journal.append(*(order(n, user) for n, user in enumerate("abbccc")))
     found.finish()
     return found
@@ -212,9 +212,9 @@ def test_saving_it_reads_nothing_twice(rig: Rig) -> None:
     assert list(rig.registry.for_definitions()) == list(rig.registry.features().values())
 
 
-def test_no_definition_waits_for_a_preview(tmp_path: Path, place_of: PlaceOf) -> None:
+def test_no_definition_waits_for_a_preview(tmp_path: Path, location_of: LocationOf) -> None:
     """A preview of a longer window reads up beside what the definition keeps, which is complete all the time."""
-    rig = Rig(tmp_path, place_of("profiles"), audience({**ORDERS, "within": "1h"}, "buyers"))
+    rig = Rig(tmp_path, location_of("profiles"), audience({**ORDERS, "within": "1h"}, "buyers"))
     old = [record("track", f"x{n}", NOW_MS - 2 * 3_600_000, event="Order", userId="a") for n in range(2)]
     rig.journal.append(*old, order(1, "b"), order(2, "b"))
     rig.finish()

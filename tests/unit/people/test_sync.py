@@ -8,15 +8,15 @@ import pytest
 from hookline.people.definitions.definition import in_order
 from hookline.people.sync import sync
 from hookline.people.sync.results import SyncResults
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import NOW_MS, record
 from tests.unit.people.test_sync_model import AUDIENCES, READY, TRAITS, Profiles
 
 
 @pytest.fixture
-def profiles(place_of: PlaceOf) -> Profiles:
+def profiles(location_of: LocationOf) -> Profiles:
     """People with audiences, and a receiver."""
-    return Profiles(place_of("profiles"))
+    return Profiles(location_of("profiles"))
 
 
 def test_a_new_user_id_is_told_what_the_old_one_was(profiles: Profiles) -> None:

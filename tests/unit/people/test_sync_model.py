@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.journal.record import Record
 from hookline.people.definitions.definition import as_json, in_order
 from hookline.people.definitions.features import windows_of
@@ -81,8 +81,8 @@ moves = st.one_of(
 class Profiles:
     """The real parts, a clock, and what a receiver that drops repeats has been told."""
 
-    def __init__(self, place: Place) -> None:
-        self.place, self.journal, self.now_ms = place, MemoryJournal(), NOW_MS
+    def __init__(self, location: DatabaseLocation) -> None:
+        self.place, self.journal, self.now_ms = location, MemoryJournal(), NOW_MS
         self.seen: set[str] = set()
         self.told: dict[tuple[str, str], str] = {}
         self.known: dict[str, dict[tuple[str, str], str]] = {"crm": self.told}

@@ -13,15 +13,15 @@ from hookline.database.open import open_profiles
 from hookline.people.definitions.definition import Key
 from hookline.people.definitions.feature import Feature
 from hookline.people.sync.state import SyncState, SyncStates, empty_value
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 BUYERS: Key = ("audience", "buyers")
 
 
 @pytest.fixture
-def file(place_of: PlaceOf) -> Iterator[Connection]:
+def file(location_of: LocationOf) -> Iterator[Connection]:
     """Five persons, of whom 1 is no member, 3 was merged into 4, and 5 has no user id."""
-    connection = open_profiles(place_of("profiles"))
+    connection = open_profiles(location_of("profiles"))
     for person in range(1, 6):
         user_id = None if person == 5 else f"u{person}"
         connection.execute("INSERT INTO persons (id, first_seen, user_id) VALUES (?, 0, ?)", (person, user_id))

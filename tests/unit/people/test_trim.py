@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience
-from hookline.database.place import Place as DatabasePlace
+from hookline.database.location import DatabaseLocation
 from hookline.people.definitions.definition import in_order
 from hookline.people.definitions.feature import Entry, Feature
 from hookline.people.definitions.features import features_of, windows_of
@@ -25,7 +25,7 @@ from hookline.people.store.history import pack, unpack
 from hookline.people.store.people import People, PersonFacts
 from hookline.people.store.store import ProfileStore
 from tests.postgres import PostgresServer
-from tests.unit.conftest import PlaceOf, new_places
+from tests.unit.conftest import LocationOf, new_places
 from tests.unit.people.conftest import examples
 from tests.unit.people.memory_journal import NOW_MS
 
@@ -62,11 +62,11 @@ def small() -> Iterator[None]:
 class Kept:
     """History of some people for some clauses, in chunks."""
 
-    def __init__(self, place: DatabasePlace, which: list[int]) -> None:
+    def __init__(self, location: DatabaseLocation, which: list[int]) -> None:
         self.audiences = [
             msgspec.convert({"id": f"a{n}", "name": f"a{n}", "condition": CLAUSES[n]}, Audience) for n in which
         ]
-        self.store = ProfileStore(place)
+        self.store = ProfileStore(location)
         self.registry = FeatureCatalog(self.store)
         self.registry.keep(windows_of(self.audiences), {})
         self.trim = Trim(self.store, self.registry)
@@ -154,9 +154,9 @@ def _seen(found: set[Entry], window_ms: int | None, now_ms: int) -> set[Entry]:
     return set(sorted(young, key=lambda each: (each.at_ms, each.mark))[-MAX:])
 
 
-def test_a_window_that_grows_keeps_what_it_needs(place_of: PlaceOf) -> None:
+def test_a_window_that_grows_keeps_what_it_needs(location_of: LocationOf) -> None:
     """The longest window of all definitions counts, and one without an end keeps everything."""
-    kept = Kept(place_of("profiles"), [0, 5])
+    kept = Kept(location_of("profiles"), [0, 5])
     kept.write([(1, name, ago, ago) for name in ("Order", "Refund") for ago in (1, 4, 8)])
     (order,) = [id for id, each in kept.registry.features().items() if each.name == "Order"]
     kept.registry.keep(windows_of([*kept.audiences, msgspec.convert(
@@ -167,9 +167,9 @@ def test_a_window_that_grows_keeps_what_it_needs(place_of: PlaceOf) -> None:
     assert list(ages.values()) == [[1, 4, 8]]
 
 
-def test_a_pass_comes_a_few_times_a_day(place_of: PlaceOf) -> None:
+def test_a_pass_comes_a_few_times_a_day(location_of: LocationOf) -> None:
     """Between two of them there is nothing to do; what has left its window meanwhile goes with the next."""
-    kept = Kept(place_of("profiles"), [0])
+    kept = Kept(location_of("profiles"), [0])
     kept.write([(1, "Order", 1, 1), (2, "Order", 1, 2)])
     kept.pass_through(NOW_MS)
     assert len(kept.rows()) == 2
@@ -179,9 +179,9 @@ def test_a_pass_comes_a_few_times_a_day(place_of: PlaceOf) -> None:
     assert kept.rows() == {}
 
 
-def test_features_with_values_keep_them_beside_their_entries(place_of: PlaceOf) -> None:
+def test_features_with_values_keep_them_beside_their_entries(location_of: LocationOf) -> None:
     """What stays has the value it had."""
-    kept = Kept(place_of("profiles"), [0])
+    kept = Kept(location_of("profiles"), [0])
     feature = Feature("track", "Order", "", "properties.total")
     kept.registry.keep({feature: 3_000}, {})
     (id,) = kept.registry.for_definitions().values()

@@ -10,7 +10,7 @@ import pytest
 
 from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.finding import Moment
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.privacy import id_digest
 from hookline.privacy.messages import Again, Messages
 from hookline.privacy.model import DeletionRequest, Message, Receipt
@@ -18,7 +18,7 @@ from hookline.privacy.requests import Requests
 from hookline.privacy.search import Found
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 NOW = 1_700_000_000_000
 
@@ -26,8 +26,8 @@ NOW = 1_700_000_000_000
 class Told:
     """A request whose person has data in two sources; one of them has two destinations."""
 
-    def __init__(self, path: Path, place: Place) -> None:
-        self.store = PrivacyStore(place)
+    def __init__(self, path: Path, location: DatabaseLocation) -> None:
+        self.store = PrivacyStore(location)
         digests = id_digest.load(path)
         self.requests = Requests(self.store, digests, Suppressions(self.store, digests), lambda: NOW)
         self.messages = Messages(self.store, lambda: NOW)
@@ -46,8 +46,8 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path, place_of: PlaceOf) -> Iterator[Told]:
-    made = Told(tmp_path, place_of("privacy"))
+def told(tmp_path: Path, location_of: LocationOf) -> Iterator[Told]:
+    made = Told(tmp_path, location_of("privacy"))
     yield made
     made.store.close()
 

@@ -10,12 +10,12 @@ import pytest
 from hookline.collect.shared_journal import ErasedElsewhere
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
+from hookline.database.location import location_of
 from hookline.database.open import ensure
-from hookline.database.place import place_of
 from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.privacy.erasure_feed import CHANGES
 from hookline.privacy.store import PrivacyStore
-from hookline.replays.places import Places, encode_places
+from hookline.replays.offset_set import OffsetSet, encode_offset_sets
 from hookline.settings import Database, Journal, Settings
 from tests.postgres import PostgresServer
 
@@ -32,7 +32,7 @@ def settings(tmp_path: Path, postgres: PostgresServer) -> Iterator[Settings]:
 @pytest.fixture
 def privacy(settings: Settings) -> Iterator[PrivacyStore]:
     """Where control writes what is to be erased."""
-    store = PrivacyStore(place_of(settings, "privacy"))
+    store = PrivacyStore(location_of(settings, "privacy"))
     yield store
     store.close()
 
@@ -40,8 +40,8 @@ def privacy(settings: Settings) -> Iterator[PrivacyStore]:
 @pytest.fixture
 def deliver(settings: Settings) -> Iterator[Connection]:
     """Where deliver processes note what they erased."""
-    ensure(place_of(settings, "deliver"), "deliver")
-    connection = connect(place_of(settings, "deliver"))
+    ensure(location_of(settings, "deliver"), "deliver")
+    connection = connect(location_of(settings, "deliver"))
     yield connection
     connection.close()
 
@@ -56,7 +56,7 @@ def elsewhere(settings: Settings, deliver: Connection, privacy: PrivacyStore) ->
 
 def begin(privacy: PrivacyStore, **places: list[int]) -> None:
     """Control has a request cleared."""
-    blob = encode_places({int(name[1:]): Places(offsets) for name, offsets in places.items()})
+    blob = encode_offset_sets({int(name[1:]): OffsetSet(offsets) for name, offsets in places.items()})
     with privacy.change(CHANGES) as execute:
         execute(
             "INSERT INTO deletion_requests (at, author, action, state, updated_at, round, places)"
@@ -70,7 +70,7 @@ def end(privacy: PrivacyStore, deliver: Connection, partition: int, offsets: lis
     deliver.execute(
         'INSERT INTO erased_parts (request, asked_at, "round", partition, last_offset, places)'
         " VALUES (1, 1, 1, ?, ?, ?)",
-        (partition, offsets[-1], encode_places({partition: Places(offsets)})),
+        (partition, offsets[-1], encode_offset_sets({partition: OffsetSet(offsets)})),
     )
     with privacy.change(CHANGES) as execute:
         execute("UPDATE deletion_requests SET state = 'done', places = NULL")

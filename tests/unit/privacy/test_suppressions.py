@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
 from hookline.privacy import requests, shared_key
 from hookline.privacy.requests import Requests, TooManyRequests
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppression_feed import SuppressionFeed
 from hookline.privacy.suppressions import Suppressions
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 
 class Folder:
     """The list as control has it, and collect's view of it."""
 
-    def __init__(self, path: Path, place: Place) -> None:
+    def __init__(self, path: Path, location: DatabaseLocation) -> None:
         self.path = path
-        self.store = PrivacyStore(place)
-        self.digests = shared_key.load(place, self.store.database, path)
+        self.store = PrivacyStore(location)
+        self.digests = shared_key.load(location, self.store.database, path)
         self.suppressions = Suppressions(self.store, self.digests)
         self.requests = Requests(self.store, self.digests, self.suppressions)
-        self.feed = SuppressionFeed(place, path)
+        self.feed = SuppressionFeed(location, path)
 
     def bytes(self) -> bytes:
         """Every byte of every file in the folder."""
@@ -34,8 +34,8 @@ class Folder:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, place_of: PlaceOf) -> Iterator[Folder]:
-    made = Folder(tmp_path, place_of("privacy"))
+def folder(tmp_path: Path, location_of: LocationOf) -> Iterator[Folder]:
+    made = Folder(tmp_path, location_of("privacy"))
     yield made
     made.feed.close()
     made.store.close()
@@ -56,17 +56,17 @@ def test_a_reader_learns_of_every_change_and_only_then(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("backend", ["postgres"], indirect=True)  # a file is on one machine, with the key beside it
-def test_every_machine_knows_whom_the_list_means(folder: Folder, tmp_path: Path, place_of: PlaceOf) -> None:
+def test_every_machine_knows_whom_the_list_means(folder: Folder, tmp_path: Path, location_of: LocationOf) -> None:
     """The key comes with the list: a machine that never had the first one's data folder recognises the same people."""
     folder.requests.create(["u1"], "suppress", "me")
     (other := tmp_path / "other").mkdir()
-    feed = SuppressionFeed(place_of("privacy"), other)
+    feed = SuppressionFeed(location_of("privacy"), other)
     assert feed.poll()
     assert feed.current is not None
     assert ("u1" in feed.current, "u2" in feed.current) == (True, False)
     feed.close()
-    store = PrivacyStore(place_of("privacy"))
-    assert shared_key.load(place_of("privacy"), store.database, other).of("u1") == folder.digests.of("u1")
+    store = PrivacyStore(location_of("privacy"))
+    assert shared_key.load(location_of("privacy"), store.database, other).of("u1") == folder.digests.of("u1")
     assert list(other.iterdir()) == []
     store.close()
 
@@ -81,12 +81,12 @@ def test_a_list_without_its_key_is_nobodys(folder: Folder) -> None:
         folder.feed.poll()
 
 
-def test_a_reader_may_come_before_the_database(tmp_path: Path, bare_place_of: PlaceOf) -> None:
+def test_a_reader_may_come_before_the_database(tmp_path: Path, bare_location_of: LocationOf) -> None:
     """Start-up order does not matter: a list that is not there yet cannot be told, and is not "nobody"."""
-    feed = SuppressionFeed(bare_place_of("privacy"), tmp_path)
+    feed = SuppressionFeed(bare_location_of("privacy"), tmp_path)
     with pytest.raises(DatabaseNotMade):
         feed.poll()
-    late = Folder(tmp_path, bare_place_of("privacy"))
+    late = Folder(tmp_path, bare_location_of("privacy"))
     late.requests.create(["u1"], "suppress", "me")
     assert feed.poll()
     assert feed.current is not None

@@ -8,38 +8,38 @@ from pathlib import Path
 import pytest
 
 from hookline.connections.store import Store
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.replays import store as store_module
 from hookline.replays.feed import ReplayFeed
 from hookline.replays.letters import LetterFilter
 from hookline.replays.model import Replay, ReplayRequest, lane_of
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 from hookline.replays.store import ReplayStore, TooManyReplays
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 
 REQUEST = ReplayRequest(destination="crm", rate=5)
 
 
 @pytest.fixture
-def place(place_of: PlaceOf) -> Place:
+def location(location_of: LocationOf) -> DatabaseLocation:
     """A new control database."""
-    Store(place_of("control")).close()
-    return place_of("control")
+    Store(location_of("control")).close()
+    return location_of("control")
 
 
 @pytest.fixture
-def store(place: Place) -> Iterator[ReplayStore]:
+def store(location: DatabaseLocation) -> Iterator[ReplayStore]:
     """The replays of it, at the time 1,000 ms."""
-    opened = ReplayStore(place, now_ms=lambda: 1_000)
+    opened = ReplayStore(location, now_ms=lambda: 1_000)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def feed(place: Place) -> Iterator[ReplayFeed]:
+def feed(location: DatabaseLocation) -> Iterator[ReplayFeed]:
     """A view of it."""
-    opened = ReplayFeed(place)
+    opened = ReplayFeed(location)
     yield opened
     opened.close()
 
@@ -82,7 +82,7 @@ def test_single_events_are_prepared(store: ReplayStore, feed: ReplayFeed) -> Non
     assert not first.is_prepared
     store.want(second.lane, "paused", None)
     for replay in (first, second):
-        store.prepare(replay.lane, {0: Places([4, 8])})
+        store.prepare(replay.lane, {0: OffsetSet([4, 8])})
     prepared = feed.poll() or []
     assert [(each.state, each.total, each.starts, each.ends) for each in prepared] == [
         ("running", 2, {0: 4}, {0: 9}),

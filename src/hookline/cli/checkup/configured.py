@@ -21,7 +21,7 @@ from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.control.conditions.client_certificates import AHEAD
 from hookline.control.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.deliver.send.client_certificate import fault_and_details, fault_of
@@ -104,7 +104,7 @@ def check_connections(here: Here) -> Iterator[Finding]:
 
 def read_connections(here: Here) -> Snapshot:
     """Return the connections in force, none before control has made its database; raise DatabaseAway."""
-    feed = Feed(place_of(here.settings, "control"))
+    feed = Feed(location_of(here.settings, "control"))
     try:
         return feed.load()
     except DatabaseNotMade:
@@ -165,7 +165,7 @@ def _open_breakers(here: Here, lanes: dict[int, str]) -> set[str]:
     deliver = here.reports.get("deliver")
     if deliver is not None and deliver.fresh:
         return {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} & set(lanes.values())
-    database = ReadOnly(place_of(here.settings, "deliver"))
+    database = ReadOnly(location_of(here.settings, "deliver"))
     try:
         connection = database.open()
         rows = connection.execute("SELECT lane FROM lanes WHERE state = 'open'").fetchall() if connection else []

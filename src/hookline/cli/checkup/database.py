@@ -11,8 +11,8 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.control.storage import DATABASES
 from hookline.database.installation import LOCAL, check_usable, verify_installation
+from hookline.database.location import NOTE_FILE, Schema, location_of
 from hookline.database.open import refuse_newer
-from hookline.database.place import NOTE_FILE, Schema, place_of
 from hookline.database.size import bytes_taken
 from hookline.database.sqlite import (
     DatabaseAway,
@@ -34,7 +34,7 @@ def check_database(here: Here) -> Iterator[Finding]:
     for which in DATABASES:
         try:
             if settings.database.url == LOCAL:
-                refuse_newer(place_of(settings, which), which)
+                refuse_newer(location_of(settings, which), which)
         except DatabaseTooNew as newer:
             yield Finding("database", "fail", str(newer), "The role that writes to it does not start like this.")
     if settings.database.url == LOCAL and not (settings.data_path / NOTE_FILE).exists():
@@ -49,7 +49,7 @@ def check_database(here: Here) -> Iterator[Finding]:
         wrong = [each for which in DATABASES for each in _of_schema(Schema(settings.database.url, which))]
         yield from wrong
         if not wrong:
-            taken = sum(bytes_taken(place_of(settings, which)) for which in DATABASES)
+            taken = sum(bytes_taken(location_of(settings, which)) for which in DATABASES)
             yield Finding("database", "ok", f"{described}; {in_words(taken)}")
     except DatabaseAway as away:
         next_step = f"{away.next_step} Hookline goes on by itself then."

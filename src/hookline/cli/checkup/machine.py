@@ -16,8 +16,8 @@ from hookline.cli.checkup.here import Here
 from hookline.collect.limits import CONNECTIONS_MAX
 from hookline.database.connect import connect
 from hookline.database.installation import LOCAL
+from hookline.database.location import location_of
 from hookline.database.open import ENGINE_VERSION_MIN
-from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.journal.opening import open_reader
 from hookline.telemetry.metrics import PROCESS_CLOCK_SHIFT
@@ -111,7 +111,7 @@ def _beside_others(here: Here) -> Iterator[Finding]:
 def _apart_from_database(here: Here) -> float:
     """Return by how many seconds PostgreSQL is ahead; 0 where it does not answer, which another check says."""
     try:
-        with closing(connect(place_of(here.settings, "control"), read_only=True)) as connection:
+        with closing(connect(location_of(here.settings, "control"), read_only=True)) as connection:
             began = time.time()
             ((theirs,),) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchall()
             return float(theirs) - (began + time.time()) / 2

@@ -12,7 +12,7 @@ from hookline.cli.address import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.control.whole import STANDING_BY, WORKING
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.listening import bound
 from hookline.roles import wanted
@@ -48,7 +48,7 @@ def check_ports(here: Here) -> Iterator[Finding]:
 
 def check_notices(here: Here) -> Iterator[Finding]:
     """The notices that are open."""
-    database = ReadOnly(place_of(here.settings, "control"))
+    database = ReadOnly(location_of(here.settings, "control"))
     try:
         connection = database.open()
         if connection is None:

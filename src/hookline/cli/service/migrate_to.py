@@ -18,11 +18,11 @@ from hookline.cli.service.move_report import MoveReport
 from hookline.cli.target import Target
 from hookline.database.sqlite import DatabaseError, engine
 from hookline.journal.port import JournalError
-from hookline.moving.failure import MoveFailed
-from hookline.moving.move import Move, check, is_moved, release, undo, warnings_of
-from hookline.moving.progress import Tell
 from hookline.settings import Settings, SettingsError, load
 from hookline.telemetry import log
+from hookline.transfer.failure import MoveFailed
+from hookline.transfer.move import Move, check, is_moved, release, undo, warnings_of
+from hookline.transfer.progress import Tell
 
 STOP_SECONDS = 30.0
 """A supervisor ends its roles within 10."""

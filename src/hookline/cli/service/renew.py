@@ -9,7 +9,7 @@ from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
 from hookline.database import parts
 from hookline.database.installation import LOCAL
-from hookline.database.place import Schema, Which
+from hookline.database.location import Schema, Which
 from hookline.settings import Settings, SettingsError
 
 SCHEMAS: dict[str, Which] = {

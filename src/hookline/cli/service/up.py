@@ -18,8 +18,8 @@ import msgspec
 
 from hookline.cli.service import lock
 from hookline.cli.service.options import USAGE, Launch, parse
+from hookline.database.location import Which
 from hookline.database.open import refuse_newer
-from hookline.database.place import Which
 from hookline.database.sqlite import DatabaseTooNew, engine
 from hookline.listening import all_bound
 from hookline.setting_text import URL_KEYS, is_secret, without_secrets

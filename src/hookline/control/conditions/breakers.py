@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hookline.control.conditions.finding import Finding, Moment
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 
@@ -19,8 +19,8 @@ class Breakers:
 
     kinds = ("destination_breaker_open",)
 
-    def __init__(self, place: Place, open_seconds: float) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation, open_seconds: float) -> None:
+        self._database = ReadOnly(location)
         self._open_ms = open_seconds * 1000
         self._since_ms: dict[str, int] = {}
 

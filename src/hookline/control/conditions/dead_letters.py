@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hookline.control.conditions.finding import Finding, Moment
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 
 WINDOW_MS = 3_600_000
@@ -22,8 +22,8 @@ class DeadLetters:
 
     kinds = ("dead_letters_growing",)
 
-    def __init__(self, place: Place, threshold: int) -> None:
-        self._database = ReadOnly(place)
+    def __init__(self, location: DatabaseLocation, threshold: int) -> None:
+        self._database = ReadOnly(location)
         self._threshold = threshold
         self._last_id: int | None = None
         # Per destination: minute, lowest id of that minute, count.

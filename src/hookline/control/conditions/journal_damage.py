@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.database.place import Place as DatabasePlace
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.journal.damaged import Damage, described, noted_damage
@@ -28,7 +28,7 @@ class JournalDamage:
 
     kinds = ("journal_damaged",)
 
-    def __init__(self, folder: Path, deliver: DatabasePlace) -> None:
+    def __init__(self, folder: Path, deliver: DatabaseLocation) -> None:
         self._folder = folder
         self._database = ReadOnly(deliver)
         self._noted: list[Damage] = []

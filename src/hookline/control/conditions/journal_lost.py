@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
 from hookline.control.conditions.journal_damage import who_missed
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.journal.lost import Lost, read_lost
@@ -23,7 +23,7 @@ class JournalLost:
 
     kinds = ("journal_behind",)
 
-    def __init__(self, data_path: Path, deliver: Place) -> None:
+    def __init__(self, data_path: Path, deliver: DatabaseLocation) -> None:
         self._folder = data_path / FOLDER
         self._database = ReadOnly(deliver)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from hookline.control.conditions.finding import Finding, Moment
 from hookline.database.connection import Connection
-from hookline.database.place import Place as DatabasePlace
+from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.journal.opening import kafka_url
@@ -53,7 +53,7 @@ class Retention:
     def __init__(
         self,
         data_path: Path,
-        deliver: DatabasePlace,
+        deliver: DatabaseLocation,
         limits: RetentionLimits,
         ahead_seconds: float,
         steady_ms: Callable[[], int],

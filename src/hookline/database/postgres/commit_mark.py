@@ -17,7 +17,7 @@ import psycopg
 
 from hookline.database.commits import Commits, schemas_counted
 from hookline.database.connection import Connection, Cursor
-from hookline.database.place import Which
+from hookline.database.location import Which
 from hookline.database.upsert import replacing
 
 KEPT_MS = 30 * 86_400_000

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from hookline.database.commits import DatabaseWentBack, commits_of
-from hookline.database.place import Schema, Which
+from hookline.database.location import Schema, Which
 from hookline.database.postgres import pool as pools
 from hookline.database.postgres.commit_mark import counting
 from hookline.database.postgres.fence import epoch_of

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import psycopg
 
-from hookline.database.place import WRITTEN_BY, Schema, Which
+from hookline.database.location import WRITTEN_BY, Schema, Which
 
 Role = Literal["control", "profiles", "deliver", "collect"]
 

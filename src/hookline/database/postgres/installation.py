@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from hookline.database.place import NOTE_FILE
+from hookline.database.location import NOTE_FILE
 from hookline.database.postgres import fence
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.commit_mark import COUNTS

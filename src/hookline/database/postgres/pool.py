@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 import psycopg
 
+from hookline.database.location import Schema
 from hookline.database.outages import OUTAGES
-from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.commit_mark import look_back
 from hookline.database.postgres.errors import as_ours, translating

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from hookline.database.place import Which
+from hookline.database.location import Which
 from hookline.database.postgres.patience import open_session
 from hookline.database.sqlite import DatabaseUnusable
 

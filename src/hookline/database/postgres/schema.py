@@ -9,8 +9,8 @@ import psycopg
 from hookline.database import parts
 from hookline.database.commits import Commits
 from hookline.database.connect import connect
+from hookline.database.location import Schema
 from hookline.database.migrate import needs_migration, postgres_steps, schema_number, told_of
-from hookline.database.place import Schema
 from hookline.database.postgres import commit_mark
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-from hookline.database.place import Schema
+from hookline.database.location import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import as_ours
 from hookline.database.postgres.patience import open_session

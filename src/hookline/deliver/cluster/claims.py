@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.connect import connect
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseError
 from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.shared_index_store import SharedIndexStore
@@ -30,7 +30,7 @@ from hookline.journal.port import JournalAway, Reader
 from hookline.journal.record import Record, journal_ms
 from hookline.outcomes import places
 from hookline.outcomes.progress import PLACE_SHIFT
-from hookline.replays.places import decode_places
+from hookline.replays.offset_set import decode_offset_sets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -66,13 +66,13 @@ class Claims:
     """Takes partitions for one worker, one after another; for one thread."""
 
     def __init__(self, settings: Settings, shelf: SharedIndexStore, steady_ms: Callable[[], int]) -> None:
-        place = place_of(settings, "deliver")
+        place = location_of(settings, "deliver")
         self.worker = f"{socket.gethostname()}:{os.getpid()}"
         self._settings = settings
         self._steady_ms = steady_ms
         self._shelf = shelf
         self._connection = connect(place, synchronous="FULL")
-        self._feed = Feed(place_of(settings, "control"))
+        self._feed = Feed(location_of(settings, "control"))
         self._journal: Reader = open_reader(settings.data_path / FOLDER)
         self._erased = ErasedLog(settings.data_path / FOLDER)
         self._short: dict[int, Short] = {}
@@ -99,7 +99,7 @@ class Claims:
         then = self._feed.at(version)
         if then.version != version:
             raise DatabaseError(f"connections version {version} is needed to go on and cannot be read yet")
-        open_places = places.decode_places(saved.blob).lanes if saved else {}
+        open_places = places.decode_offset_sets(saved.blob).lanes if saved else {}
         lanes = self._lanes(partition)
         undone = {offset for ranges in open_places.values() for offset in places.to_offsets(ranges)}
         for row in lanes.values():
@@ -157,7 +157,7 @@ class Claims:
     def _learn_erased(self, partition: int) -> None:
         """Blank what was erased while this data folder had no part in it."""
         for (blob,) in self._connection.execute("SELECT places FROM erased_parts WHERE partition = ?", (partition,)):
-            self._erased.add(partition, decode_places(blob).get(partition, ()))
+            self._erased.add(partition, decode_offset_sets(blob).get(partition, ()))
 
     def _checkpoint(self, partition: int) -> SavedCheckpoint | None:
         query = "SELECT next_offset, version, blob FROM checkpoints WHERE partition = ?"

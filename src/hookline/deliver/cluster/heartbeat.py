@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.upsert import replacing
 from hookline.deliver.cluster.worker_state import WorkerState, encode
@@ -61,8 +61,10 @@ class Party(Protocol):
 class Heartbeat:
     """Writes this worker's row in a thread of its own."""
 
-    def __init__(self, place: Place, worker: str, party: Party, clock: Callable[[], float] = time.time) -> None:
-        self._place = place
+    def __init__(
+        self, location: DatabaseLocation, worker: str, party: Party, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._location = location
         self._worker = worker
         self._party = party
         self._clock = clock
@@ -114,7 +116,7 @@ class Heartbeat:
         connection.execute("DELETE FROM workers WHERE worker = ?", (self._worker,))
 
     def _run(self) -> None:
-        connection = connect(self._place, synchronous="NORMAL")
+        connection = connect(self._location, synchronous="NORMAL")
         try:
             while not self._closing:
                 seconds = self._tried(self.beat, connection)

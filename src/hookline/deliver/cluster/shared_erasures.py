@@ -18,7 +18,7 @@ from hookline.deliver.store.batch import Batch, ErasureRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 
 
 class SharedErasures(Erasures):
@@ -76,7 +76,7 @@ class SharedErasures(Erasures):
             batch.erasures.append(ErasureRow(*erasure.key, 0, {}))
         batch.erased.append((self._engine.clock.now_ms(), *erasure.key, len(erasure.places)))
 
-    def _forget_users(self, partition: int, places: Places) -> bool:
+    def _forget_users(self, partition: int, places: OffsetSet) -> bool:
         if not super()._forget_users(partition, places):
             return False
         folder = self._data_path / "index" / str(partition)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.database.connect import connect
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.upsert import replacing
 from hookline.deliver.cluster.fence import Fenced, check
@@ -25,8 +25,8 @@ _PUT_RUN = replacing("index_runs", ("partition", "first_offset"), ("next_offset"
 class SharedIndexStore:
     """Brings runs from a partition's folder to the database and back; may be used on any thread."""
 
-    def __init__(self, place: Place) -> None:
-        self._connection = connect(place, synchronous="NORMAL")
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._connection = connect(location, synchronous="NORMAL")
         self._lock = threading.Lock()
 
     def fetch(self, partition: int, folder: Path, journal_start: int) -> int:

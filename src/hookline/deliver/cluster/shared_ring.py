@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from hookline.database.commits import commits_of
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.upsert import replacing
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT, ProgressRing, deliveries
@@ -31,8 +31,8 @@ Deliveries = dict[int, dict[int, bytes]]
 class SharedRing:
     """Writes what a ring knows; on the event loop, where nothing is sent yet or any more."""
 
-    def __init__(self, place: Place, ring: ProgressRing) -> None:
-        self._place = place
+    def __init__(self, location: DatabaseLocation, ring: ProgressRing) -> None:
+        self._location = location
         self._ring = ring
 
     def publish(self) -> None:
@@ -41,10 +41,10 @@ class SharedRing:
         by_partition: dict[int, list[bytes]] = {}
         for _, place, entry in deliveries(self._ring.everything()):
             by_partition.setdefault(place >> PLACE_SHIFT, []).append(entry)
-        commits, now_ms = commits_of(self._place), time.time_ns() // 1_000_000
+        commits, now_ms = commits_of(self._location), time.time_ns() // 1_000_000
         folder = "" if commits is None else commits.writer.hex()
         rows = [(folder, partition, now_ms, b"".join(entries)) for partition, entries in by_partition.items()]
-        connection = connect(self._place, synchronous="NORMAL")
+        connection = connect(self._location, synchronous="NORMAL")
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM ring_entries WHERE folder = ? OR at < ?", (folder, now_ms - KEPT_MS))
@@ -57,7 +57,7 @@ class SharedRing:
 
     def hand_over(self) -> None:
         """Publish where the database lacks what this process had committed: before others get its partitions."""
-        commits = commits_of(self._place)
+        commits = commits_of(self._location)
         if commits is not None and commits.is_behind:
             commits.go_on_behind()
             self.publish()

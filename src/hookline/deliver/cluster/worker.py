@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hookline.database.place import place_of
+from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseError
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.checkpointer import Checkpointer
@@ -70,8 +70,8 @@ class Worker:
         self._journal = journal
         self._follow_connections = follow_connections
         self._loop = asyncio.get_running_loop()
-        self.shelf = SharedIndexStore(place_of(settings, "deliver"))
-        self._ring = SharedRing(place_of(settings, "deliver"), engine.ring)
+        self.shelf = SharedIndexStore(location_of(settings, "deliver"))
+        self._ring = SharedRing(location_of(settings, "deliver"), engine.ring)
         self._claims = Claims(settings, self.shelf, engine.clock.steady_ms)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
         self._agreement = Agreement(
@@ -84,7 +84,7 @@ class Worker:
             self._loop.call_soon_threadsafe,
         )
         engine.on_lane = self._agreement.join
-        self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, self._agreement)
+        self._heartbeat = Heartbeat(location_of(settings, "deliver"), self._claims.worker, self._agreement)
         self._hurried_seconds = 0.0
         self._wanted: dict[int, object] = {}
         """Partitions that the group has assigned; the mark tells one assignment from the next."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 
 
 class LaneCursor:
@@ -21,7 +21,7 @@ class LaneCursor:
         attached: bool,
         end: int | None = None,
         source: str | None = None,
-        places: Places | None = None,
+        places: OffsetSet | None = None,
     ) -> None:
         self.partition = partition
         self.next_offset = next_offset

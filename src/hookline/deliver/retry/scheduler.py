@@ -22,7 +22,7 @@ from hookline.deliver.store.retry_rows import Rows, RowsComing
 from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.port import JournalAway, JournalFetching, Lookups, Reader
 from hookline.outcomes.progress import PLACE_SHIFT
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 
 ROWS_PER_TURN_MAX = 256
 BEYOND_SHARE = 8
@@ -83,7 +83,7 @@ class Retries:
             except (JournalAway, DatabaseAway):
                 continue
 
-    def drop(self, lane: Lane, places: Mapping[int, Places]) -> int:
+    def drop(self, lane: Lane, places: Mapping[int, OffsetSet]) -> int:
         """Close a lane's rows of events that were erased; return how many."""
         dropped = 0
         for partition, wanted in places.items() if lane.retry_count > 0 else ():

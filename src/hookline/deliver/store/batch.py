@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.replays.letters import LetterAction
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 
 
 class RetryRow(NamedTuple):
@@ -163,7 +163,7 @@ class ErasureRow(NamedTuple):
     asked_ms: int
     round: int
     retries: int
-    places: dict[int, Places]
+    places: dict[int, OffsetSet]
 
 
 class Batch:

@@ -17,7 +17,7 @@ import msgspec
 
 from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
-from hookline.database.place import Place
+from hookline.database.location import DatabaseLocation
 from hookline.database.upsert import overwriting, replacing
 from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
@@ -27,7 +27,7 @@ from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, co
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
-from hookline.replays.places import encode_places
+from hookline.replays.offset_set import encode_offset_sets
 
 USAGE_DAYS_KEPT = 400
 """More than a year, so that a month can be compared with the same one a year before."""
@@ -87,13 +87,13 @@ class RetryBacklog(NamedTuple):
 class DeliverStore:
     """Reads on the event loop, one writing connection used by the checkpoint's thread."""
 
-    def __init__(self, place: Place, fence: Fence | None = None) -> None:
+    def __init__(self, location: DatabaseLocation, fence: Fence | None = None) -> None:
         """With a fence only rows of partitions that it names are acted on, and written only while they are owned."""
         self._fence = fence
-        self._log = place.with_name(place.name + "-wal") if isinstance(place, Path) else None
+        self._log = location.with_name(location.name + "-wal") if isinstance(location, Path) else None
         # PostgreSQL has no ``sync`` of its own to be asked for later.
-        self._write = connect(place, synchronous="FULL" if self._log is None else "NORMAL")
-        self._read = connect(place, read_only=True)
+        self._write = connect(location, synchronous="FULL" if self._log is None else "NORMAL")
+        self._read = connect(location, read_only=True)
         if is_file(self._write):
             # A checkpoint of the log inside a commit is what makes commits slow; larger steps, and off the event loop.
             self._write.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -280,7 +280,7 @@ class DeliverStore:
                 'INSERT INTO erased_parts (request, asked_at, "round", partition, last_offset, places)'
                 " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 [
-                    (*erasure[:3], partition, places.end - 1, encode_places({partition: places}))
+                    (*erasure[:3], partition, places.end - 1, encode_offset_sets({partition: places}))
                     for partition, places in erasure.places.items()
                 ],
             )

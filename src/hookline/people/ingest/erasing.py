@@ -18,7 +18,7 @@ from hookline.people.store.store import ProfileStore
 from hookline.people.store.traits import trait_chunks_of
 from hookline.people.sync.sync import Sync
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
-from hookline.replays.places import Places
+from hookline.replays.offset_set import OffsetSet
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -51,7 +51,7 @@ class Erased(NamedTuple):
 class Erasing:
     """Works within one transaction; may be done twice."""
 
-    def __init__(self, store: ProfileStore, execute: Execute, places: Mapping[int, Places]) -> None:
+    def __init__(self, store: ProfileStore, execute: Execute, places: Mapping[int, OffsetSet]) -> None:
         self._store = store
         self._execute = execute
         self._places = places

@@ -11,8 +11,8 @@ from typing import Any
 from hookline.database import connect
 from hookline.database.bulk import insert_many
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation, Schema
 from hookline.database.open import open_profiles
-from hookline.database.place import Place, Schema
 from hookline.database.sqlite import engine
 from hookline.database.upsert import overwriting, replacing
 from hookline.people.store import long_ids, traits
@@ -30,14 +30,14 @@ for collect waits for the disk meanwhile."""
 class WriteBack:
     """Used from the thread of the one writer, which waits for it before it writes a batch; so the log begins anew."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._location = location
         self._threads: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
 
     def begin(self, connection: Connection) -> None:
         """Begin once the log is long enough; no transaction is open."""
-        if isinstance(self._place, Schema):
+        if isinstance(self._location, Schema):
             return
         _, log, written = connection.execute("PRAGMA wal_checkpoint(NOOP)").fetchone()
         if log - written >= LOG_PAGES:
@@ -59,7 +59,7 @@ class WriteBack:
 
     def _run(self) -> None:
         # What fails is tried again after the next batch, and by commits themselves where the log grows on.
-        with suppress(engine.Error), closing(connect.connect(self._place, synchronous="NORMAL")) as connection:
+        with suppress(engine.Error), closing(connect.connect(self._location, synchronous="NORMAL")) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
@@ -72,8 +72,8 @@ IDS_PER_QUERY = 500
 class ProfileStore:
     """Used from one thread."""
 
-    def __init__(self, place: Place) -> None:
-        self.connection = open_profiles(place)
+    def __init__(self, location: DatabaseLocation) -> None:
+        self.connection = open_profiles(location)
         if connect.is_file(self.connection):
             self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
@@ -82,7 +82,7 @@ class ProfileStore:
         connect.overwrite_deleted(self.connection)
         self.chunks = Chunks(self)
         self.trait_chunks = TraitChunks(self)
-        self._write_back = WriteBack(place)
+        self._write_back = WriteBack(location)
         query = (
             "SELECT coalesce(max(batch), 0) FROM (SELECT max(evaluated) AS batch FROM definitions"
             " UNION ALL SELECT max(sending_batch) FROM definitions UNION ALL SELECT max(batch) FROM touched) AS noted"

@@ -10,8 +10,8 @@ from hookline.connections.state import Stored
 from hookline.control.conditions.finding import Finding, Moment, OpenNotice
 from hookline.control.role_metrics import RoleReport
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_deliver
-from hookline.database.place import Place
 
 NOW_MS = 1_760_000_000_000
 HOUR_MS = 3_600_000
@@ -50,9 +50,9 @@ def strong(found: Sequence[Finding] | None) -> list[tuple[str, str]]:
     return [(each.kind, each.subject) for each in found or () if not each.weak]
 
 
-def deliver_db(place: Place) -> Connection:
+def deliver_db(location: DatabaseLocation) -> Connection:
     """Deliver's database, for writing."""
-    return open_deliver(place)
+    return open_deliver(location)
 
 
 def _destination(id: str) -> Destination:

@@ -10,18 +10,18 @@ from hookline.control.conditions.finding import Moment
 from hookline.control.conditions.sources import GRACE_MS_MAX, Sources
 from hookline.control.source_activity import SourceActivity
 from hookline.database.open import ensure
-from tests.unit.conftest import PlaceOf
+from tests.unit.conftest import LocationOf
 from tests.unit.control.conditions.moments import HOUR_MS, NOW_MS, moment, report, strong
 
 
 @pytest.fixture
-def new_sources(place_of: PlaceOf) -> Iterator[Callable[[], Sources]]:
+def new_sources(location_of: LocationOf) -> Iterator[Callable[[], Sources]]:
     """Make the condition, as each start of control does, with a threshold of an hour."""
-    ensure(place_of("control"), "control")
+    ensure(location_of("control"), "control")
     made: list[Sources] = []
 
     def make() -> Sources:
-        made.append(Sources(SourceActivity(place_of("control")), 3600))
+        made.append(Sources(SourceActivity(location_of("control")), 3600))
         return made[-1]
 
     yield make

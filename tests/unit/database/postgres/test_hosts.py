@@ -10,7 +10,7 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.database.installation import verify_installation
-from hookline.database.place import Schema
+from hookline.database.location import Schema
 from hookline.database.postgres.installation import describe
 from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.sqlite import DatabaseUnusable, OperationalError

@@ -12,7 +12,7 @@ import pytest
 
 from hookline.bench.waiting import wait_until
 from hookline.database.connect import connect
-from hookline.database.place import Schema
+from hookline.database.location import Schema
 from hookline.database.postgres.installation import TABLES
 from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.sqlite import DatabaseAway
@@ -33,7 +33,7 @@ while True:
 WRITER = """
 import sys
 from hookline.database.connect import connect
-from hookline.database.place import Schema
+from hookline.database.location import Schema
 from hookline.database.postgres import pool
 from hookline.database.postgres.leader_lock import LeaderLock
 pool.TRANSACTION_IDLE_SECONDS_MAX = 1.0

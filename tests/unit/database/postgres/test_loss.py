@@ -14,8 +14,8 @@ import pytest
 
 from hookline.bench.waiting import wait_until
 from hookline.database.connect import connect
+from hookline.database.location import Schema
 from hookline.database.outages import OUTAGES
-from hookline.database.place import Schema
 from hookline.database.postgres import patience
 from hookline.database.postgres import pool as pool_module
 from hookline.database.sqlite import DatabaseAway, OperationalError

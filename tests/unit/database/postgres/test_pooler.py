@@ -14,10 +14,10 @@ import pytest
 from hookline.bench.waiting import wait_until
 from hookline.database.connect import connect
 from hookline.database.installation import verify_installation, wait_for_database
+from hookline.database.location import Schema, Which
 from hookline.database.migrate import is_current
 from hookline.database.open import ensure
 from hookline.database.outages import OUTAGES
-from hookline.database.place import Schema, Which
 from hookline.database.postgres import patience
 from hookline.database.postgres.installation import describe
 from hookline.database.postgres.installation import verify_installation as verify_server

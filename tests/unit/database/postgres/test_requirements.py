@@ -14,8 +14,8 @@ import pytest
 from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect
 from hookline.database.installation import wait_for_database
+from hookline.database.location import Schema, Which
 from hookline.database.open import ensure
-from hookline.database.place import Schema, Which
 from hookline.database.postgres.connection import COPY_ROWS_MIN
 from hookline.database.postgres.installation import describe, verify_installation
 from hookline.database.postgres.leader_lock import LeaderLock

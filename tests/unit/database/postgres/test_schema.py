@@ -13,9 +13,9 @@ from typing import get_args
 import pytest
 
 from hookline.database.connect import connect
+from hookline.database.location import Schema, Which
 from hookline.database.migrate import HEADS, is_current
 from hookline.database.open import ensure
-from hookline.database.place import Schema, Which
 from hookline.database.sqlite import DatabaseError, DatabaseTooNew, DatabaseUnusable, OperationalError
 from tests.postgres import PostgresServer
 
@@ -96,7 +96,7 @@ def test_a_migration_that_fails_changes_nothing(url: str, postgres: PostgresServ
 def test_roles_that_start_together_make_one_schema(url: str) -> None:
     """Several processes that need the same schema at the same moment all find it whole."""
     program = (
-        "import sys; from hookline.database.open import ensure; from hookline.database.place import Schema;"
+        "import sys; from hookline.database.open import ensure; from hookline.database.location import Schema;"
         "from hookline.database.migrate import is_current;"
         "from hookline.database.connect import connect; sys.stdin.read(); schema = Schema(sys.argv[1], 'deliver');"
         "ensure(schema, 'deliver'); print(is_current(connect(schema), 'deliver'))"

@@ -38,18 +38,18 @@ class Schema:
         return f"schema {self.name} of the PostgreSQL database"
 
 
-Place = Path | Schema
+DatabaseLocation = Path | Schema
 
 
-def place_of(settings: Settings, which: Which) -> Place:
+def location_of(settings: Settings, which: Which) -> DatabaseLocation:
     """Return where one of an installation's databases is."""
     if settings.database.url == "local":
         return settings.data_path / f"{which}.db"
     return Schema(settings.database.url, which)
 
 
-def which_of(place: Place) -> Which | None:
+def which_of(location: DatabaseLocation) -> Which | None:
     """Return which of the databases is at a place; None for a file that is named otherwise."""
-    if isinstance(place, Schema):
-        return place.which
-    return next((which for which in get_args(Which) if which == place.stem), None)
+    if isinstance(location, Schema):
+        return location.which
+    return next((which for which in get_args(Which) if which == location.stem), None)

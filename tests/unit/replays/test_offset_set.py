@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.replays.places import Places, decode_places, encode_places
+from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_offset_sets
 
 offsets = st.sets(st.integers(0, 300), max_size=60)
 
@@ -13,7 +13,7 @@ offsets = st.sets(st.integers(0, 300), max_size=60)
 @given(offsets, st.integers(0, 310))
 def test_they_answer_as_a_set_does(some: set[int], asked: int) -> None:
     """Membership, count, order, and the next one from anywhere."""
-    places = Places(sorted(some))
+    places = OffsetSet(sorted(some))
     assert list(places) == sorted(some)
     assert places.count == len(some)
     assert (asked in places) == (asked in some)
@@ -24,11 +24,11 @@ def test_they_answer_as_a_set_does(some: set[int], asked: int) -> None:
 @given(st.dictionaries(st.integers(0, 3), offsets, max_size=3))
 def test_they_survive_being_stored(some: dict[int, set[int]]) -> None:
     """What is decoded is what was encoded."""
-    stored = encode_places({partition: Places(sorted(each)) for partition, each in some.items()})
-    assert {partition: set(places) for partition, places in decode_places(stored).items()} == some
+    stored = encode_offset_sets({partition: OffsetSet(sorted(each)) for partition, each in some.items()})
+    assert {partition: set(places) for partition, places in decode_offset_sets(stored).items()} == some
 
 
 def test_neighbours_are_one_run() -> None:
     """A stretch takes as little as a single offset."""
-    assert Places(range(1_000)).runs == 1
-    assert Places([1, 2, 4, 5, 6]).runs == 2
+    assert OffsetSet(range(1_000)).runs == 1
+    assert OffsetSet([1, 2, 4, 5, 6]).runs == 2

@@ -14,7 +14,7 @@ RUNS_MAX = 1_000_000
 _decode = msgspec.msgpack.Decoder(dict[int, tuple[int, ...]]).decode
 
 
-class Places:
+class OffsetSet:
     """Offsets in ascending runs."""
 
     __slots__ = ("_ends", "_firsts", "count")
@@ -66,22 +66,22 @@ class Places:
         return self._firsts[at + 1] if at + 1 < len(self._firsts) else self.end
 
 
-def encode_places(places: dict[int, Places]) -> bytes:
+def encode_offset_sets(places: dict[int, OffsetSet]) -> bytes:
     """Return the places of all partitions as a blob: first, count, first, count, …"""
     return msgspec.msgpack.encode({partition: _runs(each) for partition, each in places.items()})
 
 
-def decode_places(blob: bytes) -> dict[int, Places]:
+def decode_offset_sets(blob: bytes) -> dict[int, OffsetSet]:
     """Return the places of a blob."""
-    found: dict[int, Places] = {}
+    found: dict[int, OffsetSet] = {}
     for partition, runs in _decode(blob).items():
-        places = found[partition] = Places()
+        places = found[partition] = OffsetSet()
         for first, count in zip(runs[::2], runs[1::2], strict=True):
             places.add(first, first + count)
     return found
 
 
-def _runs(places: Places) -> list[int]:
+def _runs(places: OffsetSet) -> list[int]:
     runs: list[int] = []
     for first, end in zip(places._firsts, places._ends, strict=True):
         runs += (first, end - first)

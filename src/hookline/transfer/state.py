@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
-from hookline.moving.failure import MoveFailed
+from hookline.transfer.failure import MoveFailed
 
 NAME = "moving"
 _LOCKS = {"run", "lock"}

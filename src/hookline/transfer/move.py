@@ -16,12 +16,12 @@ from pathlib import Path
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.moved import Moved, read_moved, remove_moved, write_moved
 from hookline.journal.opening import FOLDER, claim
-from hookline.moving.failure import MoveFailed
-from hookline.moving.progress import Tell
-from hookline.moving.state import NAME as STATE
-from hookline.moving.state import State, load
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
+from hookline.transfer.failure import MoveFailed
+from hookline.transfer.progress import Tell
+from hookline.transfer.state import NAME as STATE
+from hookline.transfer.state import State, load
 
 BEHIND_EVENTS = 2_000
 """So few events are copied while the service is stopped that nobody waits for them."""
@@ -68,9 +68,9 @@ class Move:
     def __init__(self, old: Settings, new: Settings, tell: Tell) -> None:
         """Begin it or take it up; raise MoveFailed where something else is in the way."""
         from hookline.journal.kafka.address import address_of
-        from hookline.moving.database_copy import DatabaseCopy
-        from hookline.moving.files_copy import FilesCopy
-        from hookline.moving.journal_copy import JournalCopy
+        from hookline.transfer.database_copy import DatabaseCopy
+        from hookline.transfer.files_copy import FilesCopy
+        from hookline.transfer.journal_copy import JournalCopy
 
         self._old = old
         self._new = new
@@ -88,9 +88,9 @@ class Move:
         self._journal.open()
         self._files.fill()
         self._journal.fill()
-        crash_point("moving.journal_copied")
+        crash_point("transfer.journal_copied")
         self._databases.fill()
-        crash_point("moving.databases_copied")
+        crash_point("transfer.databases_copied")
         behind = self._journal.behind()
         for _ in range(ROUNDS_MAX):
             if behind <= BEHIND_EVENTS:
@@ -108,7 +108,7 @@ class Move:
         self._journal.fill()
         self._journal.finish()
         self._databases.finish()
-        crash_point("moving.rest_copied")
+        crash_point("transfer.rest_copied")
         self._files.finish()
         (self._new.data_path / FOLDER / "topic").write_text(self._state.topic)
         moved = Moved(
@@ -118,7 +118,7 @@ class Move:
             ends=self._journal.ends(),
         )
         write_moved(self._old.data_path, moved)
-        crash_point("moving.marked")
+        crash_point("transfer.marked")
         release(self._old, self._new)
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def release(old: Settings, new: Settings) -> None:
     """The last steps after the mark; idempotent."""
     if not (new.data_path / STATE).exists():
         return
-    from hookline.moving.database_copy import DatabaseCopy
+    from hookline.transfer.database_copy import DatabaseCopy
 
     state = load(new.data_path, old.data_path, new.journal.url)
     DatabaseCopy(old.data_path, new, state, lambda _: None).release()
@@ -170,7 +170,7 @@ def undo(old: Settings, new: Settings, leave_events: bool) -> int:
             f"{accepted:,} events were stored since the move: let the new installation deliver them first (see"
             " docs/how-to/move-to-kafka-and-postgresql.md), then add --leave-events"
         )
-    from hookline.moving.database_copy import DatabaseCopy
+    from hookline.transfer.database_copy import DatabaseCopy
 
     DatabaseCopy(old.data_path, new, State.begun(old.data_path, new.journal.url), lambda _: None).retire()
     remove_moved(old.data_path)

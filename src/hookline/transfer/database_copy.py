@@ -14,8 +14,8 @@ from typing import Any, get_args
 
 import psycopg
 
+from hookline.database.location import Schema, Which
 from hookline.database.migrate import is_current
-from hookline.database.place import Schema, Which
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.installation import MOVING, TABLES, Note, journal_name, write_note
@@ -24,10 +24,11 @@ from hookline.database.postgres.requirements import SCHEMAS, check
 from hookline.database.postgres.schema import create
 from hookline.database.postgres.values import ADAPTERS
 from hookline.database.sqlite import Connection, connect
-from hookline.moving.failure import MoveFailed
-from hookline.moving.progress import Progress, Tell
-from hookline.moving.state import State
-from hookline.moving.tables import (
+from hookline.settings import Settings
+from hookline.transfer.failure import MoveFailed
+from hookline.transfer.progress import Progress, Tell
+from hookline.transfer.state import State
+from hookline.transfer.tables import (
     Table,
     attach_snapshot,
     left_rows,
@@ -38,7 +39,6 @@ from hookline.moving.tables import (
     tables_of,
     take_snapshot,
 )
-from hookline.settings import Settings
 
 Server = psycopg.Connection[tuple[Any, ...]]
 

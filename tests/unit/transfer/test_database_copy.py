@@ -9,17 +9,17 @@ from typing import Any, get_args
 import pytest
 
 from hookline.database.connect import connect
+from hookline.database.location import Schema, Which
 from hookline.database.open import ensure
-from hookline.database.place import Schema, Which
 from hookline.database.postgres.installation import verify_installation
 from hookline.database.postgres.requirements import SCHEMAS
 from hookline.database.sqlite import Connection, DatabaseUnusable
 from hookline.database.sqlite import connect as connect_file
-from hookline.moving.database_copy import DatabaseCopy
-from hookline.moving.failure import MoveFailed
-from hookline.moving.state import load
-from hookline.moving.tables import Table, listed, quoted, tables_of
 from hookline.settings import Database, Journal, Settings
+from hookline.transfer.database_copy import DatabaseCopy
+from hookline.transfer.failure import MoveFailed
+from hookline.transfer.state import load
+from hookline.transfer.tables import Table, listed, quoted, tables_of
 from tests.postgres import PostgresServer
 
 ROWS = 40

@@ -22,11 +22,11 @@ from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.port import JournalAway, JournalCorrupt, OffsetExpired
 from hookline.journal.reading import read_on
-from hookline.moving.failure import MoveFailed
-from hookline.moving.progress import Progress, Tell
-from hookline.moving.state import State
-from hookline.moving.topic_writer import TopicSpoiled, TopicWriter
 from hookline.settings import Settings
+from hookline.transfer.failure import MoveFailed
+from hookline.transfer.progress import Progress, Tell
+from hookline.transfer.state import State
+from hookline.transfer.topic_writer import TopicSpoiled, TopicWriter
 
 SETTLED_SECONDS = 2.0
 """A segment that was written less long ago may be written once more within one tick of the file system's clock."""

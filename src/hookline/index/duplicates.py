@@ -18,10 +18,10 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 
 from hookline.index.background import Step, in_background
-from hookline.index.columns import Part
+from hookline.index.bloom_filters import Part
+from hookline.index.filter_positions import FilterPositions, rows_for, rows_of
 from hookline.index.keys import keys_of
-from hookline.index.recent import Recent
-from hookline.index.rows import Rows, rows_for, rows_of
+from hookline.index.mem_table import MemTable
 from hookline.index.seal import seal
 from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.port import JournalError, JournalFetching, Lookups, Reader
@@ -72,7 +72,7 @@ class Duplicates:
         self._sealed.shrink(reader.start(partition))
         self._salt = secrets.randbits(32) | 1
         self._recent = self._range_from(max(self._sealed.next_offset, reader.start(partition)))
-        self._frozen: list[Recent] = []
+        self._frozen: list[MemTable] = []
         self._job: Generator[Step, None, None] | None = None
         self._retry_at: float | None = None
         self.runs_given_up = 0
@@ -175,7 +175,7 @@ class Duplicates:
 
     def rest(self) -> None:
         """Give back memory that only speeds look-ups up; for when there is nothing to do for a while."""
-        self._sealed.columns.rest()
+        self._sealed.filters.rest()
 
     def close(self) -> None:
         """Give back files and memory maps; what is not sealed is read from the journal again next time."""
@@ -186,21 +186,23 @@ class Duplicates:
 
     def _take(self, records: Sequence[Record], first_offset: int) -> dict[int, list[Part]]:
         """Index records that are new; return which parts may hold them already."""
-        keys, recent = keys_of(records), self._recent
+        keys, mem_table = keys_of(records), self._recent
         rows = rows_of(keys, self._rows)
         received = _times(records)
-        parts = self._ask(rows, first_offset, min(received) - self._window_ms, recent)
-        perhaps = {index for index, named in parts.items() if recent in named}
-        repeated = recent.add(records, keys, received, perhaps.union(rows.again()))
+        parts = self._ask(rows, first_offset, min(received) - self._window_ms, mem_table)
+        perhaps = {index for index, named in parts.items() if mem_table in named}
+        repeated = mem_table.add(records, keys, received, perhaps.union(rows.again()))
         for index in perhaps.difference(repeated):
-            parts[index].remove(recent)
+            parts[index].remove(mem_table)
         for index in set(repeated).difference(perhaps):
-            parts.setdefault(index, []).append(recent)
+            parts.setdefault(index, []).append(mem_table)
         return parts
 
-    def _ask(self, rows: Rows, first_offset: int, since: int, mark: Recent | None = None) -> dict[int, list[Part]]:
+    def _ask(
+        self, rows: FilterPositions, first_offset: int, since: int, mark: MemTable | None = None
+    ) -> dict[int, list[Part]]:
         try:
-            return self._sealed.columns.candidates(rows, first_offset, since, mark)
+            return self._sealed.filters.candidates(rows, first_offset, since, mark)
         except OSError as error:  # only of records that are read again, by a run
             self.failure = str(error)
             return {}
@@ -282,11 +284,11 @@ class Duplicates:
             elif isinstance(step, Future):
                 wait([step])
 
-    def _range_from(self, first_offset: int) -> Recent:
-        return Recent(first_offset, self._run_events, self._salt)
+    def _range_from(self, first_offset: int) -> MemTable:
+        return MemTable(first_offset, self._run_events, self._salt)
 
     def _give_up_oldest(self) -> None:
-        self._sealed.columns.drop(self._frozen.pop(0))
+        self._sealed.filters.drop(self._frozen.pop(0))
         self.runs_given_up += 1
 
     def _next_job(self) -> Generator[Step, None, None] | None:
@@ -295,14 +297,14 @@ class Duplicates:
         self._retry_at = None
         if self._frozen:
             return self._seal(self._frozen[0])
-        waiting = self._sealed.columns.waiting
-        return None if waiting is None else self._sealed.columns.fill(waiting)
+        waiting = self._sealed.filters.waiting
+        return None if waiting is None else self._sealed.filters.fill(waiting)
 
-    def _seal(self, frozen: Recent) -> Generator[Step, None, None]:
+    def _seal(self, frozen: MemTable) -> Generator[Step, None, None]:
         run = yield from seal(frozen, self._folder)
         self._sealed.add(frozen, run)
         self._frozen.remove(frozen)
-        yield from self._sealed.columns.save()
+        yield from self._sealed.filters.save()
         self._sealed.shrink(self._reader.start(self._partition))
         if self._on_sealed is not None:
             yield from in_background(self._on_sealed)

@@ -15,7 +15,7 @@ from operator import and_, itemgetter
 from pathlib import Path
 
 from hookline.index.background import Step, in_background
-from hookline.index.rows import Rows
+from hookline.index.filter_positions import FilterPositions
 
 SUFFIX = ".filter"
 RUNS_MAX = 32
@@ -42,7 +42,7 @@ class Filter:
         self._map.madvise(mmap.MADV_RANDOM)
         self.cells = memoryview(self._map).cast("I")
 
-    def search(self, rows: Rows, live: int, flag: int = 0) -> list[tuple[int, int]]:
+    def search(self, rows: FilterPositions, live: int, flag: int = 0) -> list[tuple[int, int]]:
         """Return index and runs, as bits, of each key that one of the ``live`` runs may hold.
 
         After that the bits of ``flag`` are set in all rows of the keys: done here it is half the work.

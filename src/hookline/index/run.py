@@ -20,7 +20,7 @@ from zlib import crc32
 
 from hookline.index.chains import Chains, Entry
 from hookline.index.keys import KEY_BYTES
-from hookline.index.recent import ENTRY_BYTES, NUMBER_BYTES
+from hookline.index.mem_table import ENTRY_BYTES, NUMBER_BYTES
 from hookline.index.times import SPAN_RECORDS, Times
 from hookline.index.user_hash import USER_HASH_BYTES
 

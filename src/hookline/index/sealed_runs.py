@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.index.columns import Columns
-from hookline.index.recent import Recent
+from hookline.index.bloom_filters import BloomFilters
+from hookline.index.mem_table import MemTable
 from hookline.index.run import SUFFIX, Run, RunDamaged
 from hookline.index.seal import TEMPORARY_SUFFIX
 
@@ -22,7 +22,7 @@ class SealedRuns:
         folder.mkdir(parents=True, exist_ok=True)
         self._bytes_max = bytes_max
         self.runs = _open_runs(folder, journal_end)
-        self.columns = Columns(folder, rows, self.runs)
+        self.filters = BloomFilters(folder, rows, self.runs)
 
     @property
     def next_offset(self) -> int:
@@ -32,12 +32,12 @@ class SealedRuns:
     @property
     def size_bytes(self) -> int:
         """Return what runs and filters take on the disk."""
-        return sum(run.size_bytes for run in self.runs) + self.columns.size_bytes
+        return sum(run.size_bytes for run in self.runs) + self.filters.size_bytes
 
-    def add(self, recent: Recent, run: Run) -> None:
-        """Take in the run that recent records were just sealed into."""
+    def add(self, mem_table: MemTable, run: Run) -> None:
+        """Take in the run that a mem table was just sealed into."""
         self.runs.append(run)
-        self.columns.hand_over(recent, run)
+        self.filters.hand_over(mem_table, run)
 
     def shrink(self, journal_start: int) -> None:
         """Drop the runs that retention has overtaken, then the oldest ones as far as the bytes ask for it.
@@ -46,16 +46,16 @@ class SealedRuns:
         """
         while self.runs and (self.runs[0].next_offset <= journal_start or self.size_bytes > self._bytes_max):
             run = self.runs.pop(0)
-            self.columns.drop(run)
+            self.filters.drop(run)
             run.close()
             run.path.unlink(missing_ok=True)
-            self.columns.drop_empty_filters()
+            self.filters.drop_empty_filters()
 
     def close(self) -> None:
         """Give back all files and memory maps."""
         for run in self.runs:
             run.close()
-        self.columns.close()
+        self.filters.close()
         self.runs = []
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hookline.events.fingerprint import fingerprint
 from hookline.index.chains import Chains, bucket_of, buckets_of
+from hookline.index.filter_positions import rows_of
 from hookline.index.keys import KEY_BYTES, keys_of, rejected
-from hookline.index.recent import ENTRY_BYTES, Recent
-from hookline.index.rows import rows_of
+from hookline.index.mem_table import ENTRY_BYTES, MemTable
 from hookline.index.run import Run
 from hookline.index.seal import seal
 from tests.unit.index.journal_in_memory import record
@@ -49,18 +49,18 @@ def test_what_comes_again_in_a_group_is_told(numbers: list[int]) -> None:
     assert rows.again() == [at for at, number in enumerate(numbers) if number in numbers[:at]]
 
 
-def _crowded(records_of: list[tuple[str, int]]) -> Recent:
+def _crowded(records_of: list[tuple[str, int]]) -> MemTable:
     """All records in two buckets, added in groups of seven; one in ten was rejected."""
-    recent = Recent(100, 1, salt=1)
+    mem_table = MemTable(100, 1, salt=1)
     records = [record(message_id, rejected=chance == 0) for message_id, chance in records_of]
     for start in range(0, len(records), 7):
         group = records[start : start + 7]
-        recent.add(group, keys_of(group), [record.received_at for record in group], set(range(len(group))))
-    return recent
+        mem_table.add(group, keys_of(group), [record.received_at for record in group], set(range(len(group))))
+    return mem_table
 
 
-def _sealed(recent: Recent, folder: Path) -> Run:
-    steps = seal(recent, folder)
+def _sealed(mem_table: MemTable, folder: Path) -> Run:
+    steps = seal(mem_table, folder)
     while True:
         try:
             next(steps)

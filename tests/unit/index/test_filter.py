@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from hookline.index import manifest
-from hookline.index.columns import COLUMNS_PER_FLUSH
+from hookline.index.bloom_filters import COLUMNS_PER_FLUSH
 from hookline.index.duplicates import DISK_RETRY_SECONDS, Duplicates
 from hookline.index.filter import RUNS_MAX
+from hookline.index.filter_positions import FilterPositions, rows_for, rows_of
 from hookline.index.keys import keys_of
-from hookline.index.rows import Rows, rows_for, rows_of
 from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.record import Record
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish
@@ -35,7 +35,7 @@ def _all_are_known(index: Duplicates, journal: JournalInMemory) -> bool:
     return index.check(journal.records[first:], first) == [(n, n) for n in range(first)]
 
 
-def _rows(records: list[Record]) -> Rows:
+def _rows(records: list[Record]) -> FilterPositions:
     return rows_of(keys_of(records), rows_for(RUN_EVENTS))
 
 
@@ -58,10 +58,10 @@ def test_a_filter_rules_out_nearly_all_foreign_records(
     _fill(open_index(), journal, RUNS)
     end = len(journal.records)
     sealed = SealedRuns(tmp_path / "0", rows_for(RUN_EVENTS), 1 << 30, end)
-    assert sealed.columns.waiting is None
+    assert sealed.filters.waiting is None
     foreign = [record(f"foreign-{n}") for n in range(2_000)]
-    assert len(sealed.columns.candidates(_rows(foreign), end, 0)) < 100
-    named = sealed.columns.candidates(_rows(journal.records), end, 0)
+    assert len(sealed.filters.candidates(_rows(foreign), end, 0)) < 100
+    named = sealed.filters.candidates(_rows(journal.records), end, 0)
     assert all(sealed.runs[n // RUN_EVENTS] in named[n] for n in range(len(journal.records)))
 
 
@@ -69,7 +69,7 @@ def test_runs_before_the_window_are_passed_over(open_index: Open, journal: Journ
     """Runs that are too old to matter are not even looked at."""
     _fill(open_index(), journal, 2)
     end = len(journal.records)
-    columns = SealedRuns(tmp_path / "0", rows_for(RUN_EVENTS), 1 << 30, end).columns
+    columns = SealedRuns(tmp_path / "0", rows_for(RUN_EVENTS), 1 << 30, end).filters
     received_at = journal.records[0].received_at
     assert len(columns.candidates(_rows(journal.records), end, received_at)) == end
     assert columns.candidates(_rows(journal.records), end, received_at + 1) == {}
@@ -145,7 +145,7 @@ def test_a_column_that_is_not_whole_is_never_trusted_after_a_crash_of_the_machin
     _fill(index, journal, COLUMNS_PER_FLUSH - 2)
     journal.records.append(record("open"))
     assert index.check(journal.records[-1:], len(journal.records) - 1) == []
-    columns = index._sealed.columns
+    columns = index._sealed.filters
     run = index._sealed.runs[0]
     columns.drop(run)
     columns._without[run] = None  # as if its column had been lost

@@ -9,7 +9,7 @@ import pytest
 
 from hookline.events.fingerprint import fingerprint
 from hookline.index.keys import keys_of
-from hookline.index.recent import ENTRIES_PER_PART, Recent
+from hookline.index.mem_table import ENTRIES_PER_PART, MemTable
 from hookline.index.run import Run, RunDamaged
 from hookline.index.seal import seal
 from hookline.index.user_hash import user_hash
@@ -19,10 +19,10 @@ from tests.unit.index.journal_in_memory import record
 SALT = 0x9E3779B1
 
 
-def _recent(records: list[Record], first_offset: int = 0) -> Recent:
-    recent = Recent(first_offset, len(records), salt=SALT)
-    recent.add(records, keys_of(records), [record.received_at for record in records], set(range(len(records))))
-    return recent
+def _recent(records: list[Record], first_offset: int = 0) -> MemTable:
+    mem_table = MemTable(first_offset, len(records), salt=SALT)
+    mem_table.add(records, keys_of(records), [record.received_at for record in records], set(range(len(records))))
+    return mem_table
 
 
 def _sealed(folder: Path, records: list[Record], first_offset: int = 0) -> Run:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hookline.index.background import Step, in_background
 from hookline.index.filter import ROW_BYTES, RUNS_MAX, SUFFIX, Filter
+from hookline.index.filter_positions import FilterPositions, rows_of
 from hookline.index.manifest import FilterEntry, Manifest
-from hookline.index.recent import Recent
-from hookline.index.rows import Rows, rows_of
+from hookline.index.mem_table import MemTable
 from hookline.index.run import Run
 
 COLUMNS_PER_FLUSH = 8
@@ -18,10 +18,10 @@ COLUMNS_PER_FLUSH = 8
 KEYS_PER_STEP = 1_000
 """Keys handled between two pauses of filling: well below a millisecond."""
 
-Part = Run | Recent
+Part = Run | MemTable
 
 
-class Columns:
+class BloomFilters:
     """The filters over all parts, oldest first. A part without a column, or not yet a filled one, is always named."""
 
     def __init__(self, folder: Path, rows: int, runs: Sequence[Run]) -> None:
@@ -45,7 +45,9 @@ class Columns:
         """Return the oldest run that waits for its column."""
         return next((part for part in self._without if isinstance(part, Run)), None)
 
-    def candidates(self, rows: Rows, first_offset: int, since: int, mark: Part | None = None) -> dict[int, list[Part]]:
+    def candidates(
+        self, rows: FilterPositions, first_offset: int, since: int, mark: Part | None = None
+    ) -> dict[int, list[Part]]:
         """Return, by index, the parts that may hold the key of these rows at a smaller offset than the group there.
 
         Parts wholly received before ``since`` are left out. The keys are noted as ones of the part to ``mark``. Raise
@@ -74,13 +76,13 @@ class Columns:
                     found.setdefault(index, []).append(part)
         return found
 
-    def hand_over(self, recent: Recent, run: Run) -> None:
-        """Let the run that recent records were sealed into have their column."""
-        if recent in self._without:
-            del self._without[recent]
+    def hand_over(self, mem_table: MemTable, run: Run) -> None:
+        """Let the run that a mem table was sealed into have their column."""
+        if mem_table in self._without:
+            del self._without[mem_table]
             self._without[run] = None
             return
-        name, bit = self._places[run] = self._places.pop(recent)
+        name, bit = self._places[run] = self._places.pop(mem_table)
         self._parts[name][bit] = run
 
     def drop(self, part: Part) -> None:

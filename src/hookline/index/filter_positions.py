@@ -18,7 +18,7 @@ _HALF = LINE_ROWS // 2
 _WORD_BITS = 32
 
 
-class Rows(NamedTuple):
+class FilterPositions(NamedTuple):
     """The row numbers of some keys: in the first half of a line, in the second half of it, and anywhere in it."""
 
     first: list[int]
@@ -43,7 +43,7 @@ def rows_for(run_events: int) -> int:
     return max(1 << 10, 1 << (run_events * ROWS_PER_EVENT - 1).bit_length())
 
 
-def rows_of(keys: bytes, rows: int) -> Rows:
+def rows_of(keys: bytes, rows: int) -> FilterPositions:
     """Return in which rows, of so many, each of the keys has its bits.
 
     The first word, modulo the number of rows, names the line and a row of its first half; the second word a row of the
@@ -55,4 +55,4 @@ def rows_of(keys: bytes, rows: int) -> Rows:
     within = in_every_lane(_HALF - 1 | (_HALF - 1) << _WORD_BITS | (LINE_ROWS - 1) << 2 * _WORD_BITS, count)
     upper = in_every_lane(_HALF << _WORD_BITS, count)
     numbers = words(given & within | upper | line | line << _WORD_BITS | line << 2 * _WORD_BITS, count)
-    return Rows(numbers[0::4].tolist(), numbers[1::4].tolist(), numbers[2::4].tolist())
+    return FilterPositions(numbers[0::4].tolist(), numbers[1::4].tolist(), numbers[2::4].tolist())

@@ -30,7 +30,7 @@ NEVER_OVER = 2**63 - 1
 """Time of the latest record while more may come: chains need every earlier one, however long ago."""
 
 
-class Recent(Chains):
+class MemTable(Chains):
     """The records of the offsets in ``[first_offset, next_offset)``."""
 
     def __init__(self, first_offset: int, run_events: int, salt: int) -> None:

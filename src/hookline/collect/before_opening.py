@@ -30,7 +30,7 @@ FILE = "collect-connections"
 FORMAT = 1
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+class _StoredConnections(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     version: int
     sources: tuple[Source, ...]
@@ -47,7 +47,7 @@ class KeptConnections:
 
     def write(self, snapshot: Snapshot, suppressed: Suppressed | None) -> None:
         """Keep these from now on, whole and durable, or what was kept before; a disk that refuses is logged."""
-        kept = _Kept(
+        kept = _StoredConnections(
             format=FORMAT,
             version=snapshot.version,
             sources=snapshot.sources,
@@ -67,7 +67,7 @@ class KeptConnections:
     def read(self) -> tuple[Snapshot, Suppressed | None] | None:
         """Return what was kept; None when there is nothing, or nothing that this version can read."""
         try:
-            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=_Kept)
+            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=_StoredConnections)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
@@ -85,7 +85,7 @@ NOTED_SECONDS = 1.0
 _POLL_SECONDS = 0.25
 
 
-class Asked(NamedTuple):
+class JournalEnds(NamedTuple):
     """``known`` is what the parts of the data folder know of the journal; ``is_all`` is False as long as the server was
     not asked."""
 
@@ -93,16 +93,16 @@ class Asked(NamedTuple):
     is_all: bool = True
 
 
-async def known_by_all(settings: Settings, stop: asyncio.Event) -> Asked:
+async def known_by_all(settings: Settings, stop: asyncio.Event) -> JournalEnds:
     """Return what is known, as soon as that may be gone by, or at ``stop``.
 
     Raise DatabaseUnusable when another folder works with the database.
     """
     if settings.journal.url != LOCAL:
-        return Asked({})
+        return JournalEnds({})
     if settings.database.url == LOCAL:
         settle(settings.data_path)
-        return Asked(furthest(settings))
+        return JournalEnds(furthest(settings))
     _, is_there = read_home(settings.data_path)
     is_as_left = is_there and read_ends(settings.data_path) is not None
     # Who never took an event takes none before the server has said by which connections.
@@ -113,16 +113,16 @@ async def known_by_all(settings: Settings, stop: asyncio.Event) -> Asked:
             return await ask_server(settings, stop)
         except DatabaseAway as away:
             if is_as_left or is_new:
-                return Asked(furthest(settings, has_server=False), is_all=False)
+                return JournalEnds(furthest(settings, has_server=False), is_all=False)
             if not told:
                 logger().warning("waiting_for_database", reason=f"{NOT_AS_LEFT}: {away}")
                 told = True
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
-    return Asked({})
+    return JournalEnds({})
 
 
-async def ask_server(settings: Settings, stop: asyncio.Event) -> Asked:
+async def ask_server(settings: Settings, stop: asyncio.Event) -> JournalEnds:
     """Have the database be this folder's, and this process the one that collects for it; then ask what is known.
 
     Raise DatabaseAway, and DatabaseUnusable when another folder works with it.
@@ -133,7 +133,7 @@ async def ask_server(settings: Settings, stop: asyncio.Event) -> Asked:
     await asyncio.to_thread(verify_installation, settings)
     await asyncio.to_thread(take_home, settings)
     await wait_for_leader_lock(settings, "collect", stop)  # kept until the process ends
-    return Asked(await asyncio.to_thread(furthest, settings))
+    return JournalEnds(await asyncio.to_thread(furthest, settings))
 
 
 async def keep_ends_noted(settings: Settings, ends: Callable[[], dict[int, int]]) -> None:

@@ -38,11 +38,11 @@ class Context(msgspec.Struct, gc=False):
     integrations: Choices | None = None
 
 
-class Given(msgspec.Struct, gc=False):
+class OpaqueObject(msgspec.Struct, gc=False):
     """An object of which nothing is looked at."""
 
 
-Fields = Given | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=0)] | None
+Fields = OpaqueObject | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=0)] | None
 """An object, or the empty list that PHP writes for an empty one; what is neither gets the caller a warning."""
 
 

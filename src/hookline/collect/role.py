@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hookline.collect.before_opening import Asked, KeptConnections, ask_server, keep_ends_noted
+from hookline.collect.before_opening import JournalEnds, KeptConnections, ask_server, keep_ends_noted
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
@@ -53,7 +53,7 @@ READY_LOOK_SECONDS = 0.02
 class CollectRole:
     """Everything of one collect process."""
 
-    def __init__(self, settings: Settings, boot_id: str | None, asked: Asked) -> None:
+    def __init__(self, settings: Settings, boot_id: str | None, asked: JournalEnds) -> None:
         data = settings.data_path
         self._log = logger()
         self._settings = settings

@@ -18,7 +18,7 @@ from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.delivery import DestinationStatus
 from hookline.outcomes.status import DeliveryStatus
-from hookline.privacy.messages import Again, Messages
+from hookline.privacy.messages import Messages, NextTry
 from hookline.privacy.model import DeletionRequest, Message, Receipt
 from hookline.privacy.requests import Requests
 from hookline.replays.offset_set import OffsetSet
@@ -98,7 +98,7 @@ class DeletionMessages:
         again = None
         if failed and goes_on:
             next_id = self._requests.message_id(request, message.number, message.source, message.tries + 1)
-            again = Again(failed, next_id, now_ms + PAUSE_MS)
+            again = NextTry(failed, next_id, now_ms + PAUSE_MS)
         self._messages.settle(message, receipts, again)
 
     async def places(self, request: DeletionRequest) -> dict[int, OffsetSet]:

@@ -16,7 +16,15 @@ from hookline.control.parameters import Id
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.events.timestamps import iso
-from hookline.privacy.model import ID_CHARACTERS_MAX, Action, Asked, DeletionRequest, Erased, State, request_id
+from hookline.privacy.model import (
+    ID_CHARACTERS_MAX,
+    Action,
+    DeletionRequest,
+    DeletionRequestInput,
+    Erased,
+    State,
+    request_id,
+)
 from hookline.privacy.requests import TooManyRequests
 from hookline.privacy.suppressions import TooManySuppressed
 
@@ -74,7 +82,7 @@ class DeletionRequests(Controller):
 
     @post(needs="editor")
     async def create_deletion_request(
-        self, services: FromServices, data: JSONBody[Asked]
+        self, services: FromServices, data: JSONBody[DeletionRequestInput]
     ) -> Response[DeletionRequestView]:
         """Have people's data erased and their receivers told (`delete`), their events no longer stored (`suppress`), or
         `both`."""

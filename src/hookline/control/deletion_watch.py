@@ -22,7 +22,7 @@ from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.privacy.model import DeletionRequest, Erased, request_id
 from hookline.privacy.requests import Planned, Requests
-from hookline.privacy.search import Found, search, synced
+from hookline.privacy.search import SearchResult, search, synced
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
@@ -134,7 +134,7 @@ class DeletionWatch:
         await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
         self._requests.plan(request, found, self._planned(found))
 
-    def _planned(self, found: Found) -> list[Planned]:
+    def _planned(self, found: SearchResult) -> list[Planned]:
         """Return who is told: for each person every source that has data of them, at its enabled destinations."""
         by_source: dict[str, list[str]] = {}
         for stored in self._connections.destinations():

@@ -18,7 +18,7 @@ from hookline.journal.newest import newest_first
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
-from hookline.outcomes.event_status import EventStatus, EventStatuses, Found
+from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
 from hookline.settings import Settings
 
 SEARCH_SECONDS_MAX = 1.0
@@ -76,7 +76,7 @@ class EventLog:
         """Return why nothing is known of a message."""
         return await self._run(lambda: self._status_reader().why_unknown(message_id, source))
 
-    async def find(self, message_id: str, source: str | None) -> Found | None:
+    async def find(self, message_id: str, source: str | None) -> FoundMessage | None:
         """Return where a message lies, None when it is unknown (or no longer kept)."""
         return await self._run(lambda: self._status_reader().find(message_id, source))
 

@@ -24,14 +24,14 @@ GOOD_PER_SECOND_COUNTED = 100
 REMEMBERED_MAX = 4_000
 
 
-class Wanted(NamedTuple):
+class CountRequest(NamedTuple):
     """What is to be counted: the value, as JSON, that stands for none, and the number of the last sync."""
 
     empty: str
     sync: int
 
 
-class _Known(NamedTuple):
+class _CachedCount(NamedTuple):
     people: int
     sync: int
     good_until: float
@@ -42,10 +42,10 @@ class MemberCounts:
 
     def __init__(self, profiles: ProfileLog) -> None:
         self._profiles = profiles
-        self._known: dict[Key, _Known] = {}
+        self._known: dict[Key, _CachedCount] = {}
         self._counting: asyncio.Task[None] | None = None
 
-    async def of(self, wanted: Mapping[Key, Wanted]) -> dict[Key, int]:
+    async def of(self, wanted: Mapping[Key, CountRequest]) -> dict[Key, int]:
         """Return the numbers that are known; those of others will be, a moment later."""
         now = time.monotonic()
         stale = {key: each for key, each in wanted.items() if not self._is_good(key, each, now)}
@@ -57,11 +57,11 @@ class MemberCounts:
                 task.result()
         return {key: self._known[key].people for key in wanted if key in self._known}
 
-    def _is_good(self, key: Key, wanted: Wanted, now: float) -> bool:
+    def _is_good(self, key: Key, wanted: CountRequest, now: float) -> bool:
         known = self._known.get(key)
         return known is not None and known.sync == wanted.sync and known.good_until > now
 
-    async def _count(self, wanted: Mapping[Key, Wanted]) -> None:
+    async def _count(self, wanted: Mapping[Key, CountRequest]) -> None:
         for key, (empty, sync) in wanted.items():
             began, people, after = time.monotonic(), 0, 0
             while (step := await self._profiles.read(partial(_step, key=key, empty=empty, after=after))) is not None:
@@ -72,7 +72,7 @@ class MemberCounts:
             now = time.monotonic()
             good = max(GOOD_SECONDS_MIN, GOOD_PER_SECOND_COUNTED * (now - began))
             self._known.pop(key, None)
-            self._known[key] = _Known(people, sync, now + good)
+            self._known[key] = _CachedCount(people, sync, now + good)
             while len(self._known) > REMEMBERED_MAX:
                 del self._known[next(iter(self._known))]
 

@@ -9,7 +9,7 @@ import msgspec
 from hookline.control.event_filter import event_name
 from hookline.control.event_log import parse_cursor
 from hookline.control.listing import Listing
-from hookline.control.person_log import Known, PersonReader
+from hookline.control.person_log import FoundPerson, PersonReader
 from hookline.events.timestamps import iso
 from hookline.journal.record import Record
 from hookline.people.ingest.extraction import RecordView, text, view_of
@@ -41,7 +41,7 @@ class PersonEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def person_events(
-    reader: PersonReader, known: Known, limit: int, after: str | None, seconds: float
+    reader: PersonReader, known: FoundPerson, limit: int, after: str | None, seconds: float
 ) -> Listing[PersonEvent]:
     """Return one page; it may be short when looking took longer than ``seconds``. Raise Problem for a bad cursor."""
     page = reader.timeline.page(known.owned, limit, seconds, parse_cursor(after) if after else None)

@@ -20,7 +20,7 @@ from hookline.settings import Settings
 T = TypeVar("T")
 
 
-class Known(NamedTuple):
+class FoundPerson(NamedTuple):
     """Somebody who was asked for. ``person`` is None of whom profiles know nothing, ``owned`` then goes by the id."""
 
     person: Person | None
@@ -34,15 +34,15 @@ class PersonReader(NamedTuple):
     profiles: ProfileReader | None
     connection: Connection | None
 
-    def find(self, asked: Identity) -> Known:
+    def find(self, asked: Identity) -> FoundPerson:
         """Return the person of an id."""
         person = None
         if self.profiles is not None:
             people = self.profiles.people
             person = people.by_user_id(asked.id) if asked.kind == "user" else people.by_anonymous_id(asked.id)
         if person is not None and self.connection is not None:
-            return Known(person, of_person(self.connection, person))
-        return Known(None, of_user_id(asked.id) if asked.kind == "user" else of_anonymous_id(asked.id))
+            return FoundPerson(person, of_person(self.connection, person))
+        return FoundPerson(None, of_user_id(asked.id) if asked.kind == "user" else of_anonymous_id(asked.id))
 
 
 class PersonLog:

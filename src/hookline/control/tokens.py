@@ -46,7 +46,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     expires_in: str | None = None
 
 
-class MadeToken(msgspec.Struct, frozen=True):
+class CreatedToken(msgspec.Struct, frozen=True):
     """The new token; ``text`` is what to send (Authorization: Bearer TEXT), shown this once."""
 
     token: TokenView
@@ -66,7 +66,7 @@ class TokensApi(Controller):
         return Listing(page, page[-1].id if len(found) > limit else None)
 
     @post(needs="owner", request_max_body_size=10_000)
-    async def create_token(self, services: FromServices, data: JSONBody[NewToken]) -> Response[MadeToken]:
+    async def create_token(self, services: FromServices, data: JSONBody[NewToken]) -> Response[CreatedToken]:
         """Make a token; its text is in this answer and nowhere else."""
         if not data.name.isprintable():
             raise Problem(422, "invalid_object", "A name is printable.", [FieldError("/name", "not printable")])
@@ -79,7 +79,7 @@ class TokensApi(Controller):
         view = token_view_of(services, token)
         the_call().changed(f"tokens/{view.id}", AuditChange(f"tokens/{view.id}", "scope", None, _told(view)))
         headers = {"Location": f"/api/v1/tokens/{view.id}"}
-        return Response(MadeToken(view, text), status_code=201, headers=headers)
+        return Response(CreatedToken(view, text), status_code=201, headers=headers)
 
     @get("/{id:str}", needs="owner")
     async def get_token(self, services: FromServices, token_id: Id) -> TokenView:

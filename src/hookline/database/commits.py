@@ -82,7 +82,7 @@ class Commits:
         kept = self._slot.read()
         self.highest = kept.highest
         if is_shared != (kept.writer not in (b"", ALONE)):  # at the beginning, and once it has moved
-            kept = _Kept(uuid4().bytes if is_shared else ALONE)
+            kept = _Record(uuid4().bytes if is_shared else ALONE)
         self.writer = kept.writer or ALONE
         """Tells the commits of this data folder from those of others that share the database."""
         self.known, self._at_ms = kept.number, kept.at_ms
@@ -140,8 +140,8 @@ class Commits:
         if not self.is_behind:
             self._slot.write(self._kept(self.known))
 
-    def _kept(self, number: int) -> _Kept:
-        return _Kept(self.writer, number, self._at_ms, self.highest)
+    def _kept(self, number: int) -> _Record:
+        return _Record(self.writer, number, self._at_ms, self.highest)
 
     def _is_of_power_cut(self, lost: int) -> bool:
         """Return whether a machine that has started again since may have lost these by the design of the file, which is
@@ -230,7 +230,7 @@ class CountedConnection(FileConnection):
     """Rows changed by the connection before the open transaction."""
 
 
-class _Kept(NamedTuple):
+class _Record(NamedTuple):
     writer: bytes = b""
     number: int = 0
     at_ms: int = 0
@@ -258,15 +258,15 @@ class _Slot:
         finally:
             os.close(descriptor)
 
-    def read(self) -> _Kept:
+    def read(self) -> _Record:
         text = self._map[self._at : self._at + self._BYTES]
         fields = text[: self._FIELDS.size]
         if self._SUM.unpack_from(text, self._FIELDS.size) != (zlib.crc32(fields),):
-            return _Kept()
+            return _Record()
         writer, number, at_ms, *highest = self._FIELDS.unpack(fields)
-        return _Kept(writer, number, at_ms, Highest(*highest))
+        return _Record(writer, number, at_ms, Highest(*highest))
 
-    def write(self, kept: _Kept) -> None:
+    def write(self, kept: _Record) -> None:
         fields = self._FIELDS.pack(kept.writer, kept.number, kept.at_ms, *kept.highest)
         text = fields + self._SUM.pack(zlib.crc32(fields))
         self._map[self._at : self._at + len(text)] = text

@@ -22,7 +22,7 @@ from hookline.telemetry.time_buckets import (
 )
 
 
-class Told(NamedTuple):
+class ActiveDestination(NamedTuple):
     """A destination of which a time bucket tells."""
 
     lane: Lane
@@ -81,7 +81,7 @@ class TimeBucketReports:
             omitted=max(0, len(destinations) - DESTINATIONS_MAX),
         )
 
-    def _destinations(self, by_lane: dict[int, Counts]) -> tuple[int, list[Told]]:
+    def _destinations(self, by_lane: dict[int, Counts]) -> tuple[int, list[ActiveDestination]]:
         """Return how much waits in all, and those with anything to tell."""
         waiting, found = 0, []
         filtered: dict[int, int] = {}
@@ -103,7 +103,7 @@ class TimeBucketReports:
                 waits += self._behind(lane)
             waiting += waits
             if counts is not nothing or waits or kept:
-                found.append(Told(lane, counts, kept, waits))
+                found.append(ActiveDestination(lane, counts, kept, waits))
         self._lane_filtered = filtered
         return waiting, found
 
@@ -129,14 +129,14 @@ def _number(lane: Lane) -> int:
     return lane.number
 
 
-def _foremost(found: list[Told]) -> list[Told]:
+def _foremost(found: list[ActiveDestination]) -> list[ActiveDestination]:
     """Return the failing ones first, and then the busiest."""
     return nsmallest(
         DESTINATIONS_MAX, found, key=lambda told: (-told.counts.failures, -told.counts.delivered, -told.waiting)
     )
 
 
-def _time_bucket(told: Told) -> DestinationCounts:
+def _time_bucket(told: ActiveDestination) -> DestinationCounts:
     counts = told.counts
     return DestinationCounts(
         delivered=counts.delivered,

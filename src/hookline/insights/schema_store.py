@@ -35,12 +35,12 @@ class SchemaPlace(NamedTuple):
     missed: int = 0
 
 
-class _Kept(msgspec.Struct):
+class _StoredSchema(msgspec.Struct):
     properties: Properties = {}
     left_out: bool = False
 
 
-_kept = msgspec.json.Decoder(_Kept).decode
+_kept = msgspec.json.Decoder(_StoredSchema).decode
 
 
 class SchemaStore:
@@ -109,4 +109,4 @@ def read_names(connection: Connection, source: str) -> dict[Name, NameSchema]:
 
 
 def _json(properties: Properties, left_out: bool) -> str:
-    return msgspec.json.encode(_Kept(properties, left_out)).decode()
+    return msgspec.json.encode(_StoredSchema(properties, left_out)).decode()

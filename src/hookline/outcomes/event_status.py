@@ -70,7 +70,7 @@ DAMAGE_LOOKED_AT_MAX = 100
 """Ranges of damaged records that are looked at for a message that is not found, newest first."""
 
 
-class Found(NamedTuple):
+class FoundMessage(NamedTuple):
     """A message in the journal, and how often it came again."""
 
     partition: int
@@ -106,7 +106,7 @@ class EventStatuses:
         found = self.find(message_id, source)
         return None if found is None else self._status(found.partition, found.offset, found.record, found.repeats)
 
-    def find(self, message_id: str, source: str | None = None) -> Found | None:
+    def find(self, message_id: str, source: str | None = None) -> FoundMessage | None:
         """Return where a message lies; None as for ``of_message``."""
         for name in [source] if source else self._source_ids():
             print_ = fingerprint(name, message_id)
@@ -117,7 +117,7 @@ class EventStatuses:
                 # A rejected try of the same id may come before the good one.
                 good = [(offset, record) for offset, record in kept if record.rejection is None] or kept
                 if good:
-                    return Found(partition, *good[0], repeats=len(good) - 1)
+                    return FoundMessage(partition, *good[0], repeats=len(good) - 1)
         return None
 
     def why_unknown(self, message_id: str, source: str | None = None) -> str:
@@ -311,4 +311,4 @@ def _raw(record: Record) -> msgspec.Raw:
     return msgspec.Raw(record.body)
 
 
-__all__ = ["Attempt", "DestinationStatus", "EventStatus", "EventStatuses", "Found", "Rejection"]
+__all__ = ["Attempt", "DestinationStatus", "EventStatus", "EventStatuses", "FoundMessage", "Rejection"]

@@ -17,23 +17,23 @@ ENDED_STATES = frozenset(("finished", "drained"))
 NOBODY = 2**63 - 1
 
 
-class Waited(NamedTuple):
+class FirstNeeded(NamedTuple):
     """The first offset that a working lane waits for, and the first one that a held lane does."""
 
     working: int
     held: int
 
 
-ALL_IS_WAITED_FOR = Waited(0, NOBODY)
+ALL_IS_WAITED_FOR = FirstNeeded(0, NOBODY)
 """Of a partition about which deliver has not said anything."""
 
 
-def waited_for(connection: Connection) -> Mapping[int, Waited]:
+def waited_for(connection: Connection) -> Mapping[int, FirstNeeded]:
     """By partition, as deliver's last checkpoint has it."""
-    found: dict[int, Waited] = {}
+    found: dict[int, FirstNeeded] = {}
     for partition, next_offset, blob in connection.execute("SELECT partition, next_offset, blob FROM checkpoints"):
         opened = [ranges[0] for ranges in places.decode_offset_sets(blob).lanes.values() if ranges] if blob else []
-        found[partition] = Waited(min((next_offset, *opened)), NOBODY)
+        found[partition] = FirstNeeded(min((next_offset, *opened)), NOBODY)
     held: set[int] = set()
     query = "SELECT lane, partition, next_offset, state, blob FROM lanes"
     for lane, partition, next_offset, state, blob in connection.execute(query).fetchall():
@@ -50,6 +50,6 @@ def waited_for(connection: Connection) -> Mapping[int, Waited]:
     return found
 
 
-def _wait(found: dict[int, Waited], partition: int, offset: int, is_held: bool) -> None:
+def _wait(found: dict[int, FirstNeeded], partition: int, offset: int, is_held: bool) -> None:
     working, held = found.get(partition, ALL_IS_WAITED_FOR)
-    found[partition] = Waited(working, min(held, offset)) if is_held else Waited(min(working, offset), held)
+    found[partition] = FirstNeeded(working, min(held, offset)) if is_held else FirstNeeded(min(working, offset), held)

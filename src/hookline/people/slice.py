@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.people.definitions.definition import Key, Ready
+from hookline.people.definitions.definition import CompiledDefinition, Key
 from hookline.people.definitions.feature import Entry, Feature, Purpose
 from hookline.people.store import traits
 from hookline.people.store.history import Chunk, by_bucket, chunks_of, ordered, unpack, unpack_of
@@ -75,7 +75,7 @@ class Slice:
         self,
         store: ProfileStore,
         people: Sequence[int],
-        ready: Ready,
+        ready: CompiledDefinition,
         numbers: Mapping[Key, int],
         in_a_row: bool,
         purpose: Purpose = Purpose.DEFINITIONS,

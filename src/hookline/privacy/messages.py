@@ -72,7 +72,7 @@ class Messages:
             _add(execute, message, receipts)
             execute("UPDATE deletion_messages SET due = ? WHERE id = ?", (due_ms, message))
 
-    def settle(self, message: Message, receipts: Sequence[Receipt], again: Again | None) -> None:
+    def settle(self, message: Message, receipts: Sequence[Receipt], again: NextTry | None) -> None:
         """This try has ended everywhere: note what is final, and send it ``again`` to the others, if it goes on."""
         with self._store.database.transaction() as execute:
             _add(execute, message.id, receipts)
@@ -98,7 +98,7 @@ class Messages:
         return [Unacknowledged(*row) for row in rows]
 
 
-class Again(NamedTuple):
+class NextTry(NamedTuple):
     """The next try of a message."""
 
     destinations: tuple[str, ...]

@@ -20,7 +20,7 @@ MessageState = Literal["planned", "sent", "closed"]
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS_MAX)]
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class DeletionRequestInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What a caller asks for; one of ``user_id`` and ``user_ids`` is given."""
 
     action: Action

@@ -11,7 +11,7 @@ import msgspec
 from hookline.privacy.erasure_feed import CHANGES as ERASURES
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.model import Action, DeletionRequest, Erased, Person, State
-from hookline.privacy.search import Found
+from hookline.privacy.search import SearchResult
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppression_feed import CHANGES as SUPPRESSIONS
 from hookline.privacy.suppressions import Suppressions
@@ -126,7 +126,7 @@ class Requests:
             )
         self._store.empty_log()
 
-    def plan(self, request: DeletionRequest, found: Found, planned: Sequence[Planned]) -> None:
+    def plan(self, request: DeletionRequest, found: SearchResult, planned: Sequence[Planned]) -> None:
         """The look-up is done: write down what is to be erased and who is to be told."""
         with self._store.change(SUPPRESSIONS) as execute:
             for place, ids in enumerate(found.ids):

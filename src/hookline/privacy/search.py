@@ -31,7 +31,7 @@ SYNCED = ("audience", "trait")
 """Origins of what syncs tell."""
 
 
-class Found:
+class SearchResult:
     """What is known of each person: ``ids`` and, by source, the number of ``events``; and all ``places``."""
 
     def __init__(self, given: Sequence[str]) -> None:
@@ -59,12 +59,12 @@ def search(
     given: Sequence[str],
     ends: dict[int, int] | None = None,
     known_ids: Callable[[str], Iterable[str]] = lambda _: (),
-) -> Found:
+) -> SearchResult:
     """Find what is stored below ``ends`` (by default all there is) of the people with the ``given`` ids.
 
     ``known_ids`` names further ids of a person that somebody else knows of.
     """
-    found = Found(given)
+    found = SearchResult(given)
     for ids in found.ids:
         ids.update(dict.fromkeys(each for id in list(ids) for each in known_ids(id)))
     journal = open_reader(data_path / "journal")
@@ -106,7 +106,9 @@ def synced(data_path: Path, ids: frozenset[str]) -> dict[int, OffsetSet]:
     return found
 
 
-def _events(found: Found, journal: SearchableReader, index: Path, partition: int, end: int, ids: set[str]) -> None:
+def _events(
+    found: SearchResult, journal: SearchableReader, index: Path, partition: int, end: int, ids: set[str]
+) -> None:
     owners = found.owners()
     hashes = frozenset(user_hash(id) for id in ids)
     offsets = found.offsets.setdefault(partition, set())
@@ -124,7 +126,7 @@ def _events(found: Found, journal: SearchableReader, index: Path, partition: int
                 found.ids[person].update(dict.fromkeys(_other_ids(record)))
 
 
-def _unread(found: Found, journal: SearchableReader, index: Path, partition: int, end: int) -> None:
+def _unread(found: SearchResult, journal: SearchableReader, index: Path, partition: int, end: int) -> None:
     """Items that were refused without a user: any that names one of the ids goes."""
     forms = {form for id in found.owners() for form in _written(id)}
     offsets = found.offsets.setdefault(partition, set())

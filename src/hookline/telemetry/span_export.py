@@ -29,7 +29,7 @@ class OtlpExporter:
     """Sends to ``endpoint``, the address of a collector without the path; ``service`` unless ``OTEL_SERVICE_NAME``."""
 
     def __init__(self, endpoint: str, service: str) -> None:
-        self._said = _Said()
+        self._said = _LastComplaint()
         # Its own lines are not ours: what they say becomes the reason of ours.
         library = logging.getLogger("opentelemetry")
         library.propagate = False
@@ -68,7 +68,7 @@ class OtlpExporter:
         )
 
 
-class _Said(logging.Handler):
+class _LastComplaint(logging.Handler):
     """Keeps the last thing that OpenTelemetry's client complained about."""
 
     def __init__(self) -> None:

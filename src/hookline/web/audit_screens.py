@@ -21,7 +21,7 @@ PAGES_OF_OBJECTS = {
     "tokens": "/settings/tokens/",
 }
 
-Asked = Request[Any, Any, Any]
+PageRequest = Request[Any, Any, Any]
 Word = Annotated[str, QueryParameter(max_length=1_000)]
 
 
@@ -33,7 +33,7 @@ class AuditScreens(Controller):
     @get(needs="owner")
     async def show_audit_log(
         self,
-        request: Asked,
+        request: PageRequest,
         services: FromServices,
         actor: Word = "",
         action: Word = "",
@@ -63,7 +63,7 @@ class AuditScreens(Controller):
         )
 
     @get("/{id:str}", needs="owner")
-    async def show_entry(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_entry(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show one entry with every field it changed."""
         number = id_number(id)
         entry = None if number is None else services.audit.get(number)

@@ -29,7 +29,7 @@ WHAT_SCOPES_DO = {
 }
 LIFETIMES = (("90d", "90 days"), ("30d", "30 days"), ("365d", "a year"), ("", "until it is revoked"))
 
-Asked = Request[Any, Any, Any]
+PageRequest = Request[Any, Any, Any]
 
 
 class PeopleScreens(Controller):
@@ -38,7 +38,7 @@ class PeopleScreens(Controller):
     path = "/settings"
 
     @get("/people", needs="owner")
-    async def show_people(self, request: Asked, services: FromServices, after: After = None) -> Response[str]:
+    async def show_people(self, request: PageRequest, services: FromServices, after: After = None) -> Response[str]:
         """List the accounts."""
         found = services.accounts.page(ROWS_ON_A_PAGE + 1, number_after(after, "u") or 0)
         users = [user_of(account) for account in found[:ROWS_ON_A_PAGE]]
@@ -54,7 +54,7 @@ class PeopleScreens(Controller):
         )
 
     @get("/people/{id:str}", needs="owner")
-    async def show_person(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_person(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show one account and what can be changed about it."""
         number = id_number(id, "u")
         account = None if number is None else services.accounts.get(number)
@@ -65,7 +65,7 @@ class PeopleScreens(Controller):
         return screen(request, "settings_person.html", "settings", user=user, match=tag_of(user), **given)
 
     @get("/tokens", needs="owner")
-    async def show_tokens(self, request: Asked, services: FromServices, after: After = None) -> Response[str]:
+    async def show_tokens(self, request: PageRequest, services: FromServices, after: After = None) -> Response[str]:
         """List the tokens."""
         found = services.tokens.page(ROWS_ON_A_PAGE + 1, number_after(after, "t") or 0)
         tokens = [token_view_of(services, token) for token in found[:ROWS_ON_A_PAGE]]
@@ -82,7 +82,7 @@ class PeopleScreens(Controller):
         )
 
     @get("/tokens/{id:str}", needs="owner")
-    async def show_token(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_token(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show one token."""
         number = id_number(id, "t")
         token = None if number is None else services.tokens.get(number)
@@ -92,6 +92,6 @@ class PeopleScreens(Controller):
         return screen(request, "settings_token.html", "settings", token=view, scope=WHAT_SCOPES_DO[view.scope])
 
     @get("/account", needs="viewer")
-    async def show_account(self, request: Asked) -> Response[str]:
+    async def show_account(self, request: PageRequest) -> Response[str]:
         """Show who one is, and what one may change about that."""
         return screen(request, "settings_account.html", "settings", tabs=tabs("Your account"))

@@ -14,7 +14,7 @@ from hookline.control.person_log import PersonReader
 from hookline.control.person_privacy import withheld
 from hookline.control.person_view import Defined, defined
 from hookline.control.services import FromServices, Services
-from hookline.people.store.people import Identity, Met
+from hookline.people.store.people import Identity, ListedPerson
 from hookline.web.address import person_href
 from hookline.web.deletion_screens import ACTIONS
 from hookline.web.person_page import IDS_SHOWN, TRAITS_SHOWN, person_page
@@ -24,7 +24,7 @@ from hookline.web.screen import query_of, screen, unknown
 MET_SHOWN = 20
 SEARCH_SECONDS_MAX = 0.15
 
-Asked = Request[Any, Any, Any]
+PageRequest = Request[Any, Any, Any]
 
 
 class PersonScreens(Controller):
@@ -33,7 +33,7 @@ class PersonScreens(Controller):
     path = "/people"
 
     @get(needs="viewer")
-    async def show_people(self, request: Asked, services: FromServices) -> Response[str]:
+    async def show_people(self, request: PageRequest, services: FromServices) -> Response[str]:
         """Look for a person by an id, or show those who were met last."""
         query = query_of(request)
         for kind, name in (("user", "userId"), ("anonymous", "anonymousId")):
@@ -55,17 +55,17 @@ class PersonScreens(Controller):
         )
 
     @get("/user/{id:path}", needs="viewer")
-    async def show_user(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_user(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show the person of a user id."""
         return await _show(request, services, Identity("user", id_in_path(request, "/people/user/")))
 
     @get("/anonymous/{id:path}", needs="viewer")
-    async def show_anonymous(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_anonymous(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show the person of an anonymous id."""
         return await _show(request, services, Identity("anonymous", id_in_path(request, "/people/anonymous/")))
 
 
-async def _show(request: Asked, services: Services, asked: Identity) -> Response[str]:
+async def _show(request: PageRequest, services: Services, asked: Identity) -> Response[str]:
     query = query_of(request)
     known, now_ms = defined(services), int(time.time() * 1000)
     view = await services.person_log.read(
@@ -122,9 +122,9 @@ def _is_defined(known: Defined) -> bool:
     return bool(known.audiences or known.traits)
 
 
-def _met_last(reader: PersonReader) -> list[Met] | None:
+def _met_last(reader: PersonReader) -> list[ListedPerson] | None:
     return None if reader.profiles is None else reader.profiles.people.met_last(MET_SHOWN)
 
 
-def _is_suppressed(services: Services, met: Met) -> bool:
+def _is_suppressed(services: Services, met: ListedPerson) -> bool:
     return services.suppressions.get(services.digests.of(met.identity.id)) is not None

@@ -20,7 +20,7 @@ from hookline.web.source_page import source_page
 
 NAMES_SHOWN = 50
 
-Asked = Request[Any, Any, Any]
+PageRequest = Request[Any, Any, Any]
 Search = Annotated[str, QueryParameter(max_length=200)]
 
 
@@ -31,26 +31,26 @@ class SourceScreens(Controller):
 
     @get(needs="viewer")
     async def show_list(
-        self, request: Asked, services: FromServices, search: Search = "", after: After = None
+        self, request: PageRequest, services: FromServices, search: Search = "", after: After = None
     ) -> Response[str]:
         """Show the sources."""
         return screen(request, "sources.html", "sources", view=source_list(services, search, after or ""))
 
     @get("/{id:str}", needs="viewer")
-    async def show_setup(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_setup(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show how to send to it."""
         return _show(request, services, id, "", "source.html")
 
     @get("/{id:str}/schema", needs="viewer")
     async def show_schema(
-        self, request: Asked, services: FromServices, id: FromPath[str], after: After = None
+        self, request: PageRequest, services: FromServices, id: FromPath[str], after: After = None
     ) -> Response[str]:
         """Show which events it sends, and with which properties."""
         schema = await asyncio.to_thread(schema_of, services, id, NAMES_SHOWN, after)
         return _show(request, services, id, "schema", "source_schema.html", schema=schema, asked=after or "")
 
     @get("/{id:str}/keys", needs="viewer")
-    async def show_keys(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_keys(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show its write keys."""
         return _show(
             request, services, id, "keys", "source_keys.html", new_key=new_write_key(), keys_max=WRITE_KEYS_MAX
@@ -58,19 +58,21 @@ class SourceScreens(Controller):
 
     @get("/{id:str}/rejected", needs="viewer")
     async def show_rejected(
-        self, request: Asked, services: FromServices, id: FromPath[str], after: After = None
+        self, request: PageRequest, services: FromServices, id: FromPath[str], after: After = None
     ) -> Response[str]:
         """Show what it sent and was refused."""
         items = await rejected_items(services, id, after)
         return _show(request, services, id, "rejected", "source_rejected.html", rejected=items)
 
     @get("/{id:str}/settings", needs="viewer")
-    async def show_settings(self, request: Asked, services: FromServices, id: FromPath[str]) -> Response[str]:
+    async def show_settings(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show what can be changed about it."""
         return _show(request, services, id, "settings", "source_settings.html")
 
 
-def _show(request: Asked, services: Services, id: str, tab: str, template: str, **values: object) -> Response[str]:
+def _show(
+    request: PageRequest, services: Services, id: str, tab: str, template: str, **values: object
+) -> Response[str]:
     stored = services.store.source(id)
     if stored is None:
         hint = "It was never created, or it was deleted."

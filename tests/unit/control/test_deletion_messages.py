@@ -14,10 +14,10 @@ from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
 from hookline.privacy import id_digest
-from hookline.privacy.messages import Again, Messages
+from hookline.privacy.messages import Messages, NextTry
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.requests import Requests
-from hookline.privacy.search import Found
+from hookline.privacy.search import SearchResult
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
 from hookline.settings import Settings
@@ -44,7 +44,7 @@ class Sending:
         self.requests = Requests(self.store, digests, Suppressions(self.store, digests), self.clock)
         self.messages = Messages(self.store, self.clock)
         made = self.requests.create(["u1"], "delete", "me")
-        found = Found(["u1"])
+        found = SearchResult(["u1"])
         found.events[0] = Counter(site=1)
         self.requests.plan(made, found, [(0, "site", 1, ("crm", "mail"))])
         planned = self.requests.get(made.number)
@@ -62,7 +62,7 @@ class Sending:
         await sending.send(self.request)
         (message,) = self.messages.of(self.request.number)
         next_id = self.requests.message_id(self.request, 0, "site", 2)
-        self.messages.settle(message, [], Again(("mail",), next_id, self.clock() + PAUSE_MS))
+        self.messages.settle(message, [], NextTry(("mail",), next_id, self.clock() + PAUSE_MS))
         await sending.send(self.request)
         self.clock.ms += PAUSE_MS
         await sending.send(self.request)

@@ -10,7 +10,7 @@ import pytest
 from hookline.database.connection import Connection
 from hookline.database.open import open_deliver
 from hookline.outcomes import places
-from hookline.outcomes.waiting import NOBODY, Waited, waited_for
+from hookline.outcomes.waiting import NOBODY, FirstNeeded, waited_for
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def retries(deliver: Connection, lane: int, offset: int) -> None:
 
 def test_the_shared_reader_is_waited_for(deliver: Connection) -> None:
     """And before it what attached lanes have taken and not finished."""
-    assert waited_for(deliver) == {0: Waited(100, NOBODY)}
+    assert waited_for(deliver) == {0: FirstNeeded(100, NOBODY)}
     checkpoint(deliver, {1: (90, 2), 2: (95, 1)})
-    assert waited_for(deliver) == {0: Waited(90, NOBODY)}
+    assert waited_for(deliver) == {0: FirstNeeded(90, NOBODY)}
 
 
 @pytest.mark.parametrize("state", ["paused", "open", "gone"])
@@ -54,18 +54,18 @@ def test_lanes_that_are_held_are_told_apart(deliver: Connection, state: str) -> 
     retries(deliver, 1, 30)
     stands(deliver, 2, 60, "closed", undone=(55, 1))
     retries(deliver, 3, 50)
-    assert waited_for(deliver) == {0: Waited(50, 30)}
+    assert waited_for(deliver) == {0: FirstNeeded(50, 30)}
 
 
 @pytest.mark.parametrize("state", ["finished", "drained"])
 def test_what_has_ended_waits_for_nothing(deliver: Connection, state: str) -> None:
     """The row of a replay that is done, or of a destination that has drained."""
     stands(deliver, 1, 5, state)
-    assert waited_for(deliver) == {0: Waited(100, NOBODY)}
+    assert waited_for(deliver) == {0: FirstNeeded(100, NOBODY)}
 
 
 def test_what_is_unknown_counts_as_waited_for(deliver: Connection) -> None:
     """A partition that deliver has no checkpoint of."""
     deliver.execute("DELETE FROM checkpoints")
     stands(deliver, 1, 40, "paused")
-    assert waited_for(deliver) == {0: Waited(0, 40)}
+    assert waited_for(deliver) == {0: FirstNeeded(0, 40)}

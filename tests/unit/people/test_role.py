@@ -15,7 +15,7 @@ from hookline.people.ingest import cpu_throttle
 from hookline.people.role import ProfilesRole
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.requests import Requests
-from hookline.privacy.search import Found
+from hookline.privacy.search import SearchResult
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
 from hookline.settings import Settings
@@ -56,7 +56,7 @@ def requests(settings: Settings) -> Iterator[Requests]:
 def erase(requests: Requests, user_id: str) -> int:
     """Ask for a deletion, as far as the roles have a part in it; return its number."""
     request = requests.create([user_id], "delete", "tests")
-    requests.plan(request, Found([user_id]), [])
+    requests.plan(request, SearchResult([user_id]), [])
     requests.clear(request.number)
     return request.number
 

@@ -12,10 +12,10 @@ from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.finding import Moment
 from hookline.database.location import DatabaseLocation
 from hookline.privacy import id_digest
-from hookline.privacy.messages import Again, Messages
+from hookline.privacy.messages import Messages, NextTry
 from hookline.privacy.model import DeletionRequest, Message, Receipt
 from hookline.privacy.requests import Requests
-from hookline.privacy.search import Found
+from hookline.privacy.search import SearchResult
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
 from tests.unit.conftest import LocationOf
@@ -32,7 +32,7 @@ class Told:
         self.requests = Requests(self.store, digests, Suppressions(self.store, digests), lambda: NOW)
         self.messages = Messages(self.store, lambda: NOW)
         made = self.requests.create(["u1"], "delete", "me")
-        found = Found(["u1"])
+        found = SearchResult(["u1"])
         found.events[0] = Counter(site=3, app=1)
         self.requests.plan(made, found, [(0, "app", 1, ()), (0, "site", 3, ("crm", "mail"))])
         planned = self.requests.get(made.number)
@@ -64,7 +64,7 @@ def test_a_message_goes_again_to_those_who_did_not_take_it(told: Told) -> None:
     told.messages.sent(told.message.id)
     first = told.message
     next_id = told.requests.message_id(told.request, 0, "site", 2)
-    again = Again(("mail",), next_id, NOW + 1)
+    again = NextTry(("mail",), next_id, NOW + 1)
     told.messages.settle(first, [Receipt("crm", "delivered", None, NOW)], again)
     second = told.message
     assert (second.state, second.destinations, second.tries) == ("planned", ("mail",), 2)
@@ -78,7 +78,7 @@ def test_the_operator_is_told_from_the_second_try_on(told: Told) -> None:
     condition = Deletions(told.messages)
     told.messages.sent(told.message.id)
     assert condition.findings(Moment(NOW, {})) == []
-    told.messages.settle(told.message, [Receipt("crm", "delivered", None, NOW)], Again(("mail",), "m2", NOW))
+    told.messages.settle(told.message, [Receipt("crm", "delivered", None, NOW)], NextTry(("mail",), "m2", NOW))
     (finding,) = condition.findings(Moment(NOW, {}))
     assert (finding.subject, finding.count) == ("mail", 1)
     told.messages.settle(told.message, [Receipt("mail", "not_delivered", "expired", NOW)], None)

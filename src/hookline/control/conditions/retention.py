@@ -34,7 +34,7 @@ class Place(NamedTuple):
     lane: int
 
 
-class Kept(Protocol):
+class RetentionForecast(Protocol):
     """How long the journal keeps what it has."""
 
     def look(self, now_ms: int, until_ms: int) -> Callable[[int, int], int | None]:
@@ -114,7 +114,7 @@ class Retention:
             yield Finding("retention_passed", destination, detail, count)
 
 
-def _kept(folder: Path, limits: RetentionLimits) -> Kept:
+def _kept(folder: Path, limits: RetentionLimits) -> RetentionForecast:
     if kafka_url(folder) is None:
         from hookline.control.conditions.kept_segments import KeptSegments
 

@@ -85,13 +85,13 @@ class SharedIndexStore:
                 if path.name not in kept or _digest(path.read_bytes()) != kept[path.name].digest:
                     path.unlink(missing_ok=True)
 
-    def _kept(self, partition: int, journal_start: int) -> dict[str, _Kept]:
+    def _kept(self, partition: int, journal_start: int) -> dict[str, _StoredRun]:
         rows = self._connection.execute(
             "SELECT first_offset, next_offset, digest FROM index_runs WHERE partition = ? AND next_offset > ?"
             " ORDER BY first_offset",
             (partition, journal_start),
         )
-        return {f"{row[0]:020d}-{row[1]:020d}{SUFFIX}": _Kept(*row) for row in rows}
+        return {f"{row[0]:020d}-{row[1]:020d}{SUFFIX}": _StoredRun(*row) for row in rows}
 
     def _put(self, partition: int, epoch: int, path: Path) -> None:
         first, end = (int(part) for part in path.stem.split("-"))
@@ -108,7 +108,7 @@ class SharedIndexStore:
             raise
 
 
-class _Kept(NamedTuple):
+class _StoredRun(NamedTuple):
     first_offset: int
     next_offset: int
     digest: str

@@ -28,7 +28,7 @@ Key = tuple[KindName, str]
 _NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
-class Ready(NamedTuple):
+class CompiledDefinition(NamedTuple):
     """One definition, compiled.
 
     ``published`` is what ``integrations`` calls the destinations (SPEC 2.4). ``judge`` gives a person's value at a time
@@ -52,14 +52,14 @@ class Ready(NamedTuple):
 
 def in_order(
     audiences: Iterable[Audience], traits: Iterable[ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
-) -> list[Ready]:
+) -> list[CompiledDefinition]:
     """Return every enabled definition, each after those it needs; ``kinds`` are the kinds of destinations by id."""
     by_id = {trait.id: trait for trait in traits}
     definitions: list[Definition] = [*by_id.values(), *audiences]
     waiting = {ready.key: ready for ready in (ready_of(each, by_id, kinds) for each in definitions)}
     disabled = {("trait", each.id) for each in by_id.values() if not each.enabled}
     disabled |= {("audience", each.id) for each in audiences if not each.enabled}
-    found: list[Ready] = []
+    found: list[CompiledDefinition] = []
     while waiting:
         free = [ready for ready in waiting.values() if not ready.needs & waiting.keys()]
         if not free:  # checked before: no two audiences need each other
@@ -73,7 +73,7 @@ def in_order(
 
 def ready_of(
     definition: Definition, traits: Mapping[str, ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
-) -> Ready:
+) -> CompiledDefinition:
     """Return one checked definition; ``traits`` are all computed traits by id, ``kinds`` the kinds of destinations by
     id."""
     published = tuple(sorted({published_name(kinds.get(id, OWN)) for id in definition.destinations}))
@@ -82,7 +82,9 @@ def ready_of(
     return _audience(definition, published, traits)
 
 
-def _audience(audience: Audience, published: tuple[str, ...], traits: Mapping[str, ComputedTrait]) -> Ready:
+def _audience(
+    audience: Audience, published: tuple[str, ...], traits: Mapping[str, ComputedTrait]
+) -> CompiledDefinition:
     needs: set[Key] = set()
     asked: set[str] = set()
     for _, condition in conditions_of(audience):
@@ -94,7 +96,7 @@ def _audience(audience: Audience, published: tuple[str, ...], traits: Mapping[st
                 if parts[0] == "computed":
                     needs.add(("trait", parts[1]))
     aggregates = sorted((id, traits[id].aggregate) for kind, id in needs if kind == "trait" and id in traits)
-    return Ready(
+    return CompiledDefinition(
         key=("audience", audience.id),
         trait=trait_name(audience.name),
         destinations=audience.destinations,
@@ -110,9 +112,9 @@ def _audience(audience: Audience, published: tuple[str, ...], traits: Mapping[st
     )
 
 
-def _trait(trait: ComputedTrait, published: tuple[str, ...]) -> Ready:
+def _trait(trait: ComputedTrait, published: tuple[str, ...]) -> CompiledDefinition:
     what = (trait.event, trait.page, trait.screen, trait.aggregate, trait.property)
-    return Ready(
+    return CompiledDefinition(
         key=("trait", trait.id),
         trait=trait_name(trait.name),
         destinations=trait.destinations,

@@ -159,7 +159,7 @@ Matched = tuple[int, bytes | None]
 """A feature that an event belongs to, and the line of its value there."""
 
 
-class Given(msgspec.Struct, array_like=True, gc=False):
+class CallDetails(msgspec.Struct, array_like=True, gc=False):
     """What an identify, group or alias call says beside the ids: the previous id or the group's, the traits as they
     are stored, and the event's own time."""
 
@@ -179,7 +179,7 @@ class Extracted(msgspec.Struct, array_like=True, gc=False):
     anonymous_id: str
     entry: bytes = b""
     matched: tuple[Matched, ...] = ()
-    given: Given | None = None
+    given: CallDetails | None = None
 
 
 class Page(NamedTuple):
@@ -254,7 +254,7 @@ def _said(place: int, record: Record, doing: RecordView, matcher: Matcher) -> Ex
         return Extracted(type, place, record.received_at, user_id, anonymous_id)
     id = text(doing.previousId if type == "alias" else doing.groupId if type == "group" else None)
     mark, at_ms = int.from_bytes(record.fingerprint[:MARK_BYTES], "little"), at_ms_of(record)
-    given = Given(id, packed_given(doing.traits, at_ms, mark, place, record.source), at_ms)
+    given = CallDetails(id, packed_given(doing.traits, at_ms, mark, place, record.source), at_ms)
     return Extracted(type, place, record.received_at, user_id, anonymous_id, given=given)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from hookline.journal.port import Reader
 from hookline.people.definitions.feature import Feature
 from hookline.people.ingest.ahead import Ahead
-from hookline.people.ingest.extraction import Extracted, Given, Matcher, Page, place_in, turn
+from hookline.people.ingest.extraction import CallDetails, Extracted, Matcher, Page, place_in, turn
 from hookline.people.store.batch import Batch, ReadPosition
 from hookline.people.store.history import pack_person
 from hookline.people.store.identities import Identities
@@ -135,7 +135,7 @@ class Ingest:
         batch.places[page.partition] = page.place
         self.last_received_at = page.last_received_at or self.last_received_at
 
-    def _take(self, said: Extracted, given: Given, person: int, batch: Batch) -> None:
+    def _take(self, said: Extracted, given: CallDetails, person: int, batch: Batch) -> None:
         if said.type == "alias":
             self._identities.alias(said.user_id, given.id, said.received_at, said.place)
         elif said.type == "identify":

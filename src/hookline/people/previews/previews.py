@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hookline.connections.definitions.model import ComputedTrait, Definition
-from hookline.people.definitions.definition import Ready, as_json, ready_of
+from hookline.people.definitions.definition import CompiledDefinition, as_json, ready_of
 from hookline.people.definitions.feature import Purpose
 from hookline.people.definitions.features import windows_of
 from hookline.people.ingest.backfill import Backfill
@@ -56,7 +56,7 @@ class _Open:
 class _Count:
     """Looking at everybody for one preview."""
 
-    def __init__(self, id: PreviewId, ready: Ready, at_ms: int, slices: Iterator[list[int]]) -> None:
+    def __init__(self, id: PreviewId, ready: CompiledDefinition, at_ms: int, slices: Iterator[list[int]]) -> None:
         self.id, self.ready, self.at_ms, self.slices = id, ready, at_ms, slices
         self.people = self.members = 0
         self.sample: list[tuple[int, str]] = []

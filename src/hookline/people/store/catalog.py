@@ -34,7 +34,7 @@ Windows = Mapping[Feature, int | None]
 _NOTHING: Windows = MappingProxyType({})
 
 
-class _Kept(NamedTuple):
+class _StoredFeature(NamedTuple):
     id: int
     window_ms: int | None
 
@@ -136,7 +136,7 @@ class FeatureCatalog:
     def _give_up(
         self,
         what: tuple[Feature, Purpose],
-        known: dict[tuple[Feature, Purpose], _Kept],
+        known: dict[tuple[Feature, Purpose], _StoredFeature],
         asked: Mapping[tuple[Feature, Purpose], int | None],
     ) -> None:
         """Nobody asks for it under this purpose; what a preview has read up serves a definition that asks for it."""
@@ -150,9 +150,9 @@ class FeatureCatalog:
         execute("UPDATE features SET purpose = ? WHERE id = ?", (Purpose.NOBODY, kept.id))
         execute("DELETE FROM backfills WHERE feature = ?", (kept.id,))
 
-    def _known(self) -> dict[tuple[Feature, Purpose], _Kept]:
+    def _known(self) -> dict[tuple[Feature, Purpose], _StoredFeature]:
         windows = self.windows()
-        return {(feature, purpose): _Kept(id, windows[id]) for id, feature, purpose in self._all()}
+        return {(feature, purpose): _StoredFeature(id, windows[id]) for id, feature, purpose in self._all()}
 
     def _all(self) -> list[tuple[int, Feature, Purpose]]:
         query = "SELECT id, purpose, type, name, condition, value FROM features WHERE purpose <> ? ORDER BY id"

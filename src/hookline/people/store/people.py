@@ -33,7 +33,7 @@ class Identity(NamedTuple):
     id: str
 
 
-class Met(NamedTuple):
+class ListedPerson(NamedTuple):
     """A person in a list: one of the ids, and when the first record was received."""
 
     identity: Identity
@@ -54,7 +54,7 @@ class People:
         """Return the person that an anonymous id belongs to now."""
         return self._find(ANONYMOUS, anonymous_id)
 
-    def met_last(self, limit: int) -> list[Met]:
+    def met_last(self, limit: int) -> list[ListedPerson]:
         """Those who were met last, newest first; those merged into others since are left out."""
         query = (
             "SELECT id, user_id, first_seen FROM persons p WHERE NOT EXISTS"
@@ -62,7 +62,7 @@ class People:
         )
         rows = self._connection.execute(query, (limit,)).fetchall()
         return [
-            Met(Identity("user", user_id) if user_id else self._anonymous(number), first_seen)
+            ListedPerson(Identity("user", user_id) if user_id else self._anonymous(number), first_seen)
             for number, user_id, first_seen in rows
         ]
 

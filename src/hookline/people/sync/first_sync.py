@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.people.definitions.definition import Key, Ready
+from hookline.people.definitions.definition import CompiledDefinition, Key
 from hookline.people.store.store import ProfileStore
 
 PEOPLE_PER_STEP = 500
@@ -24,7 +24,7 @@ Told = list[tuple[int, str, str]]
 class FirstSync(NamedTuple):
     """The sync of some destinations alone: its number and time, and up to which person it has come."""
 
-    ready: Ready
+    ready: CompiledDefinition
     definition: int
     number: int
     at_ms: int
@@ -37,10 +37,10 @@ class FirstSyncs:
 
     def __init__(self, store: ProfileStore) -> None:
         self._store = store
-        self._ready: dict[int, Ready] = {}
+        self._ready: dict[int, CompiledDefinition] = {}
         self._told: dict[int, Destinations] = {}
 
-    def follow(self, definitions: Sequence[Ready], numbers: Mapping[Key, int]) -> None:
+    def follow(self, definitions: Sequence[CompiledDefinition], numbers: Mapping[Key, int]) -> None:
         """Go by these definitions; within a transaction."""
         execute = self._store.connection.execute
         told = dict(execute("SELECT id, told FROM definitions").fetchall())

@@ -14,7 +14,7 @@ from hookline.database.upsert import overwriting, replacing
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.journal.record import FORMAT_VERSION, Record
-from hookline.people.definitions.definition import Key, Ready, as_json
+from hookline.people.definitions.definition import CompiledDefinition, Key, as_json
 from hookline.people.definitions.feature import Feature
 from hookline.people.definitions.stretch import NEVER
 from hookline.people.slice import Slice, everybody
@@ -31,7 +31,7 @@ _KEPT = 64
 
 
 def message(
-    ready: Ready, number: int, user_id: str, value: str, at_ms: int, now_ms: int, to: tuple[str, ...]
+    ready: CompiledDefinition, number: int, user_id: str, value: str, at_ms: int, now_ms: int, to: tuple[str, ...]
 ) -> Record:
     """Return the record of one message of a sync at ``at_ms``; the same for the same sync and user, messageId
     included."""
@@ -87,7 +87,7 @@ OF_A_DEFINITION = (
 class Running(NamedTuple):
     """A sync under way: its number and time, up to which batch it sees, and the slices of people left to look at."""
 
-    ready: Ready
+    ready: CompiledDefinition
     definition: int
     number: int
     at_ms: int
@@ -98,7 +98,7 @@ class Running(NamedTuple):
 class Sending(NamedTuple):
     """A sync whose values are written and that has to be told, or what destinations that were added are told."""
 
-    ready: Ready
+    ready: CompiledDefinition
     definition: int
     number: int
     at_ms: int
@@ -110,7 +110,7 @@ class Sync:
 
     def __init__(self, store: ProfileStore) -> None:
         self._store = store
-        self._ready: dict[Key, Ready] = {}
+        self._ready: dict[Key, CompiledDefinition] = {}
         self.numbers: dict[Key, int] = {}
         """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
@@ -118,7 +118,7 @@ class Sync:
         self.told = 0
         """Messages since the start."""
 
-    def follow(self, definitions: Sequence[Ready], all_keys: Iterable[Key]) -> None:
+    def follow(self, definitions: Sequence[CompiledDefinition], all_keys: Iterable[Key]) -> None:
         """Go by these definitions, in this order; what is not among ``all_keys`` any more goes with its members."""
         self._running = None
         with self._store.transaction() as execute:

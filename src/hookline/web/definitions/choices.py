@@ -21,14 +21,14 @@ PATHS_MAX = 60
 """Properties that are offered of each name, or of persons and groups, by their own names."""
 
 
-class Sent(msgspec.Struct, frozen=True):
+class NameChoice(msgspec.Struct, frozen=True):
     """A name, and the paths of the properties that came with it, as expressions write them."""
 
     name: str
     paths: tuple[str, ...]
 
 
-class Known(msgspec.Struct, frozen=True):
+class DefinitionChoice(msgspec.Struct, frozen=True):
     """Another definition."""
 
     id: str
@@ -38,16 +38,16 @@ class Known(msgspec.Struct, frozen=True):
 class Choices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything, read once when the form is opened: what is not offered can be typed."""
 
-    event: tuple[Sent, ...]
-    page: tuple[Sent, ...]
-    screen: tuple[Sent, ...]
+    event: tuple[NameChoice, ...]
+    page: tuple[NameChoice, ...]
+    screen: tuple[NameChoice, ...]
     traits: tuple[str, ...]
     group_traits: tuple[str, ...]
-    computed: tuple[Known, ...]
-    audiences: tuple[Known, ...]
+    computed: tuple[DefinitionChoice, ...]
+    audiences: tuple[DefinitionChoice, ...]
 
 
-class _Seen(NamedTuple):
+class _SeenNames(NamedTuple):
     counts: dict[str, int]
     paths: dict[str, set[str]]
 
@@ -66,8 +66,8 @@ def choices(services: Services, leaving_out: Definition | None) -> Choices:
     )
 
 
-def _together(schemas: Iterable[Mapping[Name, NameSchema]]) -> dict[str, _Seen]:
-    seen = {type: _Seen({}, {}) for type in ("track", "page", "screen", "identify", "group")}
+def _together(schemas: Iterable[Mapping[Name, NameSchema]]) -> dict[str, _SeenNames]:
+    seen = {type: _SeenNames({}, {}) for type in ("track", "page", "screen", "identify", "group")}
     for names in schemas:
         for name, schema in names.items():
             # What was cut off when it was noted names nothing.
@@ -79,9 +79,9 @@ def _together(schemas: Iterable[Mapping[Name, NameSchema]]) -> dict[str, _Seen]:
     return seen
 
 
-def _sent(seen: _Seen) -> tuple[Sent, ...]:
+def _sent(seen: _SeenNames) -> tuple[NameChoice, ...]:
     often = sorted((name for name in seen.counts if name), key=lambda name: (-seen.counts[name], name))
-    return tuple(Sent(name, _paths("properties", seen.paths[name])) for name in often[:NAMES_MAX])
+    return tuple(NameChoice(name, _paths("properties", seen.paths[name])) for name in often[:NAMES_MAX])
 
 
 def _paths(first: str, properties: Iterable[str]) -> tuple[str, ...]:
@@ -89,6 +89,8 @@ def _paths(first: str, properties: Iterable[str]) -> tuple[str, ...]:
     return tuple(write_path((*before, *path.split("."))) for path in sorted(properties)[:PATHS_MAX])
 
 
-def _known(services: Services, kind: str, leaving_out: Definition | None) -> tuple[Known, ...]:
+def _known(services: Services, kind: str, leaving_out: Definition | None) -> tuple[DefinitionChoice, ...]:
     stored = services.store.in_force("audience" if kind == "audience" else "computedTrait")
-    return tuple(Known(each.object.id, each.object.name) for each in stored if each.object is not leaving_out)
+    return tuple(
+        DefinitionChoice(each.object.id, each.object.name) for each in stored if each.object is not leaving_out
+    )

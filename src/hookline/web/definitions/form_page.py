@@ -13,7 +13,7 @@ from hookline.connections.state import Stored
 from hookline.control.objects import object_tag
 from hookline.control.services import Services
 from hookline.web.definitions.choices import choices
-from hookline.web.definitions.kin import Kin
+from hookline.web.definitions.section import DefinitionSection
 
 DESTINATIONS_SHOWN = 200
 FIRST_CONDITION = '{"event": "", "within": "30d"}'
@@ -25,7 +25,7 @@ class FormPage(NamedTuple):
     """``begins`` is what the builder begins with, ``choices`` what it offers, both as JSON; ``destinations`` are id,
     name and whether it is told."""
 
-    kin: Kin
+    section: DefinitionSection
     definition: Definition | None
     begins: str
     choices: str
@@ -34,14 +34,14 @@ class FormPage(NamedTuple):
     owner: str
 
 
-async def form_page(services: Services, kin: Kin, stored: Stored[Any] | None) -> FormPage:
+async def form_page(services: Services, section: DefinitionSection, stored: Stored[Any] | None) -> FormPage:
     """Return the form, empty or filled in."""
     definition: Definition | None = None if stored is None else stored.object
     offered = await asyncio.to_thread(choices, services, definition)
     return FormPage(
-        kin=kin,
+        section=section,
         definition=definition,
-        begins=_begins(kin, definition),
+        begins=_begins(section, definition),
         choices=msgspec.json.encode(offered).decode(),
         destinations=_destinations(services, () if definition is None else definition.destinations),
         etag="" if stored is None else object_tag(stored.since),
@@ -49,9 +49,9 @@ async def form_page(services: Services, kin: Kin, stored: Stored[Any] | None) ->
     )
 
 
-def _begins(kin: Kin, definition: Definition | None) -> str:
+def _begins(section: DefinitionSection, definition: Definition | None) -> str:
     if definition is None:
-        return FIRST_CONDITION if kin.kind == "audience" else FIRST_TRAIT
+        return FIRST_CONDITION if section.kind == "audience" else FIRST_TRAIT
     if isinstance(definition, Audience):
         return msgspec.json.encode(definition.condition).decode()
     built = msgspec.to_builtins(definition)

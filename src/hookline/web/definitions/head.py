@@ -11,7 +11,7 @@ from hookline.connections.state import Stored
 from hookline.control.call import the_caller
 from hookline.control.objects import object_tag
 from hookline.control.services import Services
-from hookline.web.definitions.kin import Kin
+from hookline.web.definitions.section import DefinitionSection
 from hookline.web.definitions.standing import DefinitionStanding, standings
 
 
@@ -19,7 +19,7 @@ class DefinitionHead(NamedTuple):
     """``trait`` is the name that destinations see, ``owner`` is set where a file owns it; with ``etag`` a change is
     refused after somebody else's."""
 
-    kin: Kin
+    section: DefinitionSection
     definition: Definition
     href: str
     api: str
@@ -30,25 +30,27 @@ class DefinitionHead(NamedTuple):
     etag: str
 
 
-async def definition_head(services: Services, kin: Kin, stored: Stored[Any], tab: str) -> DefinitionHead:
+async def definition_head(
+    services: Services, section: DefinitionSection, stored: Stored[Any], tab: str
+) -> DefinitionHead:
     """Return the head of one page, with this tab open."""
     definition: Definition = stored.object
     (standing,) = await standings(services, [definition])
     return DefinitionHead(
-        kin=kin,
+        section=section,
         definition=definition,
-        href=kin.href(definition.id),
-        api=kin.api_of(definition.id),
+        href=section.href(definition.id),
+        api=section.api_of(definition.id),
         trait=trait_name(definition.name),
-        tabs=_tabs(kin, definition.id, tab),
+        tabs=_tabs(section, definition.id, tab),
         standing=standing,
         owner=stored.owner or "",
         etag=object_tag(stored.since),
     )
 
 
-def _tabs(kin: Kin, id: str, here: str) -> list[tuple[str, str, bool]]:
-    named = [("", "Overview"), (kin.people, kin.people.title()), ("syncs", "Syncs"), ("why", "Why")]
+def _tabs(section: DefinitionSection, id: str, here: str) -> list[tuple[str, str, bool]]:
+    named = [("", "Overview"), (section.people, section.people.title()), ("syncs", "Syncs"), ("why", "Why")]
     if the_caller().may("editor"):
         named.append(("edit", "Edit"))
-    return [(title, kin.href(id, tab), tab == here) for tab, title in named]
+    return [(title, section.href(id, tab), tab == here) for tab, title in named]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from hookline.connections.definitions.model import Definition
 from hookline.control.services import Services
-from hookline.web.definitions.kin import Kin
+from hookline.web.definitions.section import DefinitionSection
 from hookline.web.definitions.standing import DefinitionStanding, standings
-from hookline.web.definitions.told import Told, told_of
+from hookline.web.definitions.synced import SyncedDestination, synced_destinations
 from hookline.web.object_list import object_page
 
 TOLD_SHOWN = 3
@@ -21,7 +21,7 @@ class DefinitionRow(NamedTuple):
     definition: Definition
     href: str
     standing: DefinitionStanding
-    told: Sequence[Told]
+    told: Sequence[SyncedDestination]
     told_more: int
 
 
@@ -36,19 +36,19 @@ class DefinitionList(NamedTuple):
     after: str
 
 
-async def definition_list(services: Services, kin: Kin, search: str, after: str) -> DefinitionList:
+async def definition_list(services: Services, section: DefinitionSection, search: str, after: str) -> DefinitionList:
     """Gather one page."""
-    every = services.store.in_force(kin.kind)
-    page = object_page(kin.path, every, search, after)
+    every = services.store.in_force(section.kind)
+    page = object_page(section.path, every, search, after)
     definitions: list[Definition] = [stored.object for stored in page.rows]
     found = await standings(services, definitions)
     return DefinitionList(
         rows=[
             DefinitionRow(
                 definition=definition,
-                href=kin.href(definition.id),
+                href=section.href(definition.id),
                 standing=standing,
-                told=told_of(services, definition.destinations[:TOLD_SHOWN]),
+                told=synced_destinations(services, definition.destinations[:TOLD_SHOWN]),
                 told_more=max(0, len(definition.destinations) - TOLD_SHOWN),
             )
             for definition, standing in zip(definitions, found, strict=True)

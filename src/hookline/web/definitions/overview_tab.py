@@ -11,10 +11,10 @@ from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.definitions.together import kind_of, references_of
 from hookline.connections.definitions.walk import conditions_of
 from hookline.control.services import Services
-from hookline.web.definitions.kin import AUDIENCE, TRAIT, kin_of
-from hookline.web.definitions.sentence import Said, sentence_of
+from hookline.web.definitions.section import AUDIENCE, TRAIT, section_of
+from hookline.web.definitions.sentence import SentenceStep, sentence_of
+from hookline.web.definitions.synced import SyncedDestination, synced_destinations
 from hookline.web.definitions.syncs_tab import SyncsTab, syncs_tab
-from hookline.web.definitions.told import Told, told_of
 
 ASKED_BY_SHOWN = 20
 
@@ -39,9 +39,9 @@ class OverviewTab(NamedTuple):
     """``written`` is the definition as in ``connections.yaml`` and as the API has it; ``asks`` is what it looks at,
     ``asked_by`` what looks at it, the first of them."""
 
-    said: Said
+    said: SentenceStep
     written: Sequence[Written]
-    told: Sequence[Told]
+    told: Sequence[SyncedDestination]
     asks: Sequence[Named]
     asked_by: Sequence[Named]
     asked_by_more: int
@@ -59,7 +59,7 @@ async def overview_tab(services: Services, definition: Definition) -> OverviewTa
             Written("yaml", "connections.yaml", definition_text(definition)),
             Written("json", "API", msgspec.json.format(msgspec.json.encode(definition), indent=2).decode()),
         ],
-        told=told_of(services, definition.destinations),
+        told=synced_destinations(services, definition.destinations),
         asks=_asks(services, definition),
         asked_by=asked_by[:ASKED_BY_SHOWN],
         asked_by_more=max(0, len(asked_by) - ASKED_BY_SHOWN),
@@ -71,8 +71,8 @@ def _asks(services: Services, definition: Definition) -> list[Named]:
     found = []
     for kind, id in dict.fromkeys((each.kind, each.id) for each in references_of(definition)):
         stored = services.store.stored(kind, id)
-        kin = AUDIENCE if kind == AUDIENCE.kind else TRAIT
-        found.append(Named(id if stored is None else stored.object.name, kin.href(id)))
+        section = AUDIENCE if kind == AUDIENCE.kind else TRAIT
+        found.append(Named(id if stored is None else stored.object.name, section.href(id)))
     return found
 
 
@@ -80,7 +80,7 @@ def _asked_by(services: Services, definition: Definition) -> list[Named]:
     this = (kind_of(definition), definition.id)
     audiences: list[Audience] = [stored.object for stored in services.store.in_force(AUDIENCE.kind)]
     return [
-        Named(each.name, kin_of(each).href(each.id))
+        Named(each.name, section_of(each).href(each.id))
         for each in audiences
         if _mentions(each, definition.id) and any((found.kind, found.id) == this for found in references_of(each))
     ]

@@ -12,7 +12,7 @@ from hookline.control.services import Services
 from hookline.events.timestamps import iso
 from hookline.people.sync.state import Held, empty_value
 from hookline.web.address import address, person_href
-from hookline.web.definitions.kin import kin_of
+from hookline.web.definitions.section import section_of
 
 ROWS = 50
 
@@ -40,10 +40,10 @@ class PeopleTab(NamedTuple):
 
 async def people_tab(services: Services, definition: Definition, after: str) -> PeopleTab:
     """Return the page after the number of a person."""
-    kin = kin_of(definition)
+    section = section_of(definition)
     above = id_number(after) or 0
     rows = await services.profiles.read(lambda reader: _rows(reader, definition, above)) or []
-    path = kin.href(definition.id, kin.people)
+    path = section.href(definition.id, section.people)
     return PeopleTab(
         rows=[row for _, row in rows[:ROWS]],
         first=path if above else "",
@@ -52,7 +52,7 @@ async def people_tab(services: Services, definition: Definition, after: str) -> 
 
 
 def _rows(reader: ProfileReader, definition: Definition, above: int) -> list[tuple[int, PersonRow]]:
-    key = kin_of(definition).key(definition.id)
+    key = section_of(definition).key(definition.id)
     found = reader.sync_states.held(key, empty_value(definition), ROWS + 1, above)
     return [(each.person, _row(reader, definition, each)) for each in found]
 
@@ -64,7 +64,7 @@ def _row(reader: ProfileReader, definition: Definition, held: Held) -> PersonRow
         name=name,
         is_anonymous=held.user_id is None,
         href=person_href(held.user_id, anonymous),
-        why=address(kin_of(definition).href(definition.id, "why"), {"user": name}),
+        why=address(section_of(definition).href(definition.id, "why"), {"user": name}),
         value=held.value,
         since=iso(held.since_ms),
         until="" if held.until_ms is None else iso(held.until_ms),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hookline.connections.definitions.model import Definition
-from hookline.control.member_counts import Wanted
+from hookline.control.member_counts import CountRequest
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
@@ -15,7 +15,7 @@ from hookline.people.definitions.definition import Key
 from hookline.people.definitions.features import features_of
 from hookline.people.sync.results import EndedSync
 from hookline.people.sync.state import SyncState, empty_value
-from hookline.web.definitions.kin import kin_of
+from hookline.web.definitions.section import section_of
 from hookline.web.rendering import number
 
 Mark = tuple[str, str, str]
@@ -40,13 +40,13 @@ class DefinitionStanding(NamedTuple):
     next_at: str
 
 
-class _Found(NamedTuple):
+class _SyncReading(NamedTuple):
     state: SyncState | None
     unread: int
     sync: EndedSync | None
 
 
-NOTHING = _Found(None, 0, None)
+NOTHING = _SyncReading(None, 0, None)
 
 
 async def standings(services: Services, definitions: Sequence[Definition]) -> list[DefinitionStanding]:
@@ -54,7 +54,7 @@ async def standings(services: Services, definitions: Sequence[Definition]) -> li
     found = await services.profiles.read(lambda reader: [_find(reader, each) for each in definitions])
     found = found or [NOTHING] * len(definitions)
     wanted = {
-        _key(definition): Wanted(empty_value(definition), each.state.number)
+        _key(definition): CountRequest(empty_value(definition), each.state.number)
         for definition, each in zip(definitions, found, strict=True)
         if each.state is not None and each.state.number
     }
@@ -76,19 +76,19 @@ def sync_row(sync: EndedSync) -> SyncRow:
     return SyncRow(sync.number, iso(sync.at_ms), (sync.finished_ms - sync.at_ms) / 1000, sync.came, sync.went)
 
 
-def _find(reader: ProfileReader, definition: Definition) -> _Found:
+def _find(reader: ProfileReader, definition: Definition) -> _SyncReading:
     key = _key(definition)
     state = reader.sync_states.of(key)
     syncs = [] if state is None else reader.standing.syncs(key, 1)
     unread = reader.sync_states.unread(features_of(definition)) if state is not None and state.is_anew else 0
-    return _Found(state, unread, syncs[0] if syncs else None)
+    return _SyncReading(state, unread, syncs[0] if syncs else None)
 
 
 def _key(definition: Definition) -> Key:
-    return kin_of(definition).key(definition.id)
+    return section_of(definition).key(definition.id)
 
 
-def _mark(definition: Definition, found: _Found, now_ms: int) -> Mark:
+def _mark(definition: Definition, found: _SyncReading, now_ms: int) -> Mark:
     if not definition.enabled:
         return "off", "○", "off"
     if found.state is None:

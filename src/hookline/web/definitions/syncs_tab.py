@@ -11,7 +11,7 @@ from hookline.control.services import Services
 from hookline.people.sync.results import EndedSync
 from hookline.web.address import address
 from hookline.web.chart_view import ChartView, Line, chart
-from hookline.web.definitions.kin import kin_of
+from hookline.web.definitions.section import section_of
 from hookline.web.definitions.standing import SyncRow, sync_row
 
 ROWS = 50
@@ -31,13 +31,13 @@ class SyncsTab(NamedTuple):
 
 async def syncs_tab(services: Services, definition: Definition, after: str) -> SyncsTab:
     """Return the page of the list after a sync's number."""
-    kin = kin_of(definition)
-    key, before = kin.key(definition.id), id_number(after)
+    section = section_of(definition)
+    key, before = section.key(definition.id), id_number(after)
     found = await services.profiles.read(
         lambda reader: (reader.standing.syncs(key, CHART_SYNCS), reader.standing.syncs(key, ROWS + 1, before))
     )
     newest, page = found or ([], [])
-    path = kin.href(definition.id, "syncs")
+    path = section.href(definition.id, "syncs")
     return SyncsTab(
         rows=[sync_row(each) for each in page[:ROWS]],
         chart=_chart(definition, newest) if len(newest) >= CHART_FROM else None,
@@ -59,4 +59,4 @@ def _chart(definition: Definition, newest: Sequence[EndedSync]) -> ChartView:
 
 def change_words(definition: Definition) -> tuple[str, str]:
     """Return what it means that a value came, and that it went."""
-    return ("joined", "left") if kin_of(definition).kind == "audience" else ("changed", "lost the value")
+    return ("joined", "left") if section_of(definition).kind == "audience" else ("changed", "lost the value")

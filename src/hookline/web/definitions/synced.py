@@ -9,14 +9,16 @@ from hookline.control.services import Services
 from hookline.web.address import destination_href
 
 
-class Told(NamedTuple):
+class SyncedDestination(NamedTuple):
     """A destination and its page."""
 
     name: str
     href: str
 
 
-def told_of(services: Services, ids: Sequence[str]) -> list[Told]:
+def synced_destinations(services: Services, ids: Sequence[str]) -> list[SyncedDestination]:
     """Return the destinations with these ids."""
     found = [(id, services.store.destination(id)) for id in ids]
-    return [Told(id if stored is None else stored.object.name, destination_href(id)) for id, stored in found]
+    return [
+        SyncedDestination(id if stored is None else stored.object.name, destination_href(id)) for id, stored in found
+    ]

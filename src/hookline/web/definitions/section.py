@@ -12,7 +12,7 @@ from hookline.control.services import Services
 from hookline.people.definitions.definition import Key, KindName
 
 
-class Kin(NamedTuple):
+class DefinitionSection(NamedTuple):
     """One of the two; ``id`` is its entry in the rail, ``people`` the tab with the people it is about."""
 
     kind: DefinitionKind
@@ -41,14 +41,14 @@ class Kin(NamedTuple):
         return self.profile_kind, id
 
 
-AUDIENCE = Kin(
+AUDIENCE = DefinitionSection(
     "audience", "audience", "audiences", "/audiences", "/api/v1/audiences", "Audiences", "audience", "members"
 )
-TRAIT = Kin(
+TRAIT = DefinitionSection(
     "computedTrait", "trait", "traits", "/traits", "/api/v1/computed-traits", "Traits", "computed trait", "values"
 )
 
 
-def kin_of(definition: Definition) -> Kin:
+def section_of(definition: Definition) -> DefinitionSection:
     """Return which of the two a definition is."""
     return AUDIENCE if isinstance(definition, Audience) else TRAIT

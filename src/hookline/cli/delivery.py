@@ -25,8 +25,8 @@ def pause(destination: str, /, *, reason: str = "", options: Options = HERE) -> 
     reason
         Shown to whoever wonders.
     """
-    standing = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/pause", {"reason": reason})
-    return _print(standing, f"hookline resume {destination}", options.as_json)
+    current = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/pause", {"reason": reason})
+    return _print(current, f"hookline resume {destination}", options.as_json)
 
 
 @app.command(group=DELIVERY)
@@ -46,13 +46,13 @@ def disable(
     waiting
         drain still sends what was accepted before, discard does not.
     """
-    standing = options.admin().request(
+    current = options.admin().request(
         "POST", f"/destinations/{quote(destination, safe='')}/disable", {"waiting": waiting}
     )
     if options.as_json:
-        print(json.dumps(standing))
-    elif standing["state"] == "draining":
-        count = standing["waiting"]["events"] + standing["waiting"]["retrying"]
+        print(json.dumps(current))
+    elif current["state"] == "draining":
+        count = current["waiting"]["events"] + current["waiting"]["retrying"]
         print(f"{destination} gets no new events; {count} from before are still sent")
     else:
         print(f"{destination} is disabled")
@@ -70,8 +70,8 @@ def resume(destination: str, /, *, rate: float | None = None, options: Options =
     rate
         Events per second while it catches up (default: as many as the receiver takes).
     """
-    standing = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/resume", {"rate": rate})
-    return _print(standing, f"hookline pause {destination}", options.as_json)
+    current = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/resume", {"rate": rate})
+    return _print(current, f"hookline pause {destination}", options.as_json)
 
 
 @app.command(name="try", group=DELIVERY)
@@ -147,13 +147,13 @@ def try_waiting(admin: AdminApi, destination: str, as_json: bool) -> int:
     return 0
 
 
-def _print(standing: dict[str, Any], opposite: str, as_json: bool) -> int:
+def _print(current: dict[str, Any], opposite: str, as_json: bool) -> int:
     if as_json:
-        print(json.dumps(standing))
+        print(json.dumps(current))
         return 0
-    waiting = standing["waiting"]
+    waiting = current["waiting"]
     count = waiting["events"] + waiting["retrying"]
-    words = [f"{standing['id']} is {standing['state']}", f"{'' if waiting['exact'] else 'at most '}{count} waiting"]
+    words = [f"{current['id']} is {current['state']}", f"{'' if waiting['exact'] else 'at most '}{count} waiting"]
     if waiting["oldestAt"]:
         words.append(f"the oldest since {waiting['oldestAt']}")
     print(f"{', '.join(words)}; undo with: {opposite}")

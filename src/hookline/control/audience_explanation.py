@@ -73,12 +73,12 @@ def explanation_of(
     now_ms: int,
 ) -> Explanation | None:
     """Explain a checked audience for the person of one of the ids; None when nobody has it."""
-    people, standing = reader.people, reader.standing
+    people, results = reader.people, reader.results
     person = people.by_user_id(user_id) if user_id is not None else people.by_anonymous_id(anonymous_id or "")
     if person is None:
         return None
-    verdict = explain(audience, standing.facts(person), now_ms, traits)
-    member = standing.member(audience.id, person)
+    verdict = explain(audience, results.facts(person), now_ms, traits)
+    member = results.member(audience.id, person)
     return Explanation(
         audience=audience.id,
         user_id=person.user_id,
@@ -86,7 +86,7 @@ def explanation_of(
         member=verdict.member,
         until=_instant(verdict.until_ms),
         synced=None if member is None else SyncedMember(since=iso(member.since_ms), told=member.told),
-        history_complete=standing.is_complete(features_of(audience)),
+        history_complete=results.is_complete(features_of(audience)),
         reason=_clause(reader, verdict.reason),
     )
 

@@ -119,7 +119,7 @@ def _history(
 
 
 def _members(reader: ProfileReader, audience: str, limit: int, after: int) -> Listing[MemberView]:
-    found = reader.standing.members(audience, limit + 1, after)
+    found = reader.results.members(audience, limit + 1, after)
     page = found[:limit]
     views = [
         MemberView(

@@ -11,7 +11,7 @@ from litestar import get
 
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
-from hookline.control.destination_standing import DestinationStanding, standing_of
+from hookline.control.destination_state import DestinationState, state_of
 from hookline.control.failure_causes import FailureCause
 from hookline.control.parameters import Back, Id
 from hookline.control.problem import not_found
@@ -40,7 +40,7 @@ class ResponseTimes(msgspec.Struct, frozen=True, rename="camel"):
     p99: float | None
 
 
-class DestinationMetrics(DestinationStanding, frozen=True, kw_only=True, rename="camel"):
+class DestinationMetrics(DestinationState, frozen=True, kw_only=True, rename="camel"):
     """How a destination stands, and what became of its events over ``range``. ``failures`` are requests that failed,
     ``errors`` their causes; with ``errorsComplete`` false only the newest were looked at."""
 
@@ -64,7 +64,7 @@ async def get_destination_metrics(services: FromServices, object_id: Id, range: 
 
 def metrics_of(services: Services, stored: Stored[Destination], range: Range) -> DestinationMetrics:
     """Look it up; reads files, so not on an event loop."""
-    standing = standing_of(services, stored)
+    current = state_of(services, stored)
     now = int(time.time())
     sums = services.series.sums(stored.object.id, range, now)
     causes = services.causes.of(stored.object.id, (now - SPANS[range].seconds) * 1000)
@@ -74,10 +74,10 @@ def metrics_of(services: Services, stored: Stored[Destination], range: Range) ->
         attempted=sums.counts["attempted"],
         delivered=sums.counts["delivered"],
         failed=max(0, sums.counts["not_delivered"]),
-        waiting=standing.waiting.events + standing.waiting.retrying,
+        waiting=current.waiting.events + current.waiting.retrying,
     )
     return DestinationMetrics(
-        **msgspec.structs.asdict(standing),
+        **msgspec.structs.asdict(current),
         range=range,
         funnel=funnel,
         failures=sums.counts["failures"],

@@ -14,7 +14,7 @@ from hookline.connections.edits import Put
 from hookline.connections.model import Pause
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import current_author, the_call
-from hookline.control.destination_standing import DestinationStanding, State, Waiting, standing_of
+from hookline.control.destination_state import DestinationState, State, Waiting, state_of
 from hookline.control.journal_ends import journal_ends
 from hookline.control.objects import change, refused_as_problem
 from hookline.control.parameters import Id
@@ -58,45 +58,45 @@ class Pausing(Controller):
     @post("/{id:str}/disable", status_code=200, needs="editor")
     async def disable_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[DisableRequest | None] = None
-    ) -> DestinationStanding:
+    ) -> DestinationState:
         """Disable a destination; when events wait, `waiting` says what becomes of them (`drain` or `discard`)."""
         asked = data or DisableRequest()
-        _disable(services, object_id, await _standing(services, object_id), asked.waiting)
-        return await _standing(services, object_id)
+        _disable(services, object_id, await _state(services, object_id), asked.waiting)
+        return await _state(services, object_id)
 
     @post("/{id:str}/pause", status_code=200, needs="editor")
     async def pause_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[PauseRequest | None] = None
-    ) -> DestinationStanding:
+    ) -> DestinationState:
         """Park a destination's events until it is resumed; what is in flight still ends."""
         asked = data or PauseRequest()
         pause = Pause(since=services.store.now_ms(), steady_since=services.store.steady_ms(), reason=asked.reason)
         refused_as_problem(
             lambda: services.store.pause(object_id, pause, current_author(), lambda: journal_ends(services.settings))
         )
-        return await _standing(services, object_id)
+        return await _state(services, object_id)
 
     @post("/{id:str}/resume", status_code=200, needs="editor")
     async def resume_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[ResumeRequest | None] = None
-    ) -> DestinationStanding:
+    ) -> DestinationState:
         """Send what has waited, at most `rate` events per second, and what comes from now on."""
         asked, author = data or ResumeRequest(), current_author()
         refused_as_problem(
             lambda: services.store.resume(object_id, asked.rate, author, lambda: journal_ends(services.settings))
         )
         services.lane_watch.resumed(object_id)
-        return await _standing(services, object_id)
+        return await _state(services, object_id)
 
     @post("/{id:str}/try", status_code=202, needs="editor")
     async def try_destination(self, services: FromServices, object_id: Id) -> TryAsked:
         """Try what waits for a destination at once, whatever its breaker, its retries or `Retry-After` say."""
-        standing = await _standing(services, object_id)
+        current = await _state(services, object_id)
         stored = services.store.destination(object_id)
         if stored is None or stored.lane is None or stored.lane.paused is not None:
-            detail = f"{object_id} is {standing.state}: nothing is sent to it; resume or enable it first."
+            detail = f"{object_id} is {current.state}: nothing is sent to it; resume or enable it first."
             raise Problem(409, "not_delivering", detail)
-        count = standing.waiting.events + standing.waiting.retrying
+        count = current.waiting.events + current.waiting.retrying
         if not count:
             raise Problem(
                 409, "nothing_waits", f"No event is queued for {object_id}. The next one is sent when it arrives."
@@ -104,11 +104,11 @@ class Pausing(Controller):
         services.replays.try_lane(stored.lane.number, current_author())
         target = f"destinations/{object_id}"
         the_call().changed(target, AuditChange(target, "tried", None, count))
-        tries: Literal["oldest", "retries"] = "oldest" if standing.state in ("open", "gone") else "retries"
-        return TryAsked(object_id, standing.state, tries, standing.waiting)
+        tries: Literal["oldest", "retries"] = "oldest" if current.state in ("open", "gone") else "retries"
+        return TryAsked(object_id, current.state, tries, current.waiting)
 
 
-def _disable(services: Services, object_id: str, waiting: DestinationStanding, choice: str | None) -> None:
+def _disable(services: Services, object_id: str, waiting: DestinationState, choice: str | None) -> None:
     """Do what was chosen; raise a problem that says what waits when nothing was."""
     count = waiting.waiting.events + waiting.waiting.retrying
     if choice is None and count:
@@ -129,8 +129,8 @@ def _disable(services: Services, object_id: str, waiting: DestinationStanding, c
         change(services, [Put(replace(stored.object, enabled=False))])
 
 
-async def _standing(services: Services, object_id: str) -> DestinationStanding:
+async def _state(services: Services, object_id: str) -> DestinationState:
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
-    return await asyncio.to_thread(standing_of, services, stored)
+    return await asyncio.to_thread(state_of, services, stored)

@@ -54,15 +54,15 @@ def cursor(before: Mapping[int, int]) -> str | None:
 
 
 def _event(record: Record) -> PersonEvent:
-    doing = view_of(record)
+    view = view_of(record)
     return PersonEvent(
         message_id=record.message_id,
         source=record.source,
         type=record.type,
         name=event_name(record),
-        summary=_summary(record, doing),
-        user_id=text(doing.userId) or None,
-        anonymous_id=text(doing.anonymousId) or None,
+        summary=_summary(record, view),
+        user_id=text(view.userId) or None,
+        anonymous_id=text(view.anonymousId) or None,
         received_at=iso(record.received_at),
         timestamp=record.timestamp,
         origin=record.origin,
@@ -70,21 +70,21 @@ def _event(record: Record) -> PersonEvent:
     )
 
 
-def _summary(record: Record, doing: RecordView) -> str:
+def _summary(record: Record, view: RecordView) -> str:
     found = ""
     if record.type == "identify":
-        traits = _given(doing)
+        traits = _given(view)
         told = (f"{name}: {bytes(value).decode()}" for name, value in traits.items())
         found = ", ".join(traits if record.origin == "sdk" else told)
     elif record.type == "group":
-        found = text(doing.groupId)
+        found = text(view.groupId)
     elif record.type == "alias":
-        found = text(doing.previousId)
+        found = text(view.previousId)
     return found if len(found) <= SUMMARY_CHARACTERS_MAX else found[:SUMMARY_CHARACTERS_MAX] + "…"
 
 
-def _given(doing: RecordView) -> dict[str, msgspec.Raw]:
+def _given(view: RecordView) -> dict[str, msgspec.Raw]:
     try:
-        return msgspec.json.decode(doing.traits, type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(view.traits, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError):
         return {}

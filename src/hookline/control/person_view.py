@@ -95,7 +95,7 @@ def defined(services: Services) -> Defined:
 def person_view(reader: ProfileReader, person: Person, known: Defined) -> PersonView:
     """Everything that is known of a person; on the reader's thread."""
     record_at = _remembering(reader.record)
-    stood = {(each.kind, each.name): each for each in reader.standing.of_person(person)}
+    stood = {(each.kind, each.name): each for each in reader.results.of_person(person)}
     return PersonView(
         user_id=person.user_id,
         first_seen_at=iso(person.first_seen_ms),

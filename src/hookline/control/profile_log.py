@@ -30,7 +30,7 @@ class ProfileReader:
 
     def __init__(self, connection: Connection, journal: Reader) -> None:
         self.people = People(connection)
-        self.standing = SyncResults(connection)
+        self.results = SyncResults(connection)
         self.previews = PreviewLog(connection)
         self._connection = connection
         self.sync_states = SyncStates(connection)

@@ -91,7 +91,7 @@ async def _ask(services: Services, key: Key, definition: Definition) -> SyncAske
 
 async def _syncs(services: Services, key: Key, limit: int, after: str | None) -> Listing[SyncView]:
     before = number_after(after)
-    found = await services.profiles.read(lambda reader: reader.standing.syncs(key, limit + 1, before)) or []
+    found = await services.profiles.read(lambda reader: reader.results.syncs(key, limit + 1, before)) or []
     page = [
         SyncView(
             number=each.number,

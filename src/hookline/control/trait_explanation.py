@@ -41,7 +41,7 @@ def trait_explanation_of(
     person = people.by_user_id(user_id) if user_id is not None else people.by_anonymous_id(anonymous_id or "")
     if person is None:
         return None
-    computed = compute(trait, reader.standing.facts(person), now_ms)
+    computed = compute(trait, reader.results.facts(person), now_ms)
     return TraitExplanation(
         computed_trait=trait.id,
         user_id=person.user_id,
@@ -52,5 +52,5 @@ def trait_explanation_of(
         found=computed.found,
         used=computed.used,
         events=tuple(deciding_event(reader, each) for each in computed.entries),
-        history_complete=reader.standing.is_complete(features_of(trait)),
+        history_complete=reader.results.is_complete(features_of(trait)),
     )

@@ -72,7 +72,7 @@ class DestinationStatus(msgspec.Struct, frozen=True, rename="camel"):
     """What people should know beside the reason, such as that nothing is known of its delivery."""
 
 
-class Standing(NamedTuple):
+class LaneProgress(NamedTuple):
     """Where a lane stands: its own place if it has one, else the shared reader's. ``detached``: it is behind that."""
 
     next_offset: int
@@ -150,10 +150,10 @@ class Deliveries:
         row = connection.execute(query, (partition,)).fetchone() if connection is not None else None
         return int(row[0] or 0) if row else 0
 
-    def standing(self, lane: int, partition: int) -> Standing:
+    def progress(self, lane: int, partition: int) -> LaneProgress:
         """Return where a lane stands; at the journal's begin as long as deliver has not saved anything."""
         connection = self._open()
-        return _standing(connection, lane, partition) if connection is not None else Standing(0, "closed", ())
+        return _progress(connection, lane, partition) if connection is not None else LaneProgress(0, "closed", ())
 
     def retrying(self, lane: int) -> int:
         """Return how many retry rows a lane has."""
@@ -213,19 +213,19 @@ class Deliveries:
         """Status, reason, and the filter that stopped the event."""
         where = 'lane = ? AND partition = ? AND "offset" = ?'
         key = (lane, partition, offset)
-        standing = _standing(connection, lane, partition)
+        progress = _progress(connection, lane, partition)
         retry = connection.execute(f"SELECT attempt FROM retries WHERE {where}", key).fetchone()
         if retry is not None:
-            if retry[0] == 0 or standing.state == PAUSED:
-                return DeliveryStatus.QUEUED, _queued(standing, destination, has_row=True), None
-            return DeliveryStatus.RETRYING, ONE_AT_A_TIME if standing.state in HELD_STATES else None, None
+            if retry[0] == 0 or progress.state == PAUSED:
+                return DeliveryStatus.QUEUED, _queued(progress, destination, has_row=True), None
+            return DeliveryStatus.RETRYING, ONE_AT_A_TIME if progress.state in HELD_STATES else None, None
         # Only now: a replay's letter that came back to waiting is kept until its event is delivered.
         dead = connection.execute(f"SELECT status, error FROM dead_letters WHERE {where}", key).fetchone()
         if dead is not None:
             status = DeliveryStatus(dead[0])
             return status, BY_HAND if status is DeliveryStatus.DISCARDED else None, None
-        passed = standing.has_passed(offset, rules.source)
-        taken = passed and offset not in set(places.to_offsets(standing.undone))
+        passed = progress.has_passed(offset, rules.source)
+        taken = passed and offset not in set(places.to_offsets(progress.undone))
         rule = _stopping(connection, lane, partition, offset, rules) if taken else None
         if rule is not None:
             return DeliveryStatus.FILTERED, None, rule
@@ -237,7 +237,7 @@ class Deliveries:
         if dropped is not None:
             return DeliveryStatus(dropped[0]), dropped[1], None
         if not taken:
-            return DeliveryStatus.QUEUED, _queued(standing, destination, is_next=passed), None
+            return DeliveryStatus.QUEUED, _queued(progress, destination, is_next=passed), None
         if failed:  # the dead letter was trimmed; its last attempt tells which it was
             final = failed[-1].outcome in (Outcome.REFUSED, Outcome.BLOCKED_ADDRESS)
             return DeliveryStatus.FAILED if final else DeliveryStatus.EXPIRED, None, None
@@ -251,7 +251,7 @@ class Deliveries:
         return self._database.open()
 
 
-def _standing(connection: Connection, lane: int, partition: int) -> Standing:
+def _progress(connection: Connection, lane: int, partition: int) -> LaneProgress:
     own = connection.execute(
         "SELECT next_offset, state, blob FROM lanes WHERE lane = ? AND partition = ?", (lane, partition)
     ).fetchone()
@@ -261,29 +261,29 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
     if own is not None:
         cursor = places.decode_cursor(own[2])
         next_offset = shared[0] if cursor.attached and shared else own[0]
-        return Standing(next_offset, own[1], cursor.undone, cursor.backfills, detached=not cursor.attached)
+        return LaneProgress(next_offset, own[1], cursor.undone, cursor.backfills, detached=not cursor.attached)
     replay = connection.execute("SELECT ended_at FROM replays WHERE lane = ?", (lane,)).fetchone()
     if replay is not None:  # it never follows the shared reader: without a row it is at its begin, or has ended
-        return Standing(0 if replay[0] is None else OFFSET_MASK, "closed", ())
+        return LaneProgress(0 if replay[0] is None else OFFSET_MASK, "closed", ())
     if shared is None:
-        return Standing(0, "closed", ())
-    return Standing(shared[0], "closed", places.decode_offset_sets(shared[1]).lanes.get(lane, ()))
+        return LaneProgress(0, "closed", ())
+    return LaneProgress(shared[0], "closed", places.decode_offset_sets(shared[1]).lanes.get(lane, ()))
 
 
 def _queued(
-    standing: Standing, destination: Destination, *, has_row: bool = False, is_next: bool = False
+    progress: LaneProgress, destination: Destination, *, has_row: bool = False, is_next: bool = False
 ) -> QueuedReason:
     """Return why an event waits. ``has_row``: it waits by itself, beside the stream; ``is_next``: the lane has it."""
-    if standing.state == PAUSED:
+    if progress.state == PAUSED:
         return QueuedReason.PAUSED
-    if standing.state in HELD_STATES and not is_next:
+    if progress.state in HELD_STATES and not is_next:
         return QueuedReason.BREAKER_OPEN
     delivery = destination.delivery
     if has_row and delivery.order != "none":
         return QueuedReason.ORDERED
     if delivery.max_rate is not None:
         return QueuedReason.RATE_LIMITED
-    return QueuedReason.CATCHING_UP if standing.detached and not is_next else QueuedReason.NEXT
+    return QueuedReason.CATCHING_UP if progress.detached and not is_next else QueuedReason.NEXT
 
 
 def _stopping(connection: Connection, lane: int, partition: int, offset: int, rules: EventRules) -> str | None:

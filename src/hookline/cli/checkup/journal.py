@@ -35,7 +35,7 @@ def check_journal(here: Here) -> Iterator[Finding]:
         yield from _home(here)
         return
     try:
-        reason = _standing(here)
+        reason = _topic_state(here)
     except ImportError:
         reason = "the extra named kafka is not installed"
     except JournalUnusable as error:
@@ -121,10 +121,10 @@ def _home(here: Here) -> Iterator[Finding]:
         yield Finding("data_folder", "warn", message, "Make sure that no process uses the original folder.")
 
 
-def _standing(here: Here) -> str:
+def _topic_state(here: Here) -> str:
     from hookline.journal.kafka.address import address_of
     from hookline.journal.kafka.admin import Admin
-    from hookline.journal.kafka.topic import standing
+    from hookline.journal.kafka.topic import topic_state
 
     address = address_of(here.settings)
-    return standing(Admin(address), address, ASK_SECONDS)[0]
+    return topic_state(Admin(address), address, ASK_SECONDS)[0]

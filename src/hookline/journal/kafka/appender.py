@@ -24,7 +24,7 @@ from hookline.journal.kafka.admin import Admin
 from hookline.journal.kafka.call import Call
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
-from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, standing
+from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, topic_state
 from hookline.journal.kafka.turns import TURN_BYTES, Turns, Waiting
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, JournalUnusable, partition_of
@@ -46,7 +46,7 @@ TOPIC_FILE = "topic"
 CLOSE_SECONDS = 4.0
 """How long closing waits for brokers."""
 POLL_SECONDS = 2.0
-"""How long to wait for an answer about the topic's standing."""
+"""How long to wait for an answer about the topic's state."""
 
 _QUICK_POLLS = 200
 
@@ -184,7 +184,7 @@ class KafkaAppender:
         """Ask brokers whether the topic takes records, and keep the answer in ``away``: until another look finds that
         it does, every append is refused at once. Where others have added partitions, a user's records go where those
         others put them."""
-        self.away, partitions = standing(self._admin, self._address, POLL_SECONDS)
+        self.away, partitions = topic_state(self._admin, self._address, POLL_SECONDS)
         if partitions > self._partitions and not self.away:
             self._follow(partitions)
         return self.away

@@ -75,7 +75,7 @@ def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECOND
     return len(found.partitions) if found is not None else 0
 
 
-def standing(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> tuple[str, int]:
+def topic_state(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> tuple[str, int]:
     """Return why the topic does not take records just now, empty when it does as far as brokers tell; and how many
     partitions it has."""
     try:

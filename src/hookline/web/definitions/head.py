@@ -11,8 +11,8 @@ from hookline.connections.state import Stored
 from hookline.control.call import the_caller
 from hookline.control.objects import object_tag
 from hookline.control.services import Services
+from hookline.web.definitions.progress import DefinitionProgress, progress_of
 from hookline.web.definitions.section import DefinitionSection
-from hookline.web.definitions.standing import DefinitionStanding, standings
 
 
 class DefinitionHead(NamedTuple):
@@ -25,7 +25,7 @@ class DefinitionHead(NamedTuple):
     api: str
     trait: str
     tabs: Sequence[tuple[str, str, bool]]
-    standing: DefinitionStanding
+    progress: DefinitionProgress
     owner: str
     etag: str
 
@@ -35,7 +35,7 @@ async def definition_head(
 ) -> DefinitionHead:
     """Return the head of one page, with this tab open."""
     definition: Definition = stored.object
-    (standing,) = await standings(services, [definition])
+    (progress,) = await progress_of(services, [definition])
     return DefinitionHead(
         section=section,
         definition=definition,
@@ -43,7 +43,7 @@ async def definition_head(
         api=section.api_of(definition.id),
         trait=trait_name(definition.name),
         tabs=_tabs(section, definition.id, tab),
-        standing=standing,
+        progress=progress,
         owner=stored.owner or "",
         etag=object_tag(stored.since),
     )

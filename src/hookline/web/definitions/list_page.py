@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hookline.connections.definitions.model import Definition
 from hookline.control.services import Services
+from hookline.web.definitions.progress import DefinitionProgress, progress_of
 from hookline.web.definitions.section import DefinitionSection
-from hookline.web.definitions.standing import DefinitionStanding, standings
 from hookline.web.definitions.synced import SyncedDestination, synced_destinations
 from hookline.web.object_list import object_page
 
@@ -20,7 +20,7 @@ class DefinitionRow(NamedTuple):
 
     definition: Definition
     href: str
-    standing: DefinitionStanding
+    progress: DefinitionProgress
     told: Sequence[SyncedDestination]
     told_more: int
 
@@ -41,17 +41,17 @@ async def definition_list(services: Services, section: DefinitionSection, search
     every = services.store.in_force(section.kind)
     page = object_page(section.path, every, search, after)
     definitions: list[Definition] = [stored.object for stored in page.rows]
-    found = await standings(services, definitions)
+    found = await progress_of(services, definitions)
     return DefinitionList(
         rows=[
             DefinitionRow(
                 definition=definition,
                 href=section.href(definition.id),
-                standing=standing,
+                progress=progress,
                 told=synced_destinations(services, definition.destinations[:TOLD_SHOWN]),
                 told_more=max(0, len(definition.destinations) - TOLD_SHOWN),
             )
-            for definition, standing in zip(definitions, found, strict=True)
+            for definition, progress in zip(definitions, found, strict=True)
         ],
         search=search,
         total=len(every),

@@ -11,8 +11,8 @@ from hookline.control.services import Services
 from hookline.people.sync.results import EndedSync
 from hookline.web.address import address
 from hookline.web.chart_view import ChartView, Line, chart
+from hookline.web.definitions.progress import SyncRow, sync_row
 from hookline.web.definitions.section import section_of
-from hookline.web.definitions.standing import SyncRow, sync_row
 
 ROWS = 50
 CHART_FROM = 5
@@ -34,7 +34,7 @@ async def syncs_tab(services: Services, definition: Definition, after: str) -> S
     section = section_of(definition)
     key, before = section.key(definition.id), id_number(after)
     found = await services.profiles.read(
-        lambda reader: (reader.standing.syncs(key, CHART_SYNCS), reader.standing.syncs(key, ROWS + 1, before))
+        lambda reader: (reader.results.syncs(key, CHART_SYNCS), reader.results.syncs(key, ROWS + 1, before))
     )
     newest, page = found or ([], [])
     path = section.href(definition.id, "syncs")

@@ -31,7 +31,7 @@ class SyncRow(NamedTuple):
     went: int
 
 
-class DefinitionStanding(NamedTuple):
+class DefinitionProgress(NamedTuple):
     """``people`` is None until they were counted, ``next_at`` empty when no sync is to come."""
 
     mark: Mark
@@ -49,7 +49,7 @@ class _SyncReading(NamedTuple):
 NOTHING = _SyncReading(None, 0, None)
 
 
-async def standings(services: Services, definitions: Sequence[Definition]) -> list[DefinitionStanding]:
+async def progress_of(services: Services, definitions: Sequence[Definition]) -> list[DefinitionProgress]:
     """Return how these are doing, in their order."""
     found = await services.profiles.read(lambda reader: [_find(reader, each) for each in definitions])
     found = found or [NOTHING] * len(definitions)
@@ -61,7 +61,7 @@ async def standings(services: Services, definitions: Sequence[Definition]) -> li
     counts = await services.member_counts.of(wanted)
     now_ms = int(time.time() * 1000)
     return [
-        DefinitionStanding(
+        DefinitionProgress(
             mark=_mark(definition, each, now_ms),
             people=counts.get(_key(definition)) if _key(definition) in wanted else 0,
             sync=None if each.sync is None else sync_row(each.sync),
@@ -79,7 +79,7 @@ def sync_row(sync: EndedSync) -> SyncRow:
 def _find(reader: ProfileReader, definition: Definition) -> _SyncReading:
     key = _key(definition)
     state = reader.sync_states.of(key)
-    syncs = [] if state is None else reader.standing.syncs(key, 1)
+    syncs = [] if state is None else reader.results.syncs(key, 1)
     unread = reader.sync_states.unread(features_of(definition)) if state is not None and state.is_anew else 0
     return _SyncReading(state, unread, syncs[0] if syncs else None)
 

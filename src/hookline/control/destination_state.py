@@ -62,7 +62,7 @@ class WaitsFor(msgspec.Struct, frozen=True):
     until: str | None
 
 
-class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
+class DestinationState(msgspec.Struct, frozen=True, rename="camel"):
     """The answer of ``destinations/{id}/pause`` and ``resume``, and the beginning of that of ``metrics``."""
 
     id: str
@@ -73,20 +73,20 @@ class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
     dead_letters: int
 
 
-def standing_of(services: Services, stored: Stored[Destination]) -> DestinationStanding:
+def state_of(services: Services, stored: Stored[Destination]) -> DestinationState:
     """Look it up; reads the journal where something waits, so not on an event loop."""
     id, settings = stored.object.id, services.settings
     recent = services.series.recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
     deliveries = Deliveries(settings.data_path, location_of(settings, "deliver"))
     journal = open_reader(settings.data_path / "journal")
     try:
-        standing = _standing(deliveries, journal, stored, recent)
+        current = _read(deliveries, journal, stored, recent)
         lane = stored.lane
-        due_ms = None if lane is None or standing.waiting.events else deliveries.next_retry_ms(lane.number)
+        due_ms = None if lane is None or current.waiting.events else deliveries.next_retry_ms(lane.number)
     finally:
         deliveries.close()
         journal.close()
-    return msgspec.structs.replace(standing, waits_for=_waits_for(services, standing, due_ms))
+    return msgspec.structs.replace(current, waits_for=_waits_for(services, current, due_ms))
 
 
 def next_probes(services: Services) -> dict[str, str]:
@@ -96,30 +96,28 @@ def next_probes(services: Services) -> dict[str, str]:
     return {id: iso(int(seconds * 1000)) for id, seconds in found.items()}
 
 
-def _waits_for(services: Services, standing: DestinationStanding, due_ms: int | None) -> WaitsFor | None:
+def _waits_for(services: Services, current: DestinationState, due_ms: int | None) -> WaitsFor | None:
     """``due_ms`` is when the first retry is due, where nothing else waits."""
-    if standing.state == "open":
-        return WaitsFor("probe", next_probes(services).get(standing.id))
-    if due_ms is None or standing.state in ("paused", "pausing", "gone"):
+    if current.state == "open":
+        return WaitsFor("probe", next_probes(services).get(current.id))
+    if due_ms is None or current.state in ("paused", "pausing", "gone"):
         return None
     at_ms = due_ms - services.store.steady_ms() + services.store.now_ms()
     return WaitsFor("retry", iso(at_ms))
 
 
-def _standing(
-    deliveries: Deliveries, journal: Reader, stored: Stored[Destination], recent: Recent
-) -> DestinationStanding:
+def _read(deliveries: Deliveries, journal: Reader, stored: Stored[Destination], recent: Recent) -> DestinationState:
     destination, lane = stored.object, stored.lane
     buried = deliveries.dead_letters(destination.id)
     if lane is None:
-        return DestinationStanding(destination.id, "disabled", None, Waiting(0, True, 0, None), None, buried)
+        return DestinationState(destination.id, "disabled", None, Waiting(0, True, 0, None), None, buried)
     states: list[str] = []
     count, exact, oldest = 0, True, deliveries.oldest_retry_ms(lane.number)
     for partition in journal.partitions():
-        standing = deliveries.standing(lane.number, partition)
-        states.append(standing.state)
-        more, all_counted, first_ms = _count(journal, destination, lane, partition, standing.next_offset)
-        undone = list(places.to_offsets(standing.undone))
+        progress = deliveries.progress(lane.number, partition)
+        states.append(progress.state)
+        more, all_counted, first_ms = _count(journal, destination, lane, partition, progress.next_offset)
+        undone = list(places.to_offsets(progress.undone))
         count, exact = count + more + len(undone), exact and all_counted
         oldest = _earlier(oldest, first_ms, *(_received(journal, partition, offset) for offset in undone[:1]))
     waiting = Waiting(count, exact, deliveries.retrying(lane.number), None if oldest is None else iso(oldest))
@@ -127,7 +125,7 @@ def _standing(
     paused = None if pause is None else PausedSince(iso(pause.since), pause.by, pause.reason)
     failing = is_failing(recent, waiting.retrying)
     state = "draining" if lane.until is not None else _state(paused is not None, states, failing)
-    return DestinationStanding(destination.id, state, paused, waiting, None, buried)
+    return DestinationState(destination.id, state, paused, waiting, None, buried)
 
 
 def _state(paused: bool, states: list[str], failing: bool) -> State:

@@ -59,7 +59,7 @@ for _name in SUMMARIES:
     _service_command(_name)
 for _app in (
     replays.replay_app,
-    dead_letters.letters_app,
+    dead_letters.dead_letters_app,
     objects.sources_app,
     objects.destinations_app,
     objects.audiences_app,

@@ -17,12 +17,12 @@ from hookline.cli.target import Options
 
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
-letters_app = App(
+dead_letters_app = App(
     name="dead-letters", group="Delivery", help="What destinations did not get: list, show, retry or discard it."
 )
 
 
-@letters_app.command(name="list")
+@dead_letters_app.command(name="list")
 def list_(
     *,
     destination: str | None = None,
@@ -63,7 +63,7 @@ def list_(
     return print_list(options.admin(), {**wanted, **({"status": status} if status else {})}, limit, options.as_json)
 
 
-@letters_app.command
+@dead_letters_app.command
 def show(id: str, /, *, options: Options = HERE) -> int:
     """Show one dead letter with its event and every attempt.
 
@@ -75,7 +75,7 @@ def show(id: str, /, *, options: Options = HERE) -> int:
     return print_one(options.admin(), id, options.as_json)
 
 
-@letters_app.command
+@dead_letters_app.command
 def retry(
     *ids: str,
     destination: str | None = None,
@@ -124,7 +124,7 @@ def retry(
     return 0
 
 
-@letters_app.command
+@dead_letters_app.command
 def discard(
     *ids: str,
     destination: str | None = None,

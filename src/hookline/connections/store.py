@@ -259,7 +259,7 @@ class Store:
                     )
                 # In PostgreSQL deliver's schema, which knows the last one, went back together with this.
                 if highest.action and is_file(self._connection):
-                    name = ("letter_actions", highest.action)
+                    name = ("dead_letter_actions", highest.action)
                     self._connection.execute("DELETE FROM sqlite_sequence WHERE name = ? AND seq < ?", name)
                     self._connection.execute(
                         "INSERT INTO sqlite_sequence (name, seq) SELECT ?1, ?2"

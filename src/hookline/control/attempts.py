@@ -22,7 +22,7 @@ from hookline.control.tester.shown_request import Header, ShownRequest, shown, w
 from hookline.outcomes.attempt_key import Key, attempt_key
 from hookline.outcomes.attempt_log import AttemptFilter, LoggedAttempt
 from hookline.outcomes.outcome import Outcome
-from hookline.replays.letters import RetryPlace
+from hookline.replays.dead_letters import RetryPlace
 
 NEWEST: Key = (1 << 62, 0, 0, 0, 0)
 

@@ -10,7 +10,7 @@ import msgspec
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
-from hookline.replays.letters import LETTERS_MAX, LetterFilter, RetryPlace
+from hookline.replays.dead_letters import DEAD_LETTERS_MAX, DeadLetterFilter, RetryPlace
 from hookline.replays.model import replay_id
 
 PAGE_ROWS = 5_000
@@ -66,7 +66,7 @@ class DeadLetterLog:
     def __init__(self, location: DatabaseLocation) -> None:
         self._database = ReadOnly(location)
 
-    def newest(self, limit: int, before_id: int | None, wanted: LetterFilter) -> list[DeadLetter]:
+    def newest(self, limit: int, before_id: int | None, wanted: DeadLetterFilter) -> list[DeadLetter]:
         """At most ``limit`` dead letters older than ``before_id`` that the filter asks for."""
         where, values = wanted.where()
         ids = [
@@ -79,12 +79,12 @@ class DeadLetterLog:
         marks = ",".join("?" * len(ids))
         return [_letter(row) for row in self._rows(f"{_SELECT} WHERE d.id IN ({marks}) ORDER BY d.id DESC", ids)]
 
-    def get(self, letter_id: int) -> DeadLetter | None:
+    def get(self, dead_letter_id: int) -> DeadLetter | None:
         """Return the dead letter with this id, None when there is none."""
-        rows = self._rows(f"{_SELECT} WHERE d.id = ?", (letter_id,))
+        rows = self._rows(f"{_SELECT} WHERE d.id = ?", (dead_letter_id,))
         return _letter(rows[0]) if rows else None
 
-    def count(self, wanted: LetterFilter) -> dict[str, int]:
+    def count(self, wanted: DeadLetterFilter) -> dict[str, int]:
         """Return how many the filter asks for, by destination."""
         where, values = wanted.where()
         return dict(self._rows(f"SELECT destination, count(*) FROM dead_letters WHERE {where} GROUP BY 1", values))
@@ -94,7 +94,7 @@ class DeadLetterLog:
         rows = self._rows("SELECT coalesce(max(id), 0) FROM dead_letters")
         return int(rows[0][0]) if rows else 0
 
-    def places(self, wanted: LetterFilter, limit: int) -> Iterator[tuple[int, int]]:
+    def places(self, wanted: DeadLetterFilter, limit: int) -> Iterator[tuple[int, int]]:
         """Partition and offset of the events that the filter asks for, oldest letters first."""
         where, values = wanted.where()
         after = 0
@@ -112,7 +112,7 @@ class DeadLetterLog:
     def is_full(self, destination: str) -> bool:
         """Return whether older letters of a destination may have made room for newer ones."""
         rows = self._rows("SELECT count(*) FROM dead_letters WHERE destination = ?", (destination,))
-        return bool(rows) and rows[0][0] >= LETTERS_MAX
+        return bool(rows) and rows[0][0] >= DEAD_LETTERS_MAX
 
     def final_attempts(self, destination: str, since_ms: int) -> Iterator[FinalAttempt]:
         """Attempts after which a destination's event was given up, or that were the last of several URLs'."""
@@ -150,7 +150,7 @@ class DeadLetterLog:
     def discarded(self, action: int) -> int | None:
         """Return how many letters deliver has discarded for this action; None until it has, or when newer ones
         followed."""
-        rows = self._rows("SELECT discarded FROM letter_actions WHERE last = ?", (action,))
+        rows = self._rows("SELECT discarded FROM dead_letter_actions WHERE last = ?", (action,))
         return int(rows[0][0]) if rows else None
 
     def close(self) -> None:

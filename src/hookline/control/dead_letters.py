@@ -20,7 +20,7 @@ from hookline.control.replay_view import ReplayView, view_of
 from hookline.control.replays import begin
 from hookline.control.services import FromServices, Services
 from hookline.outcomes.delivery import Attempt
-from hookline.replays.letters import Ids, LetterFilter, Text
+from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
 from hookline.replays.model import RATE_MAX, Moment, ReplayRequest
 
 DISCARD_SECONDS = 2.0
@@ -29,7 +29,7 @@ POLL_SECONDS = 0.05
 RETRIED_DESTINATIONS_MAX = 50
 
 
-class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which dead letters are meant; what is not given does not restrict. ``from`` and ``to`` are when they were given
     up. ``rate`` (events per second) counts for a retry."""
 
@@ -96,7 +96,7 @@ class DeadLetters(Controller):
         ] = None,
     ) -> Listing[DeadLetter]:
         """Return the newest dead letters that match; discarded ones only when that status is asked for."""
-        wanted = LetterFilter(
+        wanted = DeadLetterFilter(
             destination=destination,
             source=source,
             type=type_,
@@ -111,9 +111,9 @@ class DeadLetters(Controller):
         return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
     @get("/{id:str}", needs="viewer")
-    async def get_dead_letter(self, services: FromServices, letter_id: Id) -> DeadLetterDetail:
+    async def get_dead_letter(self, services: FromServices, dead_letter_id: Id) -> DeadLetterDetail:
         """Return one dead letter with its event, every attempt and the receiver's last answer."""
-        letter = _letter(services, letter_id)
+        letter = _letter(services, dead_letter_id)
         found = await services.events.events_at([(letter.partition, letter.offset)])
         statuses = found[0].status.destinations if found else ()
         return DeadLetterDetail(
@@ -123,21 +123,23 @@ class DeadLetters(Controller):
         )
 
     @post("/{id:str}/retry", status_code=201, needs="editor")
-    async def retry_dead_letter(self, services: FromServices, letter_id: Id) -> ReplayView:
+    async def retry_dead_letter(self, services: FromServices, dead_letter_id: Id) -> ReplayView:
         """Send one again: a replay of one event."""
-        letter = _letter(services, letter_id)
-        wanted = LetterFilter(destination=letter.destination, ids=(letter.id,), status=letter.status)
-        made = await begin(services, ReplayRequest(destination=letter.destination, letters=wanted))
+        letter = _letter(services, dead_letter_id)
+        wanted = DeadLetterFilter(destination=letter.destination, ids=(letter.id,), status=letter.status)
+        made = await begin(services, ReplayRequest(destination=letter.destination, dead_letters=wanted))
         return view_of(services, made)
 
     @post("/{id:str}/discard", status_code=200, needs="editor")
-    async def discard_dead_letter(self, services: FromServices, letter_id: Id) -> Discarded:
+    async def discard_dead_letter(self, services: FromServices, dead_letter_id: Id) -> Discarded:
         """Give one up for good: its status becomes `discarded`."""
-        letter = _letter(services, letter_id)
-        return await _discard(services, LetterFilter(ids=(letter.id,)))
+        letter = _letter(services, dead_letter_id)
+        return await _discard(services, DeadLetterFilter(ids=(letter.id,)))
 
     @post("/retry", status_code=200, needs="editor")
-    async def retry_dead_letters(self, services: FromServices, data: JSONBody[LetterSelection]) -> Listing[ReplayView]:
+    async def retry_dead_letters(
+        self, services: FromServices, data: JSONBody[DeadLetterSelection]
+    ) -> Listing[ReplayView]:
         """Send all that match again: one replay for each destination."""
         wanted = _filter(services, data)
         destinations = sorted(services.dead_letters.count(wanted))
@@ -147,17 +149,17 @@ class DeadLetters(Controller):
         made: list[ReplayView] = []
         for destination in destinations:
             letters = msgspec.structs.replace(wanted, destination=destination)
-            request = ReplayRequest(destination=destination, rate=data.rate, letters=letters)
+            request = ReplayRequest(destination=destination, rate=data.rate, dead_letters=letters)
             made.append(view_of(services, await begin(services, request)))
         return Listing(made)
 
     @post("/discard", status_code=200, needs="editor")
-    async def discard_dead_letters(self, services: FromServices, data: JSONBody[LetterSelection]) -> Discarded:
+    async def discard_dead_letters(self, services: FromServices, data: JSONBody[DeadLetterSelection]) -> Discarded:
         """Give all that match up for good."""
         return await _discard(services, _filter(services, data))
 
 
-async def _discard(services: Services, wanted: LetterFilter) -> Discarded:
+async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
     matched = sum(services.dead_letters.count(wanted).values())
     if not matched:
         return Discarded(0, 0)
@@ -172,9 +174,9 @@ async def _discard(services: Services, wanted: LetterFilter) -> Discarded:
     return Discarded(matched, None)
 
 
-def _filter(services: Services, selection: LetterSelection) -> LetterFilter:
+def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFilter:
     """Return the selection among the letters that are there now, not those that come while it is carried out."""
-    return LetterFilter(
+    return DeadLetterFilter(
         destination=selection.destination,
         source=selection.source,
         type=selection.type,
@@ -187,8 +189,12 @@ def _filter(services: Services, selection: LetterSelection) -> LetterFilter:
     )
 
 
-def _letter(services: Services, letter_id: str) -> DeadLetter:
-    letter = services.dead_letters.get(int(letter_id)) if letter_id.isdecimal() and len(letter_id) < 19 else None
+def _letter(services: Services, dead_letter_id: str) -> DeadLetter:
+    letter = (
+        services.dead_letters.get(int(dead_letter_id))
+        if dead_letter_id.isdecimal() and len(dead_letter_id) < 19
+        else None
+    )
     if letter is None:
-        raise not_found("dead letter", letter_id)
+        raise not_found("dead letter", dead_letter_id)
     return letter

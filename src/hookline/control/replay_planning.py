@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.connections.model import Destination, Offsets
 from hookline.control.dead_letter_log import DeadLetterLog
-from hookline.control.letter_places import letter_places
+from hookline.control.dead_letter_places import dead_letter_places
 from hookline.database.location import DatabaseLocation
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
@@ -81,9 +81,9 @@ class Planning:
         try:
             if self._request.by_places:
                 self.places = {}
-            wanted = self._request.letter_filter()
+            wanted = self._request.dead_letter_filter()
             if wanted is not None:
-                found = yield from letter_places(letters, buckets, journal, wanted, self._destination, self._due)
+                found = yield from dead_letter_places(letters, buckets, journal, wanted, self._destination, self._due)
                 yield from self._look_at(journal, found)
             elif self._ids is not None and len(self._ids) * len(self._sources()) <= LOOKUPS_MAX:
                 yield from self._look_at(journal, self._look_up(journal))
@@ -145,7 +145,7 @@ class Planning:
         if self.places is not None:
             places = self.places.setdefault(partition, OffsetSet())
             places.add(offset, offset + 1)
-            if places.runs > RUNS_MAX and self._request.letter_filter() is None and self._ids is None:
+            if places.runs > RUNS_MAX and self._request.dead_letter_filter() is None and self._ids is None:
                 self.places = None  # so many that the whole stretch is read again instead
 
     def _due(self) -> bool:

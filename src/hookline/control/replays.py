@@ -59,7 +59,7 @@ class Replays(Controller):
     @post(needs="editor")
     async def create_replay(self, services: FromServices, data: JSONBody[ReplayRequest]) -> Response[ReplayView]:
         """Send stored events again (201); with `dryRun` only count them (200)."""
-        if data.letters is not None:
+        if data.dead_letters is not None:
             raise Problem(422, "invalid_object", "Retry dead letters at /api/v1/dead-letters/retry.")
         if not data.dry_run:
             made = view_of(services, await begin(services, data))

@@ -10,7 +10,7 @@ from hookline.connections.model import Offsets
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import Followed
-from hookline.replays.letters import LetterAction, StoredAction
+from hookline.replays.dead_letters import DeadLetterAction, StoredAction
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 
@@ -53,13 +53,13 @@ class ReplayFeed:
             row = connection.execute("SELECT places FROM replays WHERE lane = ?", (lane,)).fetchone()
         return decode_offset_sets(row[0]) if row and row[0] is not None else None
 
-    def actions(self, after_id: int) -> list[LetterAction]:
+    def actions(self, after_id: int) -> list[DeadLetterAction]:
         """Return what people asked for after the action with this id, oldest first."""
-        query = "SELECT id, letters FROM letter_actions WHERE id > ? ORDER BY id LIMIT ?"
+        query = "SELECT id, dead_letters FROM dead_letter_actions WHERE id > ? ORDER BY id LIMIT ?"
         with self._database.reading() as connection:
             rows = connection.execute(query, (after_id, ACTIONS_PER_LOOK_MAX)).fetchall()
-            stored = [(id, _action(letters)) for id, letters in rows]
-        return [LetterAction(id, letters, letters.retry_now, letters.try_lane) for id, letters in stored]
+            stored = [(id, _action(wanted)) for id, wanted in rows]
+        return [DeadLetterAction(id, wanted, wanted.retry_now, wanted.try_lane) for id, wanted in stored]
 
     def close(self) -> None:
         """Let go of the file; idempotent, and a later call opens it again."""

@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.connections.model import Offsets
 from hookline.connections.names import Id
-from hookline.replays.letters import LetterFilter
+from hookline.replays.dead_letters import DeadLetterFilter
 
 MESSAGE_IDS_MAX = 1_000
 RATE_MAX = 100_000
@@ -42,12 +42,12 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
     ignore_filters: bool = msgspec.field(default=False, name="ignoreFilters")
     dry_run: bool = msgspec.field(default=False, name="dryRun")
-    letters: LetterFilter | None = None
+    dead_letters: DeadLetterFilter | None = msgspec.field(default=None, name="deadLetters")
 
     @property
     def by_places(self) -> bool:
         """Return whether it is of few events rather than of a whole stretch: they are looked for before it begins."""
-        few = (self.message_ids, self.dead_lettered_since, self.letters, self.event, self.user_id)
+        few = (self.message_ids, self.dead_lettered_since, self.dead_letters, self.event, self.user_id)
         return any(each is not None for each in few)
 
     @property
@@ -60,13 +60,13 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         """``to`` in milliseconds since the epoch."""
         return None if self.until is None else _ms(self.until)
 
-    def letter_filter(self) -> LetterFilter | None:
+    def dead_letter_filter(self) -> DeadLetterFilter | None:
         """Return the dead letters it asks for; None when it does not ask for dead letters."""
-        if self.letters is not None:
-            return self.letters
+        if self.dead_letters is not None:
+            return self.dead_letters
         if self.dead_lettered_since is None:
             return None
-        return LetterFilter(destination=self.destination, since_ms=_ms(self.dead_lettered_since))
+        return DeadLetterFilter(destination=self.destination, since_ms=_ms(self.dead_lettered_since))
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from hookline.connections.model import Offsets
 from hookline.database.commits import commits_of
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_control
+from hookline.replays.dead_letters import DeadLetterFilter, RetryPlace, StoredAction
 from hookline.replays.feed import read_replays
-from hookline.replays.letters import LetterFilter, RetryPlace, StoredAction
 from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest, State
 from hookline.replays.offset_set import OffsetSet, encode_offset_sets
 
@@ -153,9 +153,9 @@ class ReplayStore:
             with self._transaction() as execute:
                 execute("DELETE FROM replays WHERE ended_at < ?", (ms,))
 
-    def discard(self, letters: LetterFilter, author: str) -> int:
+    def discard(self, wanted: DeadLetterFilter, author: str) -> int:
         """Ask deliver to discard dead letters; return the number by which it says that it has."""
-        return self._act(letters, author)
+        return self._act(wanted, author)
 
     def retry_now(self, place: RetryPlace, author: str) -> int:
         """Ask deliver to try a waiting event at once; return the number by which it says that it has."""
@@ -165,15 +165,15 @@ class ReplayStore:
         """Ask deliver to try what waits in a lane at once; return the number by which it says that it has."""
         return self._act(StoredAction(try_lane=lane), author)
 
-    def _act(self, letters: LetterFilter, author: str) -> int:
+    def _act(self, wanted: DeadLetterFilter, author: str) -> int:
         with self._transaction() as execute:
             ((number,),) = execute(
-                "INSERT INTO letter_actions (at, author, letters) VALUES (?, ?, ?) RETURNING id",
-                (self._now_ms(), author, _json(letters)),
+                "INSERT INTO dead_letter_actions (at, author, dead_letters) VALUES (?, ?, ?) RETURNING id",
+                (self._now_ms(), author, _json(wanted)),
             ).fetchall()
             if self._commits is not None:
                 self._commits.give_away(action=number)
-            execute("DELETE FROM letter_actions WHERE id <= ?", (number - ACTIONS_KEPT,))
+            execute("DELETE FROM dead_letter_actions WHERE id <= ?", (number - ACTIONS_KEPT,))
         return int(number)
 
     def close(self) -> None:

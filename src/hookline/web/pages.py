@@ -13,6 +13,7 @@ from hookline.web.assets import get_asset
 from hookline.web.audit_screens import AuditScreens
 from hookline.web.away_page import away_page
 from hookline.web.catalog_screens import CatalogScreens
+from hookline.web.dead_letter_screen import show_dead_letter
 from hookline.web.debugger_screen import show_debugger
 from hookline.web.definitions.screens import AudienceScreens, TraitScreens
 from hookline.web.deletion_screens import DeletionScreens
@@ -25,7 +26,6 @@ from hookline.web.destination.screens import (
 from hookline.web.error_reference import show_errors
 from hookline.web.event_screen import show_event
 from hookline.web.joining import Joining
-from hookline.web.letter_screen import show_letter
 from hookline.web.notices_screen import show_notices
 from hookline.web.overview_screen import show_overview
 from hookline.web.people_screens import PeopleScreens
@@ -62,7 +62,7 @@ def routes() -> Sequence[ControllerRouterHandler]:
         show_new_destination,
         show_destination,
         show_destination_tab,
-        show_letter,
+        show_dead_letter,
         AudienceScreens,
         TraitScreens,
         show_replays,

@@ -24,7 +24,7 @@ MARKS = {
     "cancelled": ("off", "○", "cancelled"),
     "done": ("good", "●", "done"),
 }
-_LEFT_OUT = frozenset({"destination", "rate", "dryRun", "letters"})
+_LEFT_OUT = frozenset({"destination", "rate", "dryRun", "deadLetters"})
 """Fields of a request that the page shows elsewhere."""
 
 
@@ -91,7 +91,7 @@ def _what(request: ReplayRequest) -> list[tuple[str, str]]:
     """Return what was asked for, as the API calls it; everything that was not given is left out."""
     fields: dict[str, object] = msgspec.to_builtins(request)
     what = [(name, _text(value)) for name, value in fields.items() if name not in _LEFT_OUT]
-    return [("dead letters", "selected"), *what] if request.letters is not None else what
+    return [("dead letters", "selected"), *what] if request.dead_letters is not None else what
 
 
 def _text(value: object) -> str:

@@ -17,7 +17,7 @@ from hookline.database.connect import connect
 from hookline.database.location import DatabaseLocation
 from hookline.database.postgres.connection import take_turn
 from hookline.database.sqlite import IntegrityError, OperationalError
-from hookline.replays.letters import LetterFilter
+from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.replays.store import ReplayStore
 from tests.unit.connections.examples import change, destination, ends, give_line_ends, source
 
@@ -283,7 +283,7 @@ def test_a_store_that_went_back_gives_no_number_again(store: Store, location: Da
     change(store, destination("next"), at=6)
     assert (store.version, feed.load().lanes["next"].number) == (9, 5)
     replays = ReplayStore(location)
-    number = replays.discard(LetterFilter(), "somebody")
+    number = replays.discard(DeadLetterFilter(), "somebody")
     assert number == 7 or not isinstance(location, Path)
     store.pass_over(Highest(version=7, lane=4, action=6), ends(5))
     assert store.version == 9

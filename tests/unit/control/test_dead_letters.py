@@ -109,7 +109,7 @@ def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.Mon
     feed = ReplayFeed(location_of(control.settings, "control"))
     (action,) = feed.actions(0)
     feed.close()
-    assert (action.letters.destination, action.letters.last_id) == ("crm", 5)
+    assert (action.dead_letters.destination, action.dead_letters.last_id) == ("crm", 5)
 
 
 def connect_two(control: Running, **more: object) -> None:

@@ -144,7 +144,7 @@ def test_pages(control: Running) -> None:
         ({"destination": "crm", "from": "2026-01-02"}, 422, "invalid_object"),
         ({"destination": "crm", "rate": 0}, 422, "invalid_object"),
         ({"destination": "crm", "messageIds": []}, 422, "invalid_object"),
-        ({"destination": "crm", "letters": {}}, 422, "invalid_object"),
+        ({"destination": "crm", "deadLetters": {}}, 422, "invalid_object"),
         ({"destination": "crm", "colour": "red"}, 422, "invalid_object"),
         ({}, 422, "invalid_object"),
     ],

@@ -371,7 +371,7 @@ class Rig:
         connection.close()
         return tuple(row) if row else ("", 0, 0)
 
-    def letters(self) -> list[tuple[str, int, str]]:
+    def dead_letters(self) -> list[tuple[str, int, str]]:
         """messageId, lane and status of every dead letter."""
         connection = connect(location_of(self.settings, "deliver"), read_only=True)
         rows = connection.execute("SELECT message_id, lane, status FROM dead_letters ORDER BY id").fetchall()

@@ -289,7 +289,7 @@ class World:
 
     def check_replays(self) -> None:
         """A replay that is done has delivered each of its events or has a dead letter for it; counts are exact."""
-        letters = {(lane, message_id) for message_id, lane, _ in self.rig.letters()}
+        letters = {(lane, message_id) for message_id, lane, _ in self.rig.dead_letters()}
         destinations = {each.id: each for each in self.rig.store.snapshot().destinations}
         for lane, replay in self.replays.items():
             state, delivered, failed = self.rig.replay_row(replay)

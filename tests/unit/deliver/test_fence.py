@@ -13,7 +13,7 @@ from hookline.database.open import ensure
 from hookline.deliver.cluster.fence import Fence, Fenced, now_seconds, raise_epoch
 from hookline.deliver.store.batch import Batch, CheckpointRow, LaneRow, ReplayRow, RetryRow
 from hookline.deliver.store.writer import DeliverStore
-from hookline.replays.letters import LetterAction, LetterFilter
+from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
 from tests.unit.conftest import LocationOf
 from tests.unit.deliver.rig import Rig, destination, source
 
@@ -135,9 +135,9 @@ def test_a_discard_that_every_worker_hears_of_is_carried_out_once(
     )
     for worker in workers:
         batch = worker.batch()
-        batch.actions.append(LetterAction(1, LetterFilter(destination="crm")))
+        batch.actions.append(DeadLetterAction(1, DeadLetterFilter(destination="crm")))
         worker.store.commit(batch)
-    assert rows.execute("SELECT last, discarded FROM letter_actions").fetchall() == [(1, 1)]
+    assert rows.execute("SELECT last, discarded FROM dead_letter_actions").fetchall() == [(1, 1)]
 
 
 def test_a_replay_is_done_when_it_is_in_every_partition(workers: tuple[Worker, Worker], rows: Connection) -> None:

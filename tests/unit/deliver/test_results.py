@@ -125,7 +125,7 @@ def test_an_event_that_cannot_be_rendered_stops_no_other(rig: Rig) -> None:
     rig.turn()
     assert rig.offsets("crm") == [0, 2]
     rig.come_to_rest()
-    assert [status for _, _, status in rig.letters()] == ["failed"]
+    assert [status for _, _, status in rig.dead_letters()] == ["failed"]
     assert [rig.status_at(id, "crm") for id in "abc"] == ["delivered", "failed", "delivered"]
 
 

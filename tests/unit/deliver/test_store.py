@@ -30,7 +30,7 @@ from hookline.deliver.store.batch import (
 from hookline.deliver.store.retry_rows import values_of_place
 from hookline.deliver.store.writer import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
-from hookline.replays.letters import LetterAction, LetterFilter
+from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
 from tests.unit.conftest import LocationOf
 
 
@@ -171,7 +171,7 @@ def test_a_wish_to_try_a_lane_makes_all_its_rows_due(store: DeliverStore) -> Non
     """Also those whose receiver asked to wait; what waits for its user's turn keeps waiting, as do other lanes."""
     asked = retry(2, 900)._replace(urls=ALL_URLS | ASKED_TO_WAIT)
     commit(store, retries=[retry(1, 300), asked, retry(3, NEVER_MS), retry(9, 300, lane=2)])
-    commit(store, actions=[LetterAction(1, LetterFilter(), try_lane=1)])
+    commit(store, actions=[DeadLetterAction(1, DeadLetterFilter(), try_lane=1)])
     assert [row.due_ms for row in store.rows.oldest(1, 9)] == [0, 0, NEVER_MS]
     assert [row.due_ms for row in store.rows.oldest(2, 9)] == [300]
     assert [row.offset for row in store.rows.for_probe(1, 9, 100, None).oldest] == [1, 2, 3]
@@ -249,7 +249,7 @@ def test_dead_letters_are_bounded_per_destination(
     store: DeliverStore, reader: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the limit the oldest go, of that destination only, and ids are never given again."""
-    monkeypatch.setattr(module, "LETTERS_MAX", 3)
+    monkeypatch.setattr(module, "DEAD_LETTERS_MAX", 3)
     other = dead_letter(0)._replace(destination="mail")
     commit(store, dead_letters=[other, *(dead_letter(n) for n in range(1, 6))])
     rows = reader.execute('SELECT destination, "offset", id FROM dead_letters ORDER BY id').fetchall()

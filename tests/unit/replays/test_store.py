@@ -11,8 +11,8 @@ from hookline.connections.store import Store
 from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.replays import store as store_module
+from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.replays.feed import ReplayFeed
-from hookline.replays.letters import LetterFilter
 from hookline.replays.model import Replay, ReplayRequest, lane_of
 from hookline.replays.offset_set import OffsetSet
 from hookline.replays.store import ReplayStore, TooManyReplays
@@ -120,8 +120,8 @@ def test_forgetting(store: ReplayStore) -> None:
 
 def test_discards_are_read_in_order(store: ReplayStore, feed: ReplayFeed) -> None:
     """Each one once, after the last that was carried out."""
-    numbers = [store.discard(LetterFilter(ids=(id,)), "test") for id in (7, 8)]
-    assert [action.letters.ids for action in feed.actions(0)] == [(7,), (8,)]
+    numbers = [store.discard(DeadLetterFilter(ids=(id,)), "test") for id in (7, 8)]
+    assert [action.dead_letters.ids for action in feed.actions(0)] == [(7,), (8,)]
     assert [action.id for action in feed.actions(numbers[0])] == [numbers[1]]
 
 

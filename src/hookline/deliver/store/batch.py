@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from hookline.deliver.lanes.order import NEVER_MS
-from hookline.replays.letters import LetterAction
+from hookline.replays.dead_letters import DeadLetterAction
 from hookline.replays.offset_set import OffsetSet
 
 
@@ -201,7 +201,7 @@ class Batch:
         """(at ms, lane, partitions): a worker's part of a replay is done; with that of so many partitions all of it."""
         self.replayed: list[tuple[int, int, str]] = []
         """(partition, offset, destination) that a replay delivered: no dead letter any more."""
-        self.actions: list[LetterAction] = []
+        self.actions: list[DeadLetterAction] = []
         """What people want of dead letters and of events that wait for another try."""
         self.versions: list[tuple[int, int, int]] = []
         """(partition, version, offset): connections version in force from this offset on."""

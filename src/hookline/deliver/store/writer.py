@@ -26,7 +26,7 @@ from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Requeue
 from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
-from hookline.replays.letters import LETTERS_MAX
+from hookline.replays.dead_letters import DEAD_LETTERS_MAX
 from hookline.replays.offset_set import encode_offset_sets
 
 USAGE_DAYS_KEPT = 400
@@ -56,7 +56,7 @@ _BY_RECEIVER = (
     f" ({', '.join(map(str, sorted(RECEIVER_STATUSES)))}))"
 )
 """Of dead letters: those for which the receiver is to blame, as ``refuses_event`` says of one."""
-_PUT_ACTION = replacing("letter_actions", ("id",), ("last", "discarded"))
+_PUT_ACTION = replacing("dead_letter_actions", ("id",), ("last", "discarded"))
 
 
 class SavedCheckpoint(NamedTuple):
@@ -170,7 +170,7 @@ class DeliverStore:
         for requeue in batch.requeues:
             lane = requeue.lane
             urls = batch.requeue_urls.get(lane, "[]")
-            found = self._requeue(cursor, requeue, urls, mine, keep_letters=lane in batch.replays)
+            found = self._requeue(cursor, requeue, urls, mine, keep_dead_letters=lane in batch.replays)
             batch.requeued[lane] = batch.requeued.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at, reason)"
@@ -241,7 +241,7 @@ class DeliverStore:
             [(row.partition, row.offset, row.destination, row.lane) for row in batch.dead_letters if row.lane in dead],
         )
         # Where deliver is many processes each of them is told; one carries it out.
-        row = cursor.execute("SELECT last FROM letter_actions").fetchone() if batch.actions else None  # type: ignore[attr-defined]
+        row = cursor.execute("SELECT last FROM dead_letter_actions").fetchone() if batch.actions else None  # type: ignore[attr-defined]
         for action in batch.actions:
             if row is not None and action.id <= row[0]:
                 continue
@@ -254,7 +254,7 @@ class DeliverStore:
                 statement = f"retries SET due = 0 WHERE lane = ? AND due > 0 AND due < {NEVER_MS}"
                 values = (action.try_lane,)
             else:
-                where, values = action.letters.where()
+                where, values = action.dead_letters.where()
                 statement = f"dead_letters SET status = 'discarded' WHERE {where}"
             done = cursor.execute(f"UPDATE {statement}", values)  # type: ignore[attr-defined]
             many(_PUT_ACTION, [(1, action.id, done.rowcount)])
@@ -318,7 +318,7 @@ class DeliverStore:
 
     def last_action(self) -> int:
         """Return the last discard that was carried out."""
-        row = self._read.execute("SELECT last FROM letter_actions").fetchone()
+        row = self._read.execute("SELECT last FROM dead_letter_actions").fetchone()
         return int(row[0]) if row else 0
 
     def forget_replays(self, lanes: Sequence[int]) -> None:
@@ -357,7 +357,7 @@ class DeliverStore:
             (*block, block.at_ms - EXCHANGE_MS_MAX),
         )
 
-    def _requeue(self, cursor: object, requeue: Requeue, urls: str, mine: str, *, keep_letters: bool) -> int:
+    def _requeue(self, cursor: object, requeue: Requeue, urls: str, mine: str, *, keep_dead_letters: bool) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
         A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
@@ -384,14 +384,14 @@ class DeliverStore:
             (urls, lane, since_ms),
         )
         count = int(done.rowcount)
-        if not keep_letters:
+        if not keep_dead_letters:
             execute(f"DELETE FROM dead_letters WHERE {wanted}", (lane, since_ms))
         return count
 
     def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:
         cursor.executemany(  # type: ignore[attr-defined]
             "DELETE FROM dead_letters WHERE destination = ?1 AND id <= (SELECT id FROM dead_letters"
-            f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {LETTERS_MAX})",
+            f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {DEAD_LETTERS_MAX})",
             [(destination,) for destination in destinations],
         )
 

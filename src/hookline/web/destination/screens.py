@@ -12,10 +12,10 @@ from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destinatio
 from hookline.connections.state import Stored
 from hookline.control.services import FromServices, Services
 from hookline.web.destination.attempts_tab import attempts_tab
+from hookline.web.destination.dead_letters_tab import dead_letters_tab
 from hookline.web.destination.delivery_tab import delivery_tab
 from hookline.web.destination.filters_tab import filters_tab
 from hookline.web.destination.head import destination_head
-from hookline.web.destination.letters_tab import letters_tab
 from hookline.web.destination.list_page import destination_list
 from hookline.web.destination.notices_tab import notices_tab
 from hookline.web.destination.replay_tab import replay_tab
@@ -36,7 +36,7 @@ async def _settings(services: Services, stored: Stored[Destination], _: Query) -
 TABS: dict[str, Tab] = {
     "attempts": attempts_tab,
     "delivery": delivery_tab,
-    "dead-letters": letters_tab,
+    "dead-letters": dead_letters_tab,
     "filters": filters_tab,
     "tester": tester_tab,
     "replay": replay_tab,

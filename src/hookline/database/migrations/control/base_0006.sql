@@ -78,11 +78,11 @@ CREATE TABLE replay_changes (
     next BIGINT NOT NULL,
     PRIMARY KEY (id)
 );
-CREATE TABLE letter_actions (
+CREATE TABLE dead_letter_actions (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     at BIGINT NOT NULL,
     author TEXT NOT NULL,
-    letters TEXT NOT NULL
+    dead_letters TEXT NOT NULL
 );
 CREATE TABLE accounts (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,

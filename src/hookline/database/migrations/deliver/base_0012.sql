@@ -127,7 +127,7 @@ CREATE TABLE replays (
     reason TEXT,
     PRIMARY KEY (lane)
 );
-CREATE TABLE letter_actions (
+CREATE TABLE dead_letter_actions (
     id INTEGER NOT NULL,
     last BIGINT NOT NULL,
     discarded BIGINT NOT NULL,

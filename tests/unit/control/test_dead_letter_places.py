@@ -48,9 +48,9 @@ def test_those_that_have_a_row(rig: Rig) -> None:
 def test_those_whose_row_made_room(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit the oldest rows go, and a replay still finds their events."""
     for module in (store, dead_letter_log):
-        monkeypatch.setattr(module, "LETTERS_MAX", 2)
+        monkeypatch.setattr(module, "DEAD_LETTERS_MAX", 2)
     begin(rig, 8, answers={0: 400, 2: 400, 4: 400, 6: 400})
-    assert len(rig.letters()) == 2
+    assert len(rig.dead_letters()) == 2
     assert planned(rig) == [0, 2, 4, 6]
 
 

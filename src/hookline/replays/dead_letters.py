@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-LETTERS_MAX = 100_000
+DEAD_LETTERS_MAX = 100_000
 """Dead letter rows per destination; past that the oldest go, their status stays in the attempts."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Ids = Annotated[tuple[int, ...], msgspec.Meta(max_length=1_000)]
 
 
-class LetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What is not given does not restrict. ``since_ms`` and ``until_ms`` are when the delivery failed or expired;
     ``last_id`` keeps out letters that were written after somebody looked."""
 
@@ -57,7 +57,7 @@ class RetryPlace(msgspec.Struct, frozen=True):
     offset: int
 
 
-class StoredAction(LetterFilter, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class StoredAction(DeadLetterFilter, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """An action as it is kept: with ``retry_now`` it is about that event, with ``try_lane`` about all that waits in
     that lane, and not about dead letters."""
 
@@ -65,12 +65,12 @@ class StoredAction(LetterFilter, frozen=True, kw_only=True, omit_defaults=True, 
     try_lane: int | None = None
 
 
-class LetterAction(msgspec.Struct, frozen=True):
+class DeadLetterAction(msgspec.Struct, frozen=True):
     """Dead letters to be discarded, or with ``retry`` an event, with ``try_lane`` all events of a lane, to be tried
     again at once, as control asked for it; deliver carries them out in the order of ``id``."""
 
     id: int
-    letters: LetterFilter
+    dead_letters: DeadLetterFilter
     retry: RetryPlace | None = None
     try_lane: int | None = None
 

@@ -10,7 +10,7 @@ from hookline.journal.port import Reader
 from hookline.journal.reading import read_on
 from hookline.outcomes.buckets import Buckets
 from hookline.outcomes.progress import BUCKET_SHIFT
-from hookline.replays.letters import LetterFilter
+from hookline.replays.dead_letters import DeadLetterFilter
 
 PLACES_MAX = 1_000_000
 """Events in one replay of dead letters; ask again for the rest."""
@@ -18,11 +18,11 @@ PLACES_MAX = 1_000_000
 Places = dict[int, set[int]]
 
 
-def letter_places(
+def dead_letter_places(
     log: DeadLetterLog,
     buckets: Buckets,
     journal: Reader,
-    wanted: LetterFilter,
+    wanted: DeadLetterFilter,
     destination: Destination,
     due: Callable[[], bool],
 ) -> Generator[None, None, Places]:
@@ -34,7 +34,7 @@ def letter_places(
     found: Places = {}
     for partition, offset in log.places(wanted, PLACES_MAX):
         found.setdefault(partition, set()).add(offset)
-    if wanted != LetterFilter(destination=wanted.destination, since_ms=wanted.since_ms):
+    if wanted != DeadLetterFilter(destination=wanted.destination, since_ms=wanted.since_ms):
         return found
     known = _Delivered(buckets)
     if log.is_full(destination.id):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.replays.letters import LetterFilter
+from hookline.replays.dead_letters import DeadLetterFilter
 from tests.unit.deliver.rig import Rig
 from tests.unit.deliver.test_replays import begin
 
@@ -21,7 +21,7 @@ def test_a_dead_letter_is_settled_by_a_replay(rig: Rig) -> None:
     rig.pass_time(0.1)
     rig.checkpoint()
     assert rig.replay_row(replay) == ("done", 1, 1)
-    assert rig.letters() == [("m0", replay.lane, "failed")]
+    assert rig.dead_letters() == [("m0", replay.lane, "failed")]
 
 
 def test_discarded_while_it_was_down(rig: Rig) -> None:
@@ -32,10 +32,10 @@ def test_discarded_while_it_was_down(rig: Rig) -> None:
     rig.answer_all(400)
     rig.checkpoint()
     rig.kill()
-    rig.replays.discard(LetterFilter(destination="crm"), "test")
+    rig.replays.discard(DeadLetterFilter(destination="crm"), "test")
     rig.start()
     rig.checkpoint()
-    assert [status for _, _, status in rig.letters()] == ["discarded"]
+    assert [status for _, _, status in rig.dead_letters()] == ["discarded"]
 
 
 def test_discarding(rig: Rig) -> None:
@@ -45,11 +45,11 @@ def test_discarding(rig: Rig) -> None:
     rig.turn()
     rig.answer_all(400)
     rig.checkpoint()
-    rig.replays.discard(LetterFilter(destination="crm", ids=(1,)), "test")
+    rig.replays.discard(DeadLetterFilter(destination="crm", ids=(1,)), "test")
     rig.follow()
     rig.checkpoint()
     rig.restart()
     rig.follow()
     rig.checkpoint()
-    assert [(name, status) for name, _, status in rig.letters()] == [("m0", "discarded"), ("m1", "failed")]
+    assert [(name, status) for name, _, status in rig.dead_letters()] == [("m0", "discarded"), ("m1", "failed")]
     assert rig.status_at("m0", "crm") == "discarded"

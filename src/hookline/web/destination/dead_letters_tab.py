@@ -11,7 +11,7 @@ from hookline.connections.state import Stored
 from hookline.control.dead_letter_log import DeadLetter
 from hookline.control.services import Services
 from hookline.outcomes.outcome import Outcome
-from hookline.replays.letters import LetterFilter
+from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.web.address import address, destination_href
 
 ROWS = 50
@@ -19,7 +19,7 @@ FILTERS = ("outcome", "type", "event", "status")
 STATUSES = ("failed", "expired", "discarded")
 
 
-class LettersTab(NamedTuple):
+class DeadLettersTab(NamedTuple):
     """One page; ``matched`` counts all that the filters ask for."""
 
     rows: Sequence[DeadLetter]
@@ -31,11 +31,11 @@ class LettersTab(NamedTuple):
     after: str
 
 
-async def letters_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> LettersTab:
+async def dead_letters_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> DeadLettersTab:
     """Return the page of the list that the query asks for."""
     asked = {name: query.get(name, "") for name in FILTERS}
     after = query.get("after", "")
-    wanted = LetterFilter(
+    wanted = DeadLetterFilter(
         destination=stored.object.id,
         outcome=asked["outcome"] or None,
         type=asked["type"] or None,
@@ -47,7 +47,7 @@ async def letters_tab(services: Services, stored: Stored[Destination], query: Ma
         lambda: (services.dead_letters.newest(ROWS + 1, before_id, wanted), services.dead_letters.count(wanted))
     )
     path = destination_href(stored.object.id, "dead-letters")
-    return LettersTab(
+    return DeadLettersTab(
         rows=found[:ROWS],
         asked=asked,
         outcomes=[outcome.value for outcome in Outcome if outcome is not Outcome.SUCCESS],

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.connections.model import Destination, LaneConfig, Webhook, WebhookSettings
-from hookline.deliver.lanes.lane import LaneConfig as Stream
+from hookline.deliver.lanes.lane import Lane
 from hookline.journal.record import Record
 from hookline.route.decision import not_routed_reason
 
@@ -78,8 +78,8 @@ def test_aimed_events() -> None:
 def test_the_hot_form_agrees(
     starts: dict[str, int], source: str, offset: int, selection: dict[str, bool] | None, to: tuple[str, ...] | None
 ) -> None:
-    """``LaneConfig.takes`` is true exactly when there is no reason against."""
+    """``Lane.takes`` is true exactly when there is no reason against."""
     lane = LaneConfig(number=1, sources={name: {0: start} for name, start in starts.items()})
     event, target = record(source, selection, to), destination(*starts)
     explained = not_routed_reason(event, target, lane, 0, offset)
-    assert Stream(target, lane, ()).takes(event, 0, offset) == (explained is None)
+    assert Lane(target, lane, ()).takes(event, 0, offset) == (explained is None)

@@ -12,7 +12,7 @@ from hookline.control.dead_letter_log import DeadLetter
 from hookline.control.services import FromServices
 from hookline.outcomes.delivery import Attempt
 from hookline.web.address import destination_href, event_href
-from hookline.web.event_page import pretty
+from hookline.web.events import pretty
 from hookline.web.person_link import PersonLink, person_link
 from hookline.web.screen import screen, unknown
 

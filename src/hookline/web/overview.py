@@ -1,29 +1,34 @@
-"""What the first page shows: notices, the way of the events, charts, who fails most, last events, what is running."""
+"""The overview: what comes in and goes out, what fails, and what needs somebody."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from litestar import Request, Response, get
+from litestar.params import FromQuery
 
 from hookline.control.event_filter import EventFilter, event_name
 from hookline.control.event_log import LoggedEvent
 from hookline.control.role_metrics import RoleReport
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
 from hookline.insights.resolutions import Range
+from hookline.insights.series_log import Series, SeriesLog
 from hookline.outcomes.status import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.address import event_href
-from hookline.web.chart_view import ChartView
+from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.connection_views import DestinationView, destination_views
 from hookline.web.first_steps import First, first_steps
 from hookline.web.fleet_view import FleetView, fleet_view
-from hookline.web.notice_view import NoticeView, notice_view
-from hookline.web.overview_charts import overview_charts
+from hookline.web.notices import NoticeView, notice_view
 from hookline.web.person_link import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import iso_seconds, number
+from hookline.web.screen import screen
 from hookline.web.way import Aside, Station, the_way
 
 EVENTS_SHOWN = 20
@@ -156,3 +161,87 @@ def role_view(name: str, report: RoleReport | None) -> RoleView:
     started, memory = report.number(PROCESS_STARTED), report.number(PROCESS_MEMORY)
     since = iso_seconds(started) if started else None
     return RoleView(name, "good", "●", "running", since, f"{number(memory / 1024**2)} MB" if memory else None)
+
+
+TIME_BUCKET_SECONDS = 10
+"""Series do not change more often, so what was drawn within one may be shown again."""
+MINUTE_SECONDS = 60
+PEAK_PER_SECOND = 10
+"""From this peak on rates are per second; below it they would be fractions, and are per minute."""
+
+
+class Rate(NamedTuple):
+    """What counts are multiplied with, and the unit that makes of them."""
+
+    factor: float
+    unit: str
+
+
+def overview_charts(log: SeriesLog, range: Range, now_seconds: int) -> Sequence[ChartView]:
+    """Return all charts of a range; reads a file, so not on an event loop."""
+    return _charts(log, range, now_seconds // TIME_BUCKET_SECONDS)
+
+
+@lru_cache(maxsize=4)
+def _charts(log: SeriesLog, range: Range, time_bucket: int) -> Sequence[ChartView]:
+    found = log.totals(range, time_bucket * TIME_BUCKET_SECONDS)
+    of = found.values
+    events = _rate(found, "accepted", "delivered", "rejected")
+    failed = _rate(found, "failures", "not_delivered")
+    return [
+        chart(
+            "events",
+            "Accepted and delivered",
+            events.unit,
+            found.times,
+            [
+                (Line("accepted", "accent"), _scaled(of["accepted"], events)),
+                (Line("delivered", "good"), _scaled(of["delivered"], events)),
+                (Line("rejected", "off"), _scaled(of["rejected"], events)),
+            ],
+        ),
+        chart(
+            "failed",
+            "Failed",
+            failed.unit,
+            found.times,
+            [
+                (Line("failed requests", "warn"), _scaled(of["failures"], failed)),
+                (Line("not delivered", "dead"), _scaled(of["not_delivered"], failed)),
+            ],
+        ),
+        chart(
+            "waiting",
+            "Queued",
+            "events",
+            found.times,
+            [(Line("to deliver", "wait"), of["waiting"]), (Line("to route", "off"), of["lag"])],
+            join=max,
+        ),
+        chart(
+            "latency",
+            "Time from acceptance to the receiver's answer",
+            "ms",
+            found.times,
+            [(Line("p50", "accent"), of["latency_p50"]), (Line("p95", "warn"), of["latency_p95"])],
+        ),
+    ]
+
+
+def _rate(found: Series, *names: str) -> Rate:
+    peak = max((value for name in names for value in found.values[name] if value is not None), default=0)
+    if peak / found.resolution >= PEAK_PER_SECOND:
+        return Rate(1 / found.resolution, "/s")
+    return Rate(MINUTE_SECONDS / found.resolution, "/min")
+
+
+def _scaled(values: Values, rate: Rate) -> Values:
+    return [None if value is None else value * rate.factor for value in values]
+
+
+@get("/", needs="viewer")
+async def show_overview(
+    request: Request[Any, Any, Any], services: FromServices, range: FromQuery[Range] = "1h"
+) -> Response[str]:
+    """Show the overview over a range."""
+    return screen(request, "overview.html", "overview", view=await overview(services, range))

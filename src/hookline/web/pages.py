@@ -10,11 +10,9 @@ from litestar.types import ControllerRouterHandler
 from hookline.control.access import PageRefused
 from hookline.database.sqlite import DatabaseAway
 from hookline.web.assets import get_asset
-from hookline.web.audit_screens import AuditScreens
 from hookline.web.away_page import away_page
 from hookline.web.catalog_screens import CatalogScreens
 from hookline.web.dead_letter_screen import show_dead_letter
-from hookline.web.debugger_screen import show_debugger
 from hookline.web.definitions.screens import AudienceScreens, TraitScreens
 from hookline.web.deletion_screens import DeletionScreens
 from hookline.web.destination.screens import (
@@ -24,19 +22,19 @@ from hookline.web.destination.screens import (
     show_new_destination,
 )
 from hookline.web.error_reference import show_errors
-from hookline.web.event_screen import show_event
+from hookline.web.events import show_debugger, show_event
 from hookline.web.joining import Joining
-from hookline.web.notices_screen import show_notices
-from hookline.web.overview_screen import show_overview
+from hookline.web.notices import show_notices
+from hookline.web.overview import show_overview
 from hookline.web.people_screens import PeopleScreens
-from hookline.web.person_screens import PersonScreens
+from hookline.web.person import PersonScreens
 from hookline.web.refused_page import refused_page
-from hookline.web.replay_screens import show_replay, show_replays
-from hookline.web.settings_screens import show_server_settings, show_settings, show_version, show_versions
-from hookline.web.setup_screen import show_setup
+from hookline.web.replays import show_replay, show_replays
+from hookline.web.settings import AuditScreens, show_server_settings, show_settings, show_version, show_versions
+from hookline.web.setup import show_setup
 from hookline.web.sign_in import SignIn
-from hookline.web.source_screens import SourceScreens
-from hookline.web.usage_screen import download_usage, show_usage
+from hookline.web.sources import SourceScreens
+from hookline.web.usage import download_usage, show_usage
 
 
 def routes() -> Sequence[ControllerRouterHandler]:

@@ -13,7 +13,7 @@ from hookline.control.services import FromServices
 from hookline.control.tokens import token_view_of
 from hookline.control.users import tag_of, user_of
 from hookline.web.screen import screen, unknown
-from hookline.web.settings_tabs import tabs
+from hookline.web.settings import tabs
 from hookline.web.signed_in import person
 
 ROWS_ON_A_PAGE = 50

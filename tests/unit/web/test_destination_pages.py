@@ -20,7 +20,7 @@ from hookline.telemetry.time_buckets import (
     write_time_buckets,
 )
 from hookline.web.address import address
-from hookline.web.destination.flow import Flow, flows
+from hookline.web.destination.delivery import Flow, flows
 from hookline.web.destination.list_page import destination_list
 from tests.unit.control.running import Running, destination, source
 

@@ -9,7 +9,7 @@ from hookline.connections.definitions.model import Definition
 from hookline.control.services import Services
 from hookline.web.definitions.progress import DefinitionProgress, progress_of
 from hookline.web.definitions.section import DefinitionSection
-from hookline.web.definitions.synced import SyncedDestination, synced_destinations
+from hookline.web.definitions.tabs import SyncedDestination, synced_destinations
 from hookline.web.object_list import object_page
 
 TOLD_SHOWN = 3

@@ -12,14 +12,11 @@ from hookline.connections.state import Stored
 from hookline.control.audience_members import ID_CHARACTERS_MAX
 from hookline.control.listing import After
 from hookline.control.services import FromServices, Services
-from hookline.web.definitions.form_page import form_page
+from hookline.web.definitions.form import form_page
 from hookline.web.definitions.head import definition_head
 from hookline.web.definitions.list_page import definition_list
-from hookline.web.definitions.overview_tab import overview_tab
-from hookline.web.definitions.people_tab import people_tab
 from hookline.web.definitions.section import AUDIENCE, TRAIT, DefinitionSection
-from hookline.web.definitions.syncs_tab import change_words, syncs_tab
-from hookline.web.definitions.why_tab import why_tab
+from hookline.web.definitions.tabs import change_words, overview_tab, people_tab, syncs_tab, why_tab
 from hookline.web.screen import screen, unknown
 
 PageRequest = Request[Any, Any, Any]

@@ -11,7 +11,7 @@ from hookline.connections.state import Stored
 from hookline.control.services import Services
 from hookline.web.address import destination_href
 from hookline.web.connection_views import DestinationView, destination_views
-from hookline.web.destination.flow import Flow, flows
+from hookline.web.destination.delivery import Flow, flows
 
 TABS = (
     ("delivery", "Delivery"),

@@ -13,7 +13,7 @@ from hookline.control.services import Services
 from hookline.insights.series_log import Recent
 from hookline.web.address import destination_href
 from hookline.web.connection_views import DestinationView, destination_views
-from hookline.web.destination.flow import Flow, flows
+from hookline.web.destination.delivery import Flow, flows
 from hookline.web.object_list import object_page
 
 PATH = "/destinations"

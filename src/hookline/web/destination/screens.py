@@ -11,16 +11,22 @@ from litestar.params import FromPath
 from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination
 from hookline.connections.state import Stored
 from hookline.control.services import FromServices, Services
-from hookline.web.destination.attempts_tab import attempts_tab
-from hookline.web.destination.dead_letters_tab import dead_letters_tab
-from hookline.web.destination.delivery_tab import delivery_tab
-from hookline.web.destination.filters_tab import filters_tab
+from hookline.web.destination.delivery import delivery_tab
 from hookline.web.destination.head import destination_head
 from hookline.web.destination.list_page import destination_list
-from hookline.web.destination.notices_tab import notices_tab
-from hookline.web.destination.replay_tab import replay_tab
-from hookline.web.destination.settings_tab import FAN_OUTS, ORDERS, Url, settings_tab, source_choices
-from hookline.web.destination.tester_tab import tester_tab
+from hookline.web.destination.tabs import (
+    FAN_OUTS,
+    ORDERS,
+    Url,
+    attempts_tab,
+    dead_letters_tab,
+    filters_tab,
+    notices_tab,
+    replay_tab,
+    settings_tab,
+    source_choices,
+    tester_tab,
+)
 from hookline.web.screen import query_of, screen, unknown
 
 FIRST_TAB = "delivery"

@@ -1,29 +1,81 @@
-"""What the page of one event shows: its way as a time line, every routing decision and attempt, and the payload;
-and what can be done: try again now, replay it, send it again as it came."""
+"""The debugger, and the page of one event."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath, QueryParameter
 from msgspec.structs import replace
 
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
 from hookline.control.event_filter import name_in
-from hookline.control.services import Services
+from hookline.control.events import id_in_path
+from hookline.control.services import FromServices, Services
 from hookline.events.warnings import EventWarning
+from hookline.journal.record import MessageType
 from hookline.outcomes.delivery import ReplayStatus
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
+from hookline.outcomes.status import QUEUED_BECAUSE, DeliveryStatus, urgency
 from hookline.web.address import destination_href
 from hookline.web.person_link import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import MARKS
+from hookline.web.screen import screen, unknown
 from hookline.web.snippets import collect_url
 from hookline.web.verification import Verification, verifications_of
 from hookline.web.way import Station
+
+SOURCES_SHOWN = 200
+"""Sources to pick from; with more of them the others are named in the address."""
+FILTERS = ("text", "type", "event", "userId", "source", "status")
+FILTER_CHARACTERS_MAX = 1_000
+
+
+class DebuggerPage(NamedTuple):
+    """What the script begins with; ``marks`` and ``keys`` (write key by source) are JSON."""
+
+    asked: Mapping[str, str]
+    types: Sequence[tuple[str, str]]
+    sources: Sequence[tuple[str, str]]
+    statuses: Sequence[tuple[str, str]]
+    marks: str
+    keys: str
+    collect: str
+
+
+@get("/events", needs="viewer")
+async def show_debugger(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+    """Show the debugger with the filters of the address."""
+    asked = {name: request.query_params.get(name, "")[:FILTER_CHARACTERS_MAX] for name in FILTERS}
+    return screen(request, "debugger.html", "events", view=debugger_page(services, asked))
+
+
+def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
+    """Return the debugger's choices."""
+    sources = [stored.object for stored in services.store.sources()[:SOURCES_SHOWN]]
+    named = [(source.id, source.name) for source in sources]
+    if asked["source"] and asked["source"] not in dict(named):
+        named.append((asked["source"], asked["source"]))
+    ranked = sorted(DeliveryStatus, key=urgency)
+    marks: list[dict[str, object]] = [
+        {**dict(zip(("kind", "shape", "word"), MARKS[status], strict=True)), "status": status} for status in ranked
+    ]
+    marks[ranked.index(DeliveryStatus.QUEUED)]["reasons"] = QUEUED_BECAUSE
+    return DebuggerPage(
+        asked=asked,
+        types=[(each, each) for each in get_args(MessageType)],
+        sources=named,
+        statuses=[(status.value, MARKS[status][2]) for status in ranked],
+        marks=msgspec.json.encode(marks).decode(),
+        keys=msgspec.json.encode({each.id: each.write_keys[0] for each in sources if each.write_keys}).decode(),
+        collect=collect_url(services.settings),
+    )
+
 
 PAYLOAD_CHARACTERS_MAX = 64_000
 SENT_TYPES = frozenset({"identify", "track", "page", "screen", "group", "alias"})
@@ -185,3 +237,23 @@ def _state(reached: bool, otherwise: str) -> str:
 
 def _plural(count: int, noun: str) -> str:
     return noun if count == 1 else noun + "s"
+
+
+SourceId = Annotated[str | None, QueryParameter(max_length=1_000)]
+
+
+@get("/events/{message_id:path}", needs="viewer")
+async def show_event(
+    request: Request[Any, Any, Any],
+    services: FromServices,
+    message_id: FromPath[str],
+    source: SourceId = None,
+) -> Response[str]:
+    """Show one event."""
+    wanted = id_in_path(request, "/events/")
+    event = await services.events.of_message(wanted, source)
+    if event is None:
+        reason = await services.events.why_unknown(wanted, source)
+        hint = f"{reason[:1].upper()}{reason[1:]}."
+        return unknown(request, "events", "Event", "No event has this message id", wanted, hint)
+    return screen(request, "event.html", "events", view=event_page(services, event))

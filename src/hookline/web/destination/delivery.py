@@ -1,10 +1,11 @@
-"""The delivery of a destination over a range: the way of its events, times, and what failed by cause."""
+"""How a destination's delivery goes: its flow, its charts and what fails."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from hookline.connections.model import Destination
@@ -14,10 +15,30 @@ from hookline.control.services import Services
 from hookline.insights.percentile import percentile
 from hookline.insights.resolutions import SPANS, Range
 from hookline.insights.series_log import Series, Sums
+from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, read_time_buckets
 from hookline.web.chart_view import ChartView, Line, Values, chart
-from hookline.web.destination.flow import Flow, flows
 from hookline.web.rendering import milliseconds, number
 from hookline.web.way import Station
+
+
+class Flow(NamedTuple):
+    """Events delivered per second, and the most that can wait."""
+
+    per_second: float = 0.0
+    waiting: int = 0
+
+
+def flows(data_path: Path) -> dict[str, Flow]:
+    """Return the flow of every destination that did anything; one that is missing stands still with nothing waiting."""
+    time_buckets = read_time_buckets(data_path / "run")
+    seconds = len(time_buckets) * TIME_BUCKET_SECONDS
+    delivered: dict[str, int] = {}
+    for time_bucket in time_buckets:
+        for id, each in time_bucket.destinations.items():
+            delivered[id] = delivered.get(id, 0) + each.delivered
+    waiting = {id: each.waiting for id, each in time_buckets[-1].destinations.items()} if time_buckets else {}
+    return {id: Flow(delivered[id] / seconds, waiting.get(id, 0)) for id in delivered}
+
 
 RANGE: Range = "1h"
 

@@ -1,17 +1,20 @@
-"""What the list of replays and the page of one replay show."""
+"""The pages of replays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath
 
 from hookline.control.replay_view import ReplayView, view_of
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
 from hookline.web.address import address
 from hookline.web.rendering import number
+from hookline.web.screen import query_of, screen, unknown
 from hookline.web.way import Station
 
 ROWS = 50
@@ -110,3 +113,22 @@ def _eta(view: ReplayView) -> str:
 
 def _bad(count: int) -> str:
     return "dead" if count else "off"
+
+
+@get("/replays", needs="viewer")
+async def show_replays(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+    """Show the replays, newest first."""
+    query = query_of(request)
+    view = replay_list(services, query, "/replays", query.get("destination", ""))
+    return screen(request, "replays.html", "destinations", view=view)
+
+
+@get("/replays/{id:str}", needs="viewer")
+async def show_replay(request: Request[Any, Any, Any], services: FromServices, id: FromPath[str]) -> Response[str]:
+    """Show one replay with its progress."""
+    lane = lane_of(id)
+    replay = None if lane is None else services.replays.get(lane)
+    if replay is None:
+        hint = "It was never created, or it ended too long ago to be kept."
+        return unknown(request, "destinations", "Replay", "There is no such replay", id, hint)
+    return screen(request, "replay.html", "destinations", view=replay_page(services, replay))

@@ -1,15 +1,53 @@
-"""What a list of notices shows: those open, resolved or all, about everything or about one thing."""
+"""The page of notices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from litestar import Request, Response, get
 
 from hookline.control.notice_log import Notice
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
 from hookline.telemetry.notices import KINDS, OTHERS
 from hookline.web.address import address, destination_href
-from hookline.web.notice_view import NoticeView, notice_view
+from hookline.web.screen import query_of, screen
+
+MARKS = {"critical": ("dead", "■", "critical"), "warning": ("warn", "▲", "warning"), "info": ("wait", "◔", "info")}
+
+
+class NoticeView(NamedTuple):
+    """One notice."""
+
+    id: int
+    kind: str
+    shape: str
+    word: str
+    message: str
+    next_step: str
+    opened_at: str
+    acknowledged: bool
+    webhook_error: str
+    rank: int
+
+
+def notice_view(notice: Notice) -> NoticeView:
+    """Return one notice; what is acknowledged is shown quietly."""
+    kind, shape, word = MARKS[notice.severity]
+    acknowledged = notice.acknowledged_at is not None
+    return NoticeView(
+        id=notice.id,
+        kind="off" if acknowledged else kind,
+        shape=shape,
+        word=f"{word}, acknowledged" if acknowledged else word,
+        message=notice.message,
+        next_step=notice.next_step,
+        opened_at=notice.opened_at,
+        acknowledged=acknowledged,
+        webhook_error=notice.webhook_error or "",
+        rank=list(MARKS).index(notice.severity),
+    )
+
 
 ROWS = 50
 STATES = (("open", "Open"), ("resolved", "Resolved"), ("all", "All"))
@@ -59,3 +97,10 @@ def _href(notice: Notice) -> str:
     if kind.noun == "destination":
         return destination_href(notice.subject)
     return f"/sources/{notice.subject}" if kind.noun == "source" else ""
+
+
+@get("/notices", needs="viewer")
+async def show_notices(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+    """Show the notices, open ones first."""
+    view = notices_page(services, query_of(request), "/notices", "open")
+    return screen(request, "notices.html", "overview", view=view)

@@ -1,4 +1,4 @@
-"""What the page of the usage shows: events per day and source, what of them counts, and what is kept on the disk."""
+"""The page of usage."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from io import StringIO
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from hookline.control.services import Services
+from litestar import Request, Response, get
+from litestar.params import FromQuery
+
+from hookline.control.services import FromServices, Services
 from hookline.control.storage import Storage, storage_of
 from hookline.control.usage import UsageItem, items_of, usage_item
 from hookline.control.usage_log import By, UsageCount
 from hookline.insights.schema_log import SchemaLog
 from hookline.web.chart_view import ChartView, Line, chart
+from hookline.web.screen import screen
 
 SOURCES_SHOWN = 200
 DESTINATIONS_SHOWN = 50
@@ -166,3 +170,18 @@ def _chart(days: Mapping[date, tuple[int, int]], first: date, last: date, by: By
     ]
     title = "Events per day" if by == "day" else "Events per month"
     return chart("usage", title, "", [each.timestamp() for each in times], lines, join=sum)
+
+
+@get("/usage", needs="viewer")
+async def show_usage(
+    request: Request[Any, Any, Any], services: FromServices, range: FromQuery[UsageRange] = "30d"
+) -> Response[str]:
+    """Show the usage over a range."""
+    return screen(request, "usage.html", "usage", view=await usage_page(services, range), ranges=RANGES)
+
+
+@get("/usage.csv", needs="viewer")
+async def download_usage(services: FromServices, range: FromQuery[UsageRange] = "30d") -> Response[str]:
+    """Return the usage per period and source as a file."""
+    headers = {"Content-Disposition": f'attachment; filename="usage-{range}.csv"'}
+    return Response(as_csv(usage_items(services, range)), media_type="text/csv", headers=headers)

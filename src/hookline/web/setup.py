@@ -1,24 +1,26 @@
-"""What the set-up shows: which step is next follows from what exists, so it can be left and taken up at any time.
-
-The address names source and destination once they are chosen, and a step that somebody went to by hand.
-"""
+"""The page that leads to the first event."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
+
+from litestar import Request, Response, get
+from litestar.params import FromQuery, QueryParameter
 
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
 from hookline.connections.redaction import redact
 from hookline.connections.rotation import new_secret, secret_of
 from hookline.control.catalog import CatalogKind, catalog_kinds
 from hookline.control.event_filter import EventFilter, event_name
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
+from hookline.control.tester.samples import SampleType
 from hookline.web.address import event_href
 from hookline.web.connection_views import SourceView, source_view
+from hookline.web.screen import screen
 from hookline.web.snippets import Place, collect_url, places_of_source
-from hookline.web.source_sightings import last_heard
+from hookline.web.sources import last_heard
 
 SOURCES_SHOWN = 20
 SEARCH_SECONDS_MAX = 0.03
@@ -169,3 +171,20 @@ async def _first_event(services: Services, source: Source) -> FirstEvent | None:
     record = found.record
     name = event_name(record) or record.type
     return FirstEvent(record.message_id, name, event_href(record.message_id, record.source))
+
+
+Named = Annotated[str, QueryParameter(max_length=64)]
+
+
+@get("/setup", needs="viewer")
+async def show_setup(
+    request: Request[Any, Any, Any],
+    services: FromServices,
+    source: Named = "",
+    destination: Named = "",
+    kind: Named = "",
+    step: FromQuery[StepName | None] = None,
+) -> Response[str]:
+    """Show the step that is next, or the one that is asked for."""
+    view = await setup_page(services, source, destination, kind, step)
+    return screen(request, "setup.html", "setup", view=view, samples=get_args(SampleType))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from hookline.control.exposition import exposition
-from hookline.control.role_metrics import RoleReport
+from hookline.control.running.exposition import exposition
+from hookline.control.running.metrics import RoleReport
 from hookline.telemetry.metrics import DURATION_BUCKETS_MS, METRICS, PROCESS_MEMORY, PROCESS_STARTED, Metric, histogram
 
 ROLES = ("collect", "deliver", "profiles", "control")

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hookline.control.app import api
-from hookline.control.openapi import description
+from hookline.control.http.openapi import description
 
 PAGE = "docs/api.md"
 _PAGED = "Listing_"

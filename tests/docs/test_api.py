@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hookline.control.app import api
-from hookline.control.openapi import description
+from hookline.control.http.openapi import description
 from tests.docs.api_page import PAGE, reference
 from tests.docs.pages import ROOT
 

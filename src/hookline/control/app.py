@@ -10,53 +10,52 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
-from hookline.control import openapi
-from hookline.control.access import API, SignInNeeded, check_needs, require_need, to_login
-from hookline.control.apply import Connections
-from hookline.control.attempts import Attempts
-from hookline.control.audience_members import AudienceMembers
-from hookline.control.audience_previews import AudiencePreviews
+from hookline.control.accounts.access import API, SignInNeeded, check_needs, require_need, to_login
+from hookline.control.accounts.tokens_api import TokensApi
+from hookline.control.accounts.users_api import Users
+from hookline.control.audit.entries_api import AuditEntries
 from hookline.control.audit.trail import AuditTrail
-from hookline.control.audit_entries import AuditEntries
-from hookline.control.call import Calls
-from hookline.control.catalog import get_icon, get_kind, list_catalog
-from hookline.control.database_gate import DatabaseGate
-from hookline.control.dead_letters import DeadLetters
-from hookline.control.deferred import Deferred
-from hookline.control.definitions import Audiences, ComputedTraits
-from hookline.control.deletion_requests import DeletionRequests
-from hookline.control.destination_metrics import get_destination_metrics
-from hookline.control.effective_settings import list_settings
-from hookline.control.events import Events
-from hookline.control.filter_tests import FilterTests
-from hookline.control.host_gate import HostGate
+from hookline.control.connections.apply import Connections
+from hookline.control.connections.objects import Destinations, Sources
+from hookline.control.connections.versions import Versions
+from hookline.control.dead_letters.api import DeadLetters
+from hookline.control.definitions.api import Audiences, ComputedTraits
+from hookline.control.definitions.members import AudienceMembers
+from hookline.control.definitions.previews import AudiencePreviews
+from hookline.control.definitions.syncs import AudienceSyncs, ComputedTraitSyncs
+from hookline.control.definitions.trait_values import TraitValues
+from hookline.control.destinations.catalog import get_icon, get_kind, list_catalog
+from hookline.control.destinations.filter_tests import FilterTests
+from hookline.control.destinations.metrics import get_destination_metrics
+from hookline.control.destinations.pausing import Pausing
+from hookline.control.destinations.secret_rotation import SecretRotation
+from hookline.control.events.api import Events
+from hookline.control.events.attempts import Attempts
+from hookline.control.http import openapi
+from hookline.control.http.call import Calls
+from hookline.control.http.deferred import Deferred
+from hookline.control.http.gates import DatabaseGate, HostGate
+from hookline.control.http.json_body import JsonBody
+from hookline.control.http.problem import respond
+from hookline.control.http.rate_limits import RateLimits
+from hookline.control.http.security_headers import SecurityHeaders
+from hookline.control.http.under_path import UnderPath, path_of
 from hookline.control.idempotency.middleware import Idempotency
-from hookline.control.json_body import JsonBody
-from hookline.control.notices import Notices
-from hookline.control.objects import Destinations, Sources
-from hookline.control.own_metrics import CountAnswers
-from hookline.control.pausing import Pausing
-from hookline.control.persons import Persons
-from hookline.control.probes import get_healthz, get_metrics, get_readyz
-from hookline.control.problem import respond
-from hookline.control.rate_limits import RateLimits
-from hookline.control.replays import Replays
-from hookline.control.secret_rotation import SecretRotation
-from hookline.control.security_headers import SecurityHeaders
-from hookline.control.series import Metrics
+from hookline.control.notices.api import Notices
+from hookline.control.persons.api import Persons
+from hookline.control.privacy.requests import DeletionRequests
+from hookline.control.privacy.suppressions import SuppressionsApi
+from hookline.control.replays.api import Replays
+from hookline.control.running.metrics import CountAnswers
+from hookline.control.running.probes import get_healthz, get_metrics, get_readyz
+from hookline.control.running.settings import list_settings
+from hookline.control.running.workers import get_workers
+from hookline.control.series.api import Metrics
 from hookline.control.services import Services
-from hookline.control.source_schema import get_schema
-from hookline.control.suppressions import SuppressionsApi
-from hookline.control.syncs import AudienceSyncs, ComputedTraitSyncs
+from hookline.control.sources.schema import get_schema
 from hookline.control.tester.destination_tests import DestinationTests
-from hookline.control.tokens import TokensApi
-from hookline.control.trait_values import TraitValues
-from hookline.control.under_path import UnderPath, path_of
-from hookline.control.usage import Usage
-from hookline.control.usage_details import UsageDetails
-from hookline.control.users import Users
-from hookline.control.versions import Versions
-from hookline.control.workers import get_workers
+from hookline.control.usage.api import Usage
+from hookline.control.usage.details import UsageDetails
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 

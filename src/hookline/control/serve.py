@@ -17,12 +17,13 @@ from litestar.types import ASGIApp
 
 from hookline.connections.old_secrets import KEPT_MS
 from hookline.connections.store import Store
-from hookline.control import admin_token, uvicorn_server
+from hookline.control.accounts import admin_token
 from hookline.control.app import Routes, build
-from hookline.control.client_connection import Clients
-from hookline.control.definition_watch import DefinitionWatch
-from hookline.control.notice_webhooks import InvalidNoticeWebhooks
-from hookline.control.opening import CannotStart
+from hookline.control.connections.opening import CannotStart
+from hookline.control.definitions.watch import DefinitionWatch
+from hookline.control.http import uvicorn_server
+from hookline.control.http.client_connection import Clients
+from hookline.control.notices.webhooks import InvalidNoticeWebhooks
 from hookline.control.services import Services
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.listening import SETTLE_SECONDS, bound, handed_on, has_successor, take_no_more

@@ -9,9 +9,14 @@ from litestar.di import NamedDependency
 from hookline.connections.model import WebhookSettings
 from hookline.connections.past import Past
 from hookline.connections.store import Store
-from hookline.control.admin_token import AdminToken
+from hookline.control.accounts.accounts import Accounts
+from hookline.control.accounts.admin_token import AdminToken
+from hookline.control.accounts.login_throttle import LoginThrottle
+from hookline.control.accounts.one_time_link import OneTimeLink
+from hookline.control.accounts.passwords import Passwords
+from hookline.control.accounts.sessions import Sessions
+from hookline.control.accounts.tokens import Tokens
 from hookline.control.audit.audit_log import AuditLog
-from hookline.control.call import current_call, may_refer, note_version
 from hookline.control.conditions.breakers import Breakers
 from hookline.control.conditions.client_certificates import ClientCertificates
 from hookline.control.conditions.database import DatabaseDamage, DatabaseOutages, DatabasesWentBack
@@ -27,42 +32,34 @@ from hookline.control.conditions.pauses import Pauses
 from hookline.control.conditions.retention import Retention
 from hookline.control.conditions.roles import Roles
 from hookline.control.conditions.sources import Sources
-from hookline.control.dead_letter_log import DeadLetterLog
-from hookline.control.deletion_messages import DeletionMessages
-from hookline.control.deletion_watch import DeletionWatch
-from hookline.control.destination_health import DestinationHealth
-from hookline.control.destination_past import DestinationPast
-from hookline.control.event_log import EventLog
-from hookline.control.failure_causes import FailureCauses
-from hookline.control.fleet import FleetLog
-from hookline.control.forgetting import Forgetting
+from hookline.control.dead_letters.log import DeadLetterLog
+from hookline.control.definitions.member_counts import MemberCounts
+from hookline.control.destinations.health import DestinationHealth, FailureCauses
+from hookline.control.destinations.lane_watch import LaneWatch
+from hookline.control.destinations.past import DestinationPast
+from hookline.control.events.live import LiveEvents
+from hookline.control.events.log import EventLog
+from hookline.control.http.call import current_call, may_refer, note_version
 from hookline.control.idempotency.kept_answers import KeptAnswers
-from hookline.control.lane_watch import LaneWatch
-from hookline.control.live import LiveEvents
-from hookline.control.login_throttle import LoginThrottle
-from hookline.control.machine import machine_of
-from hookline.control.member_counts import MemberCounts
-from hookline.control.notice_log import NoticeLog
-from hookline.control.notice_watch import NoticeWatch
-from hookline.control.notice_webhooks import NoticeWebhooks
-from hookline.control.one_time_link import OneTimeLink
-from hookline.control.own_metrics import OwnMetrics
-from hookline.control.people.accounts import Accounts
-from hookline.control.people.passwords import Passwords
-from hookline.control.people.sessions import Sessions
-from hookline.control.people.tokens import Tokens
-from hookline.control.person_log import PersonLog
-from hookline.control.profile_log import ProfileLog
-from hookline.control.replay_planner import Planner
-from hookline.control.replay_progress import ReplayProgress
-from hookline.control.replay_watch import ReplayWatch
-from hookline.control.role_metrics import RoleMetrics
-from hookline.control.schema_watch import SchemaWatch
-from hookline.control.series_watch import SeriesWatch
-from hookline.control.source_activity import SourceActivity
-from hookline.control.suppressed_usage import SuppressedUsage
-from hookline.control.usage_log import UsageLog
-from hookline.control.whole import WholeMachine
+from hookline.control.notices.log import NoticeLog
+from hookline.control.notices.watch import NoticeWatch
+from hookline.control.notices.webhooks import NoticeWebhooks
+from hookline.control.persons.log import PersonLog, ProfileLog
+from hookline.control.privacy.forgetting import Forgetting
+from hookline.control.privacy.messages import DeletionMessages
+from hookline.control.privacy.suppressed_usage import SuppressedUsage
+from hookline.control.privacy.watch import DeletionWatch
+from hookline.control.replays.planner import Planner
+from hookline.control.replays.progress import ReplayProgress
+from hookline.control.replays.watch import ReplayWatch
+from hookline.control.running.fleet import FleetLog
+from hookline.control.running.machine import machine_of
+from hookline.control.running.metrics import OwnMetrics, RoleMetrics
+from hookline.control.running.whole import WholeMachine
+from hookline.control.series.watch import SeriesWatch
+from hookline.control.sources.activity import SourceActivity
+from hookline.control.sources.schema_watch import SchemaWatch
+from hookline.control.usage.log import UsageLog
 from hookline.database.location import location_of
 from hookline.database.shared import Shared
 from hookline.deliver.send.client_certificate import fault_of

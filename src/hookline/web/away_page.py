@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request, Response
 
-from hookline.control.problem import AWAY_RETRY_SECONDS
+from hookline.control.http.problem import AWAY_RETRY_SECONDS
 from hookline.database.sqlite import DatabaseAway
 from hookline.web.rendering import html, render_for_nobody
 

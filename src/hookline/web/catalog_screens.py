@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.control.catalog import CatalogKind, catalog_entry, catalog_kinds
+from hookline.control.destinations.catalog import CatalogKind, catalog_entry, catalog_kinds
 from hookline.control.services import FromServices
 from hookline.web.guide_text import blocks_of
 from hookline.web.screen import screen, unknown

@@ -9,8 +9,8 @@ from hookline.connections.model import Destination, SecretSetting, Source
 from hookline.connections.rotation import running_rotations, secret_of
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import BREAKER_OPEN
-from hookline.control.destination_health import WINDOW_SECONDS, Failure, Health, is_failing
-from hookline.control.destination_state import next_probes
+from hookline.control.destinations.health import WINDOW_SECONDS, Failure, Health, is_failing
+from hookline.control.destinations.state import next_probes
 from hookline.control.services import Services
 from hookline.insights.series_log import Recent
 from hookline.web.snippets import Snippet, few_of_source, host_of

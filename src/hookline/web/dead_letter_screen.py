@@ -8,7 +8,7 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.control.dead_letter_log import DeadLetter
+from hookline.control.dead_letters.log import DeadLetter
 from hookline.control.services import FromServices
 from hookline.outcomes.delivery import Attempt
 from hookline.web.address import destination_href, event_href

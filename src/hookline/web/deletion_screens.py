@@ -7,9 +7,9 @@ from typing import Any
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
-from hookline.control.deletion_evidence import evidence_of
-from hookline.control.deletion_requests import PREFIX, view_of
-from hookline.control.listing import After, id_number, number_after
+from hookline.control.http.listing import After, id_number, number_after
+from hookline.control.privacy.evidence import evidence_of
+from hookline.control.privacy.requests import PREFIX, view_of
 from hookline.control.services import FromServices
 from hookline.privacy.model import request_id
 from hookline.web.screen import screen, unknown

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
-from hookline.control.event_filter import name_in
-from hookline.control.events import id_in_path
+from hookline.control.events.api import id_in_path
+from hookline.control.events.log import name_in
 from hookline.control.services import FromServices, Services
 from hookline.events.warnings import EventWarning
 from hookline.journal.record import MessageType

@@ -7,9 +7,9 @@ from typing import Any
 from litestar import Controller, Request, Response, get, post
 from litestar.params import FromPath
 
-from hookline.control.access import require_same_origin
-from hookline.control.people.accounts import AccountError
-from hookline.control.people.passwords import refusal_of
+from hookline.control.accounts.access import require_same_origin
+from hookline.control.accounts.accounts import AccountError
+from hookline.control.accounts.passwords import refusal_of
 from hookline.control.services import FromServices, Services
 from hookline.web.rendering import page, redirect
 from hookline.web.signed_in import FORM_BYTES_MAX, person, read_form, signed_in

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from litestar import Request, Response, get
 
-from hookline.control.notice_log import Notice
+from hookline.control.notices.log import Notice
 from hookline.control.services import FromServices, Services
 from hookline.telemetry.notices import KINDS, OTHERS
 from hookline.web.address import address, destination_href

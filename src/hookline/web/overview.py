@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 from litestar import Request, Response, get
 from litestar.params import FromQuery
 
-from hookline.control.event_filter import EventFilter, event_name
-from hookline.control.event_log import LoggedEvent
-from hookline.control.role_metrics import RoleReport
+from hookline.control.events.log import EventFilter, LoggedEvent, event_name
+from hookline.control.running.metrics import RoleReport
 from hookline.control.services import FromServices, Services
 from hookline.insights.resolutions import Range
 from hookline.insights.series_log import Series, SeriesLog

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from litestar import Router
 from litestar.types import ControllerRouterHandler
 
-from hookline.control.access import PageRefused
+from hookline.control.accounts.access import PageRefused
 from hookline.database.sqlite import DatabaseAway
 from hookline.web.assets import get_asset
 from hookline.web.away_page import away_page

@@ -7,11 +7,11 @@ from typing import Any
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
-from hookline.control.listing import After, id_number, number_after
-from hookline.control.people.roles import ROLES, SCOPES
+from hookline.control.accounts.roles import ROLES, SCOPES
+from hookline.control.accounts.tokens_api import token_view_of
+from hookline.control.accounts.users_api import tag_of, user_of
+from hookline.control.http.listing import After, id_number, number_after
 from hookline.control.services import FromServices
-from hookline.control.tokens import token_view_of
-from hookline.control.users import tag_of, user_of
 from hookline.web.screen import screen, unknown
 from hookline.web.settings import tabs
 from hookline.web.signed_in import person

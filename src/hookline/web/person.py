@@ -11,15 +11,27 @@ from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
 from hookline.connections.definitions.model import Audience
-from hookline.control.audience_explanation import Explanation, explanation_of
-from hookline.control.events import id_in_path
-from hookline.control.listing import id_number
-from hookline.control.person_events import PersonEvent, person_events
-from hookline.control.person_log import PersonReader
-from hookline.control.person_privacy import withheld
-from hookline.control.person_view import Defined, PersonAudience, PersonComputedTrait, PersonView, defined, person_view
+from hookline.control.definitions.explanations import (
+    Explanation,
+    TraitExplanation,
+    explanation_of,
+    trait_explanation_of,
+)
+from hookline.control.events.api import id_in_path
+from hookline.control.http.listing import id_number
+from hookline.control.persons.log import PersonReader
+from hookline.control.persons.privacy import withheld
+from hookline.control.persons.view import (
+    Defined,
+    PersonAudience,
+    PersonComputedTrait,
+    PersonEvent,
+    PersonView,
+    defined,
+    person_events,
+    person_view,
+)
 from hookline.control.services import FromServices, Services
-from hookline.control.trait_explanation import TraitExplanation, trait_explanation_of
 from hookline.events.timestamps import iso, parse
 from hookline.people.store.memberships import Change
 from hookline.people.store.people import Identity, ListedPerson, Person

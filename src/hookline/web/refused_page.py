@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request, Response
 
-from hookline.control.access import PageRefused
+from hookline.control.accounts.access import PageRefused
 from hookline.web.rendering import html, render
 
 

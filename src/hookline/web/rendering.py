@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar import Response
 
-from hookline.control.call import current_caller
-from hookline.control.destination_health import COUNTED_MAX
+from hookline.control.destinations.health import COUNTED_MAX
+from hookline.control.http.call import current_caller
 from hookline.web.address import event_href, person_href
 from hookline.web.rail import RAIL
 

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.control.replay_view import ReplayView, view_of
+from hookline.control.replays.view import ReplayView, view_of
 from hookline.control.services import FromServices, Services
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
 from hookline.web.address import address

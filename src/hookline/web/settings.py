@@ -8,10 +8,10 @@ from urllib.parse import quote, urlencode
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.control.call import the_caller
-from hookline.control.effective_settings import effective_settings
-from hookline.control.listing import After, id_number, number_after
-from hookline.control.people.roles import Need
+from hookline.control.accounts.roles import Need
+from hookline.control.http.call import the_caller
+from hookline.control.http.listing import After, id_number, number_after
+from hookline.control.running.settings import effective_settings
 from hookline.control.services import FromServices
 from hookline.setting_text import written
 from hookline.web.rendering import redirect

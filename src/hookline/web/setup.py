@@ -12,8 +12,8 @@ from litestar.params import FromQuery, QueryParameter
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
 from hookline.connections.redaction import redact
 from hookline.connections.rotation import new_secret, secret_of
-from hookline.control.catalog import CatalogKind, catalog_kinds
-from hookline.control.event_filter import EventFilter, event_name
+from hookline.control.destinations.catalog import CatalogKind, catalog_kinds
+from hookline.control.events.log import EventFilter, event_name
 from hookline.control.services import FromServices, Services
 from hookline.control.tester.samples import SampleType
 from hookline.web.address import event_href

@@ -7,13 +7,13 @@ from typing import Any
 from litestar import Controller, Request, Response, get, post
 from litestar.params import FromPath
 
-from hookline.control.access import Connection, local_path, require_same_origin
-from hookline.control.call import the_call
-from hookline.control.caller import ADMIN_TOKEN, Caller
-from hookline.control.identity import caller_of
-from hookline.control.people.passwords import TooManyWaiting
+from hookline.control.accounts.access import Connection, local_path, require_same_origin
+from hookline.control.accounts.identity import caller_of
+from hookline.control.accounts.passwords import TooManyWaiting
+from hookline.control.accounts.sessions import session_cookie
+from hookline.control.http.call import the_call
+from hookline.control.http.caller import ADMIN_TOKEN, Caller
 from hookline.control.services import FromServices, Services
-from hookline.control.session_cookie import session_cookie
 from hookline.telemetry.log import logger
 from hookline.web.rendering import page, redirect
 from hookline.web.signed_in import FORM_BYTES_MAX, owner_by_token, person, read_form, signed_in

@@ -8,12 +8,12 @@ from urllib.parse import parse_qsl
 from litestar import Request, Response
 from litestar.exceptions import InternalServerException
 
-from hookline.control.call import the_call
-from hookline.control.caller import ADMIN_TOKEN, Caller
-from hookline.control.people.accounts import Account
-from hookline.control.problem import CODES, Problem
+from hookline.control.accounts.accounts import Account
+from hookline.control.accounts.sessions import session_cookie
+from hookline.control.http.call import the_call
+from hookline.control.http.caller import ADMIN_TOKEN, Caller
+from hookline.control.http.problem import CODES, Problem
 from hookline.control.services import Services
-from hookline.control.session_cookie import session_cookie
 
 FORM_BYTES_MAX = 8 * 1024
 """Anybody may send one of these: it is no larger than a name, a password and an address in the longest spelling."""

@@ -16,12 +16,11 @@ from hookline.connections.model import WRITE_KEYS_MAX, Source
 from hookline.connections.state import Stored
 from hookline.connections.write_key import new_write_key
 from hookline.control.conditions.sources import SOURCE_LAST_EVENT
-from hookline.control.event_filter import EventFilter, event_name
-from hookline.control.event_log import LoggedEvent
-from hookline.control.listing import After
-from hookline.control.objects import object_tag
+from hookline.control.connections.objects import object_tag
+from hookline.control.events.log import EventFilter, LoggedEvent, event_name
+from hookline.control.http.listing import After
 from hookline.control.services import FromServices, Services
-from hookline.control.source_schema import schema_of
+from hookline.control.sources.schema import schema_of
 from hookline.rate_limit import RateLimit
 from hookline.telemetry.metrics import PROCESS_STARTED
 from hookline.web.address import event_href

@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple, get_args
 from litestar import Request, Response, get
 from litestar.params import FromQuery
 
+from hookline.control.running.storage import Storage, storage_of
 from hookline.control.services import FromServices, Services
-from hookline.control.storage import Storage, storage_of
-from hookline.control.usage import UsageItem, items_of, usage_item
-from hookline.control.usage_log import By, UsageCount
+from hookline.control.usage.api import UsageItem, items_of, usage_item
+from hookline.control.usage.log import By, UsageCount
 from hookline.insights.schema_log import SchemaLog
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.screen import screen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hookline.control.role_metrics import RoleReport
+from hookline.control.running.metrics import RoleReport
 from hookline.web.rendering import milliseconds, number
 
 

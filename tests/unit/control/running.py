@@ -18,7 +18,7 @@ from litestar import Litestar
 from hookline import listening
 from hookline.control import app, serve
 from hookline.control.app import Routes
-from hookline.control.opening import open_connections
+from hookline.control.connections.opening import open_connections
 from hookline.control.serve import Server, start
 from hookline.control.services import Services
 from hookline.events.fingerprint import fingerprint

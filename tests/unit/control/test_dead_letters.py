@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.control import dead_letters
+from hookline.control.dead_letters import api
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.replays.feed import ReplayFeed
@@ -99,7 +99,7 @@ def test_a_retry_to_a_disabled_destination_is_refused(control: Running) -> None:
 
 def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """While deliver does not run the answer says that it is yet to be done; nothing matched is nothing to do."""
-    monkeypatch.setattr(dead_letters, "DISCARD_SECONDS", 0.1)
+    monkeypatch.setattr(api, "DISCARD_SECONDS", 0.1)
     fill(control, 5)
     assert control.api("POST", "/dead-letters/discard", {"destination": "crm"}).json == {
         "matched": 2,

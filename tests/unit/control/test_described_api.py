@@ -13,7 +13,7 @@ from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 
 from hookline.control.app import api
-from hookline.control.openapi import description
+from hookline.control.http.openapi import description
 from tests.unit.control.running import BEARER, Running, destination, record, source
 
 EXAMPLES = 6

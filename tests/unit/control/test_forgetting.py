@@ -7,8 +7,8 @@ from pathlib import Path
 from hookline.connections.store import Store
 from hookline.control.audit.audit_log import AuditLog
 from hookline.control.audit.entry import AuditChange
-from hookline.control.caller import Caller
-from hookline.control.forgetting import Forgetting
+from hookline.control.http.caller import Caller
+from hookline.control.privacy.forgetting import Forgetting
 from hookline.database.shared import Shared
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore

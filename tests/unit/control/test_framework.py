@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import sys
-from hookline.control import framework
+from hookline.control.http import framework
 framework.load()
 from hookline.control.serve import run
 print(*[name for name in sys.modules if name.startswith(("hookline.web", "jinja2"))])

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from hookline.control.host_names import HostNames
-from hookline.control.security_headers import CONTENT_SECURITY_POLICY
+from hookline.control.http.gates import HostNames
+from hookline.control.http.security_headers import CONTENT_SECURITY_POLICY
 from hookline.settings import Control, Settings
 from tests.unit.control.running import Running
 

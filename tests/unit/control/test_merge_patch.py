@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.control.merge_patch import merged
+from hookline.control.connections.objects import merged
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ import pytest
 
 from hookline.connections.model import Pause
 from hookline.connections.store import Store
-from hookline.control import notice_log
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.notice_log import Notice, NoticeLog
-from hookline.control.notice_watch import SUBJECTS_MAX, NoticeWatch
-from hookline.control.own_metrics import OwnMetrics
-from hookline.control.role_metrics import RoleMetrics
+from hookline.control.notices import log
+from hookline.control.notices.log import Notice, NoticeLog
+from hookline.control.notices.watch import SUBJECTS_MAX, NoticeWatch
+from hookline.control.running.metrics import OwnMetrics, RoleMetrics
 from hookline.database.location import DatabaseLocation
 from hookline.telemetry.metrics import publish
 from tests.unit.conftest import LocationOf
@@ -169,7 +168,7 @@ def test_no_recovery_of_what_is_disabled_or_still_open(rig: Rig) -> None:
 
 def test_resolved_notices_are_kept_up_to_a_bound(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest resolved ones go; an open one stays however old it is."""
-    monkeypatch.setattr(notice_log, "RESOLVED_KEPT_MAX", 3)
+    monkeypatch.setattr(log, "RESOLVED_KEPT_MAX", 3)
     keep = Finding(OPEN, "old", "timed out")
     rig.look(keep)
     for number in range(6):

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from hookline.control.conditions.finding import Finding
-from hookline.control.notice_log import Notice, NoticeLog
-from hookline.control.notice_webhooks import InvalidNoticeWebhooks, NoticeWebhooks, checked
-from hookline.control.own_metrics import OwnMetrics
+from hookline.control.notices.log import Notice, NoticeLog
+from hookline.control.notices.webhooks import InvalidNoticeWebhooks, NoticeWebhooks, checked
+from hookline.control.running.metrics import OwnMetrics
 from hookline.database.open import ensure
 from hookline.settings import Deliver, Networks, Notices, Seconds, Settings, Urls
 from tests.service.deliver.certificates import Authority

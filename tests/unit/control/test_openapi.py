@@ -11,7 +11,7 @@ from litestar.di import Provide
 from litestar.routes import HTTPRoute
 
 from hookline.control.app import api
-from hookline.control.openapi import description
+from hookline.control.http.openapi import description
 from tests.unit.control.running import Running, destination, source
 
 DESCRIBED = description(api())

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.control import replay_planner
-from hookline.control.replay_planning import Planning
+from hookline.control.replays import planner
+from hookline.control.replays.planning import Planning
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.database.upsert import replacing
@@ -191,13 +191,13 @@ def test_a_count_that_fails_is_made_again(control: Running, monkeypatch: pytest.
         raise OSError("disk")
         yield
 
-    monkeypatch.setattr(replay_planner, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(planner, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(Planning, "steps", broken)
     assert counted(control)["state"] == "failed"
     id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
     monkeypatch.undo()
     assert counted(control)["total"] == 1
-    monkeypatch.setattr(replay_planner, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(planner, "RETRY_SECONDS", 0.0)
     control.services.replay_watch.look()
     wait_until(lambda: control.api("GET", f"/replays/{id}").json["total"] == 1)
 

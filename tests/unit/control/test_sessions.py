@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.control.login_throttle import (
+from hookline.control.accounts import sessions as module
+from hookline.control.accounts.accounts import Accounts
+from hookline.control.accounts.login_throttle import (
     FAILURES_MAX,
     FAILURES_PER_ACCOUNT_MAX,
     FAILURES_PER_ADDRESS_MAX,
     KEYS_MAX,
     LoginThrottle,
 )
-from hookline.control.people import sessions as module
-from hookline.control.people.accounts import Accounts
-from hookline.control.people.sessions import IDLE_MS, LIFETIME_MS, Sessions
+from hookline.control.accounts.sessions import IDLE_MS, LIFETIME_MS, Sessions
 from hookline.database.open import ensure
 from hookline.database.shared import Shared
 from tests.unit.conftest import LocationOf

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hookline.control import events, live
-from hookline.control.people.accounts import INVITATION_MS, AccountError, Accounts
-from hookline.control.people.passwords import Passwords, refusal_of
+from hookline.control.accounts.accounts import INVITATION_MS, AccountError, Accounts
+from hookline.control.accounts.passwords import Passwords, refusal_of
+from hookline.control.events import api, live
 from hookline.settings import Collect, Networks
 from tests.unit.control.running import TOKEN, Answer, Running, Stream
 from tests.unit.control.test_sign_in import OWN, cookie_of, home, login
@@ -122,7 +122,7 @@ def test_a_disabled_account_is_out(control: Running) -> None:
 def test_an_open_stream_ends_with_its_session(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is signed out hears no more, although the connection was opened before."""
     monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
-    monkeypatch.setattr(events, "KNOWN_SECONDS", 0.0)
+    monkeypatch.setattr(api, "KNOWN_SECONDS", 0.0)
     stream = Stream(control, {"Cookie": owner(control), "Authorization": ""})
     assert stream.answer.status == 200
     control.services.sessions.close_all(1)

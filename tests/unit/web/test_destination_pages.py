@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.role_metrics import RoleMetrics
-from hookline.control.series_watch import SeriesWatch
+from hookline.control.running.metrics import RoleMetrics
+from hookline.control.series.watch import SeriesWatch
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.metrics import publish
 from hookline.telemetry.time_buckets import (

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from hookline.control.conditions import finding, sources
-from hookline.control.role_metrics import RoleReport
+from hookline.control.running.metrics import RoleReport
 from hookline.outcomes.status import QUEUED_BECAUSE
 from hookline.route import decision, selection
 from hookline.telemetry.metrics import METRICS, histogram

@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.control.audit.entry import AuditChange, AuditEntry
 from hookline.control.audit.refused import ROWS_PER_HOUR_MAX, Refused
-from hookline.control.caller import Caller
+from hookline.control.http.caller import Caller
 from hookline.database.shared import Shared
 from hookline.events.timestamps import iso
 

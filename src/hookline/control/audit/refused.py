@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookline.client_address import network_of
-from hookline.control.caller import NOBODY
+from hookline.control.http.caller import NOBODY
 from hookline.database.shared import Shared
 from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger

@@ -8,10 +8,10 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.connections.changes import Change
-from hookline.control.access import SAFE_METHODS
+from hookline.control.accounts.access import SAFE_METHODS
 from hookline.control.audit.entry import AuditChange
-from hookline.control.call import Call, current_call
-from hookline.control.caller import Caller
+from hookline.control.http.call import Call, current_call
+from hookline.control.http.caller import Caller
 from hookline.control.services import Services
 from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger

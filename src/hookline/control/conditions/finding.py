@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hookline.connections.model import Destination, Pause, Source
 from hookline.connections.state import Stored
-from hookline.control.role_metrics import RoleReport
+from hookline.control.running.metrics import RoleReport
 
 BREAKER_OPEN = "hookline_deliver_breaker_open"
 NEXT_PROBE = "hookline_deliver_next_probe_timestamp_seconds"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.fleet import FleetLog, FleetPartition
+from hookline.control.running.fleet import FleetLog, FleetPartition
 
 
 class Partitions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.source_activity import SourceActivity
+from hookline.control.sources.activity import SourceActivity
 from hookline.events.timestamps import iso
 from hookline.telemetry.metrics import PROCESS_STARTED
 

@@ -8,10 +8,10 @@ from hashlib import sha256
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-from hookline.control.apply import APPLY_BODY_BYTES_MAX
-from hookline.control.call import Call, current_call
+from hookline.control.connections.apply import APPLY_BODY_BYTES_MAX
+from hookline.control.http.call import Call, current_call
+from hookline.control.http.problem import CODES, MEDIA_TYPE, Problem, render
 from hookline.control.idempotency.kept_answers import KeptAnswer, KeptAnswers, State
-from hookline.control.problem import CODES, MEDIA_TYPE, Problem, render
 from hookline.control.services import Services
 
 HEADER = "idempotency-key"

@@ -7,7 +7,7 @@ import msgspec
 from hookline.collect.decode import nested_deeper
 from hookline.collect.item import Arrival, read_item, record_of
 from hookline.collect.limits import NESTING_LEVELS_MAX
-from hookline.control.problem import FieldError, Problem
+from hookline.control.http.problem import FieldError, Problem
 from hookline.control.services import Services
 from hookline.control.tester.samples import SampleType, sample_event
 from hookline.events.timestamps import iso

@@ -12,9 +12,9 @@ from litestar.params import JSONBody
 
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
-from hookline.control.call import the_call, the_caller
-from hookline.control.parameters import Id
-from hookline.control.problem import Problem, not_found
+from hookline.control.http.call import the_call, the_caller
+from hookline.control.http.parameters import Id
+from hookline.control.http.problem import Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.control.tester.chosen_event import chosen_record
 from hookline.control.tester.request_writer import RequestWriter

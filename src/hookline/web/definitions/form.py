@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.connections.definitions.model import DESTINATIONS_MAX, Audience, Definition
 from hookline.connections.state import Stored
-from hookline.control.objects import object_tag
+from hookline.control.connections.objects import object_tag
 from hookline.control.services import Services
 from hookline.expressions.write import write_path
 from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, NameSchema

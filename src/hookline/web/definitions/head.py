@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from hookline.connections.definitions.model import Definition
 from hookline.connections.definitions.trait_name import trait_name
 from hookline.connections.state import Stored
-from hookline.control.call import the_caller
-from hookline.control.objects import object_tag
+from hookline.control.connections.objects import object_tag
+from hookline.control.http.call import the_caller
 from hookline.control.services import Services
 from hookline.web.definitions.progress import DefinitionProgress, progress_of
 from hookline.web.definitions.section import DefinitionSection

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hookline.connections.definitions.model import Definition
-from hookline.control.member_counts import CountRequest
-from hookline.control.profile_log import ProfileReader
+from hookline.control.definitions.member_counts import CountRequest
+from hookline.control.persons.log import ProfileReader
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
 from hookline.people.definitions.definition import Key

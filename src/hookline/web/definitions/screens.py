@@ -9,8 +9,8 @@ from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
 from hookline.connections.state import Stored
-from hookline.control.audience_members import ID_CHARACTERS_MAX
-from hookline.control.listing import After
+from hookline.control.definitions.members import ID_CHARACTERS_MAX
+from hookline.control.http.listing import After
 from hookline.control.services import FromServices, Services
 from hookline.web.definitions.form import form_page
 from hookline.web.definitions.head import definition_head

@@ -11,11 +11,15 @@ import msgspec
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
 from hookline.connections.definitions.together import kind_of, references_of
 from hookline.connections.definitions.walk import conditions_of
-from hookline.control.audience_explanation import Explanation, explanation_of
-from hookline.control.listing import id_number
-from hookline.control.profile_log import ProfileReader
+from hookline.control.definitions.explanations import (
+    Explanation,
+    TraitExplanation,
+    explanation_of,
+    trait_explanation_of,
+)
+from hookline.control.http.listing import id_number
+from hookline.control.persons.log import ProfileReader
 from hookline.control.services import Services
-from hookline.control.trait_explanation import TraitExplanation, trait_explanation_of
 from hookline.events.timestamps import iso
 from hookline.people.definitions.explain import clause_text, trait_text
 from hookline.people.sync.results import EndedSync

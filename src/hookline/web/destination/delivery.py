@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
-from hookline.control.failure_causes import FailureCause
+from hookline.control.destinations.health import FailureCause
 from hookline.control.services import Services
 from hookline.insights.percentile import percentile
 from hookline.insights.resolutions import SPANS, Range

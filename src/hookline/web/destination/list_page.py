@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import BREAKER_OPEN
-from hookline.control.destination_health import WINDOW_SECONDS, is_failing
+from hookline.control.destinations.health import WINDOW_SECONDS, is_failing
 from hookline.control.services import Services
 from hookline.insights.series_log import Recent
 from hookline.web.address import destination_href

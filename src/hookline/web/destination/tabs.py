@@ -13,9 +13,9 @@ from hookline.connections.model import FILTERS_MAX, WEBHOOKS_MAX, Destination, R
 from hookline.connections.redaction import redact
 from hookline.connections.rotation import secret_of
 from hookline.connections.state import Stored
-from hookline.control.attempt_search import AttemptSearch, ShownAttempt
-from hookline.control.dead_letter_log import DeadLetter
-from hookline.control.objects import ShownCertificate, shown_certificate
+from hookline.control.connections.objects import ShownCertificate, shown_certificate
+from hookline.control.dead_letters.log import DeadLetter
+from hookline.control.events.attempt_search import AttemptSearch, ShownAttempt
 from hookline.control.services import Services
 from hookline.control.tester.samples import SampleType, sample_event
 from hookline.events.timestamps import iso

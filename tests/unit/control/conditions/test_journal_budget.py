@@ -6,7 +6,7 @@ from typing import Any
 
 from hookline.control.conditions.finding import Finding
 from hookline.control.conditions.journal_budget import JournalBudget
-from hookline.control.role_metrics import RoleReport
+from hookline.control.running.metrics import RoleReport
 from tests.unit.control.conditions.moments import NOW_MS, moment
 
 MEGABYTE = 1024 * 1024

@@ -21,7 +21,7 @@ from hookline.bench.ledger import Ledger
 from hookline.bench.service import free_port
 from hookline.bench.waiting import wait_until
 from tests.faults.balance import Balance, Injection, backlog, balance
-from tests.faults.sender import ACKNOWLEDGED
+from tests.faults.sender import ACKNOWLEDGED, CUT_OFF, REFUSED
 from tests.service.harness import Hookline, is_ready
 
 T = TypeVar("T")
@@ -168,9 +168,12 @@ class Load:
 
     @contextlib.contextmanager
     def nothing_comes(self) -> Iterator[None]:
-        """Inside nothing is sent, and everything has arrived."""
+        """Inside nothing is sent, and everything has arrived: what was stored and not yet read as an answer too."""
         self._sender.send_signal(signal.SIGSTOP)
         wait_until(lambda: self.waiting()[1] == 0, BACK_SECONDS_MAX, "everything has arrived")
+        came = -1
+        while came != (came := self.arrivals.counters[receiver.RECEIVED]):
+            time.sleep(QUIET_SECONDS)
         yield
         self._sender.send_signal(signal.SIGCONT)
 
@@ -189,6 +192,10 @@ class Load:
             file=sys.stderr,
             flush=True,
         )
+
+    def refused(self) -> int:
+        """Calls that were refused or cut off so far."""
+        return int(self.accepted.counters[REFUSED] + self.accepted.counters[CUT_OFF])
 
     def waiting(self) -> tuple[int, int]:
         """Events due and not acknowledged, and events acknowledged and still to arrive."""

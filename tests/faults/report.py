@@ -34,8 +34,9 @@ join and leave, which get no time."""
 
 AIMS = """\
 Lost is 0 at every fault, and twice at most {share:.1%} of what was acknowledged. While only a database suffers no call
-is refused or cut off, and while it answers at all no role ends. Where bytes of the journal were changed, the events of
-the damaged group that had not arrived may be missing: they are *damaged*, not lost, and a notice counts them."""
+is refused or cut off, unless nobody may read whose events are not to be stored; and while it answers at all no role
+ends. Where bytes of the journal were changed, the events of the damaged group that had not arrived may be missing: they
+are *damaged*, not lost, and a notice counts them."""
 
 COUNTS = """\
 *refused* are calls answered 503, *cut off* those whose connection broke or was refused: both were sent again."""

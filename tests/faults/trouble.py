@@ -83,11 +83,15 @@ def statements_ended(stage: Stage, times: int) -> None:
 
 
 def rights_taken_away(stage: Stage, times: int) -> None:
-    """The rights on one schema after the other are taken away and given back."""
+    """The rights on one schema after the other are taken away and given back. Who may not read whose events are not to
+    be stored stores none: then, and only then, calls are refused."""
     server, url = stage.server, stage.server.url("postgres")
     for (schema,) in stage.in_turn(server.run(url, SCHEMAS), times):
+        before = stage.refused()
         with stage.trouble(f"no rights on {schema}"), forbidden(server, url, schema):
             stage.last(TROUBLE_SECONDS)
+        if (stage.refused() > before) != (schema == "hookline_privacy"):
+            stage.failures.append(f"no rights on {schema}: {stage.refused() - before} calls refused or cut off")
 
 
 def database_full(stage: Stage, times: int) -> None:
@@ -131,8 +135,10 @@ def _filled(disk: Path) -> Iterator[None]:
     path.unlink()
 
 
-def _scenario(name: str, title: str, times: int, play: Callable[[Stage, int], None]) -> Scenario:
-    return Scenario(name, title, times, play, rate=EVENTS_PER_SECOND, refuses_none=True)
+def _scenario(
+    name: str, title: str, times: int, play: Callable[[Stage, int], None], refuses_none: bool = True
+) -> Scenario:
+    return Scenario(name, title, times, play, rate=EVENTS_PER_SECOND, refuses_none=refuses_none)
 
 
 TROUBLES = (
@@ -141,6 +147,12 @@ TROUBLES = (
     ),
     _scenario("read-only", f"PostgreSQL takes no writes for {TROUBLE_SECONDS:g} s", 3, read_only),
     _scenario("statements-ended", f"statements ended after {STATEMENT_MS_MAX} ms", 3, statements_ended),
-    _scenario("rights-taken-away", "the rights on one schema after another taken away", 6, rights_taken_away),
+    _scenario(
+        "rights-taken-away",
+        "the rights on one schema after another taken away",
+        6,
+        rights_taken_away,
+        refuses_none=False,
+    ),
     _scenario("database-full", "the disk of deliver's tables full", 3, database_full),
 )

@@ -179,7 +179,7 @@ class Worker:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     def _is_wanted(self, partition: int, mark: object) -> bool:
-        return self._wanted.get(partition) is mark
+        return not self._is_closing and self._wanted.get(partition) is mark
 
     async def _try_to_take(self, partition: int, mark: object, since_seconds: float) -> bool:
         if partition in self._feeder.shared or self._flying((partition,)):

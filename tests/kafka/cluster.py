@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from confluent_kafka import ElectionType, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from hookline.bench.service import free_port
 from tests.kafka.security import PASSWORD, SCRAM, USER, Certificates, secured_listeners
@@ -244,7 +244,17 @@ class Cluster:
     def delete(self, topic: str) -> None:
         """Delete a topic and wait until no broker knows it."""
         self._admin().delete_topics([topic])[topic].result(START_SECONDS)
-        wait_until(lambda: topic not in self._admin().list_topics(timeout=5).topics, START_SECONDS, f"no {topic}")
+        wait_until(lambda: not any(self._who_knows(topic)), START_SECONDS, f"no {topic}")
+
+    def create(self, topic: str, partitions: int, copies: int) -> None:
+        """Make a topic and wait until each broker knows it: any of them may be asked next."""
+        self._admin().create_topics([NewTopic(topic, partitions, copies)])[topic].result(START_SECONDS)
+        wait_until(lambda: all(self._who_knows(topic)), START_SECONDS, f"{topic} at each broker")
+
+    def _who_knows(self, topic: str) -> list[bool]:
+        # A client that is new asks the one broker it was told of.
+        admins = [AdminClient({"bootstrap.servers": address}) for address in self.addresses.split(",")]
+        return [topic in admin.list_topics(timeout=5).topics for admin in admins]
 
     @property
     def logs(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from hookline.database.location import location_of
 from hookline.database.open import ensure, open_deliver
@@ -326,12 +326,10 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
 ) -> None:
     """The places that a data folder holds mean nothing in it: that is said instead of going on somewhere."""
     use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
-    admin = AdminClient({"bootstrap.servers": cluster.addresses})
-    admin.delete_topics([address.topic])[address.topic].result(30)
+    cluster.delete(address.topic)
     with pytest.raises(JournalUnusable, match="is gone"):
         use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
-    wait_until(lambda: address.topic not in admin.list_topics(timeout=30).topics)
-    admin.create_topics([NewTopic(address.topic, 1, 3)])[address.topic].result(30)
+    cluster.create(address.topic, 1, 3)
     with pytest.raises(JournalUnusable, match="made anew"):
         use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
 
@@ -368,13 +366,11 @@ def test_an_empty_topic_with_one_copy_is_refused_with_the_command_to_give(
     tmp_path: Path, cluster: Cluster, address: KafkaAddress
 ) -> None:
     """One that a look of somebody else's had made; one with three copies is taken as it is."""
-    admin = AdminClient({"bootstrap.servers": cluster.addresses})
-    admin.create_topics([NewTopic(address.topic, 1, 1)])[address.topic].result(30)
+    cluster.create(address.topic, 1, 1)
     with pytest.raises(JournalError, match=f"--topic {address.topic} --delete"):
         use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
-    admin.delete_topics([address.topic])[address.topic].result(30)
-    wait_until(lambda: address.topic not in admin.list_topics(timeout=30).topics)
-    admin.create_topics([NewTopic(address.topic, 2, 3)])[address.topic].result(30)
+    cluster.delete(address.topic)
+    cluster.create(address.topic, 2, 3)
     use(tmp_path, address, lambda appender: appender.append([a_record(1)]), partitions=2)
 
 

@@ -14,7 +14,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
@@ -60,22 +59,24 @@ def address(cluster: Cluster, topic: str, admin: AdminClient) -> Iterator[KafkaA
         removed.result(ASK_SECONDS)
 
 
-def test_a_topic_that_we_may_not_make_is_asked_for(tmp_path: Path, admin: AdminClient, address: KafkaAddress) -> None:
+def test_a_topic_that_we_may_not_make_is_asked_for(
+    tmp_path: Path, cluster: Cluster, admin: AdminClient, address: KafkaAddress
+) -> None:
     """The command that makes it is in the sentence; once somebody has given it, all goes on."""
     with pytest.raises(JournalAway) as refused:
         _store(tmp_path, address)
     asked = re.search(r"--create --partitions (\d+) --replication-factor (\d+)", str(refused.value))
     assert asked is not None
     assert address.topic not in admin.list_topics(timeout=ASK_SECONDS).topics
-    _make(admin, address.topic, int(asked[1]), int(asked[2]))
+    cluster.create(address.topic, int(asked[1]), int(asked[2]))
     _store(tmp_path, address)
 
 
 def test_a_topic_of_others_is_taken_as_it_is(
-    tmp_path: Path, admin: AdminClient, address: KafkaAddress, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the right to look at its settings or to change them: that is said, and events are stored."""
-    _make(admin, address.topic, 2, 3)
+    cluster.create(address.topic, 2, 3)
     _store(tmp_path, address)
     assert "journal_topic_as_it_is" in capsys.readouterr().out
     reader = KafkaReader(tmp_path, address)
@@ -84,11 +85,9 @@ def test_a_topic_of_others_is_taken_as_it_is(
     assert [each.message_id for records in found for each in records] == [a_record(0).message_id]
 
 
-def test_partitions_that_we_may_not_add_are_asked_for(
-    tmp_path: Path, admin: AdminClient, address: KafkaAddress
-) -> None:
+def test_partitions_that_we_may_not_add_are_asked_for(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
     """With the command that adds them, and the setting that does without."""
-    _make(admin, address.topic, 1, 3)
+    cluster.create(address.topic, 1, 3)
     with pytest.raises(JournalAway, match=r"--alter --partitions 2, or set journal\.partitions to 1"):
         _store(tmp_path, address)
 
@@ -104,10 +103,6 @@ def _store(folder: Path, address: KafkaAddress) -> None:
             await appender.close()
 
     asyncio.run(store())
-
-
-def _make(admin: AdminClient, topic: str, partitions: int, copies: int) -> None:
-    admin.create_topics([NewTopic(topic, partitions, copies)])[topic].result(ASK_SECONDS)
 
 
 def _acl(kind: ResourceType, name: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:

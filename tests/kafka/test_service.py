@@ -250,7 +250,7 @@ def test_a_topic_that_was_deleted_is_told_and_the_connections_can_be_had(
     hookline = on_kafka(webhook("crm", receiver.url())).start()
     receiver.wait_for(hookline.track(userId="u"))
     admin = AdminClient({"bootstrap.servers": cluster.addresses, "allow.auto.create.topics": False})
-    admin.delete_topics([topic])[topic].result(30)
+    cluster.delete(topic)
     wait_until(
         lambda: send(hookline.collect_port, "GET", "/readyz").json.get("code") == "journal_away",
         30,

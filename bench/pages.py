@@ -77,7 +77,7 @@ def pages(seconds: float, events: int = EVENTS) -> Figures:
 
 def addresses(names: Mapping[str, str]) -> list[str]:
     """Every page behind the sign-in, with names in place of its parameters; ValueError for one that is not named."""
-    from hookline.web.destination.head import TABS
+    from hookline.features.destinations.pages.frame import TABS
     from hookline.web.pages import routes
 
     found: list[str] = []

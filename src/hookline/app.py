@@ -104,8 +104,8 @@ def run_control(
     origins: Mapping[str, str] | None = None,
 ) -> int:
     """Admin API, pages and connections; return the exit code."""
-    from hookline.control.accounts.admin_token import AdminTokenError
-    from hookline.control.connections.opening import CannotStart
+    from hookline.features.accounts.admin_token import AdminTokenError
+    from hookline.features.connections.opening import CannotStart
     from hookline.database import installation as database
     from hookline.database.commits import any_went_back
     from hookline.database.sqlite import DatabaseAway, DatabaseError, engine
@@ -121,10 +121,10 @@ def run_control(
         store = asyncio.run(_opened(settings, connections_file))
         if store is None:
             return 0
-        from hookline.control.http import framework
+        from hookline.api import framework
 
         framework.load()  # only now: it takes longer than all before, and the other roles wait for that alone
-        from hookline.control.serve import run
+        from hookline.api.serve import run
 
         code = run(
             settings,
@@ -234,8 +234,8 @@ async def _opened(settings: Settings, connections_file: Path | None) -> Store | 
 
     The turn is kept until the process ends.
     """
-    from hookline.control.connections.opening import open_connections
-    from hookline.control.running.standing_by import StandingBy
+    from hookline.features.connections.opening import open_connections
+    from hookline.features.fleet.standing_by import StandingBy
     from hookline.database.installation import until_done, wait_for_database, wait_for_leader_lock, wait_for_schema
     from hookline.database.open import count_commits
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from hookline.control.running.exposition import exposition
-from hookline.control.running.metrics import RoleReport
+from hookline.features.fleet.exposition import exposition
+from hookline.features.fleet.metrics import RoleReport
 from hookline.telemetry.metrics import DURATION_BUCKETS_MS, METRICS, PROCESS_MEMORY, PROCESS_STARTED, Metric, histogram
 
 ROLES = ("collect", "deliver", "profiles", "control")

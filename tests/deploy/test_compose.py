@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hookline.control.http.gates import HostNames
+from hookline.api.gates import HostNames
 from hookline.settings import Settings, load
 from tests.deploy.container import instructions
 from tests.deploy.files import DEPLOY, ROOT, read_yaml

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.control.app import api
-from hookline.control.http.openapi import description
+from hookline.api.app import api
+from hookline.api.openapi import description
 
 PAGE = "docs/api.md"
 _PAGED = "Listing_"

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from hookline.collect.http.answers import ERRORS
 from hookline.connections.check import PROBLEM_CODES
-from hookline.control.accounts.users_api import STATUS_OF_ACCOUNT_ERROR
-from hookline.control.destinations.secret_rotation import STATUS_OF_REFUSAL
-from hookline.control.http.problem import CODES
+from hookline.features.accounts.api import STATUS_OF_ACCOUNT_ERROR
+from hookline.features.destinations.secret_rotation import STATUS_OF_REFUSAL
+from hookline.api.problem import CODES
 from hookline.database.sqlite import DatabaseAway
 from hookline.events.warnings import WARNINGS
 from hookline.outcomes.outcome import FINAL, Outcome

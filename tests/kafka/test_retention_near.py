@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from hookline.control.conditions.finding import Finding
-from hookline.control.conditions.retention import LOOK_MS, Retention
+from hookline.features.notices.conditions.finding import Finding
+from hookline.features.notices.conditions.retention import LOOK_MS, Retention
 from hookline.database.open import open_deliver
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka.address import KafkaAddress

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, Response, expect
 
-from hookline.web.destination.head import TABS
+from hookline.features.destinations.pages.frame import TABS
 from hookline.web.rail import RAIL
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.ui.conftest import CONTRAST, sign_in

@@ -8,10 +8,10 @@ from typing import cast
 import msgspec
 
 from hookline.connections.model import Destination
-from hookline.control.replays.planner import Planner
-from hookline.control.replays.planning import Planning
-from hookline.control.replays.progress import ReplayProgress
-from hookline.control.replays.watch import ReplayWatch
+from hookline.features.replays.planner import Planner
+from hookline.features.replays.planning import Planning
+from hookline.features.replays.progress import ReplayProgress
+from hookline.features.replays.watch import ReplayWatch
 from hookline.events.timestamps import iso
 from hookline.replays.model import Replay, ReplayRequest, State
 from hookline.replays.span import span_of

@@ -10,10 +10,18 @@ import sys
 
 from cyclopts import CycloptsError
 
-from hookline.cli import accounts, audiences, dead_letters, delivery, insights, objects, people, privacy, replays
+from hookline.features.accounts import cli
+from hookline.features.audiences import cli
+from hookline.features.dead_letters import cli
+from hookline.features.destinations import cli
+from hookline.features.insights import cli
+from hookline.features.connections.cli import objects
+from hookline.features.people import cli
+from hookline.features.privacy import cli
+from hookline.features.replays import cli
 from hookline.cli.app import SERVICE, USAGE, app
-from hookline.cli.connections import commands as connections
-from hookline.cli.events import commands as events
+from hookline.features.connections.cli import commands as connections
+from hookline.features.events.cli import commands as events
 from hookline.cli.failure import CommandFailed
 from hookline.cli.service import commands as service
 from hookline.cli.service.options import SUMMARIES
@@ -58,17 +66,17 @@ def _service_command(name: str) -> None:
 for _name in SUMMARIES:
     _service_command(_name)
 for _app in (
-    replays.replay_app,
-    dead_letters.dead_letters_app,
+    cli.replay_app,
+    cli.dead_letters_app,
     objects.sources_app,
     objects.destinations_app,
     objects.audiences_app,
     objects.computed_traits_app,
     objects.notices_app,
-    people.people_app,
-    privacy.deletions_app,
-    privacy.suppressions_app,
-    accounts.users_app,
-    accounts.tokens_app,
+    cli.people_app,
+    cli.deletions_app,
+    cli.suppressions_app,
+    cli.users_app,
+    cli.tokens_app,
 ):
     app.command(_app)

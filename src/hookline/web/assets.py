@@ -9,7 +9,7 @@ from typing import Any
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.control.http.problem import not_found
+from hookline.api.problem import not_found
 from hookline.web.rendering import STATIC_FOLDER
 
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar import Response
 
-from hookline.control.destinations.health import COUNTED_MAX
-from hookline.control.http.call import current_caller
+from hookline.features.destinations.health import COUNTED_MAX
+from hookline.api.calls import current_caller
 from hookline.web.address import event_href, person_href
 from hookline.web.rail import RAIL
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.web.snippets import snippet
+from hookline.features.setup.snippets import snippet
 from tests.service.harness import wait_until
 from tests.service.sdks.every_sdk import BUILD, NODE_MODULES, SDKS
 from tests.service.sdks.field import Field

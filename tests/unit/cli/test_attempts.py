@@ -10,7 +10,7 @@ import pytest
 
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.failure import CommandFailed
-from hookline.cli.insights import print_attempt, print_attempts, try_now
+from hookline.features.insights.cli import print_attempt, print_attempts, try_now
 from tests.unit.control.running import TOKEN, Running
 from tests.unit.deliver.rig import Rig, destination, source
 

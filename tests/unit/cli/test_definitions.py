@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli.connections.file import check_file
+from hookline.features.connections.cli.file import check_file
 from hookline.settings import load
 
 TEXT = """\

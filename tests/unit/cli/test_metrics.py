@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookline.cli.admin_api import AdminApi, NotFound
-from hookline.cli.insights import print_all, print_destination
+from hookline.features.insights.cli import print_all, print_destination
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket, time_bucket_of
 from tests.unit.control.running import TOKEN, Running, destination, source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.cli.events.send import parse_values
+from hookline.features.events.cli.send import parse_values
 from hookline.cli.failure import CommandFailed
 
 

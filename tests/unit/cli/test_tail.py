@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hookline.cli.events.event_stream import StreamMessage
-from hookline.cli.events.tail import TailFilter
-from hookline.cli.events.tail_lines import columns, left_out, shower
+from hookline.features.events.cli.event_stream import StreamMessage
+from hookline.features.events.cli.tail import TailFilter
+from hookline.features.events.cli.tail_lines import columns, left_out, shower
 
 
 def event(**fields: Any) -> dict[str, Any]:

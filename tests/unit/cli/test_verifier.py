@@ -7,7 +7,7 @@ import hmac
 
 import pytest
 
-from hookline.cli.events.verifier import TOLERANCE_SECONDS, Verifier, overall
+from hookline.features.events.cli.verifier import TOLERANCE_SECONDS, Verifier, overall
 from hookline.events.standard_signature import StandardSigner, new_standard_secret
 
 BODY = b'{"type":"track"}'

@@ -13,7 +13,7 @@ import pytest
 from hookline.connections.catalog.kinds import OWN, OWN_PUBLISHED_NAME, kinds, published_name, request_headers
 from hookline.connections.check import check_destination
 from hookline.connections.model import Destination
-from hookline.control.tester.request_writer import RequestWriter
+from hookline.features.destinations.tester.request_writer import RequestWriter
 from hookline.settings import Settings
 from tests.unit.control.running import Running, destination, record, source
 

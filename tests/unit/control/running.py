@@ -16,11 +16,12 @@ from typing import Any
 from litestar import Litestar
 
 from hookline import listening
-from hookline.control import app, serve
-from hookline.control.app import Routes
-from hookline.control.connections.opening import open_connections
-from hookline.control.serve import Server, start
-from hookline.control.services import Services
+from hookline.api import app
+from hookline.api import serve
+from hookline.api.app import Routes
+from hookline.features.connections.opening import open_connections
+from hookline.api.serve import Server, start
+from hookline.api.services import Services
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection

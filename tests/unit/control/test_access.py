@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.accounts import admin_token
-from hookline.control.accounts.admin_token import AdminToken, AdminTokenError
+from hookline.features.accounts import admin_token
+from hookline.features.accounts.admin_token import AdminToken, AdminTokenError
 from hookline.settings import Control, Settings
 from tests.unit.control.running import BEARER, TOKEN, Running
 

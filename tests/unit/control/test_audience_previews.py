@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hookline.control.definitions.watch import DefinitionWatch
+from hookline.features.audiences.watch import DefinitionWatch
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
 from hookline.people.previews.requests import KEPT_MS, PREVIEWS_MAX

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.control.audit import audit_log as module
-from hookline.control.audit.audit_log import KEPT_MS, AuditLog
-from hookline.control.audit.entry import AuditChange
-from hookline.control.audit.refused import HOUR_MS, ROWS_PER_HOUR_MAX
-from hookline.control.audit.refused import KEPT_MS as REFUSED_KEPT_MS
-from hookline.control.http.caller import Caller
+from hookline.features.audit import audit_log as module
+from hookline.features.audit.audit_log import KEPT_MS, AuditLog
+from hookline.features.audit.entry import AuditChange
+from hookline.features.audit.refused import HOUR_MS, ROWS_PER_HOUR_MAX
+from hookline.features.audit.refused import KEPT_MS as REFUSED_KEPT_MS
+from hookline.api.caller import Caller
 from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import TOKEN, Running, destination, record, source
 from tests.unit.control.test_sign_in import cookie_of, login

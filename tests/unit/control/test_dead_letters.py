@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.control.dead_letters import api
+from hookline.features.dead_letters import api
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.replays.feed import ReplayFeed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from litestar.types import ControllerRouterHandler
 
-from hookline.control.http.deferred import Deferred
+from hookline.api.deferred import Deferred
 from hookline.web.pages import routes
 from tests.unit.control.running import Running
 

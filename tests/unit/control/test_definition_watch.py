@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from hookline.control.definitions import watch as definition_watch
-from hookline.control.definitions.watch import MARK, DefinitionWatch
+from hookline.features.audiences import watch as definition_watch
+from hookline.features.audiences.watch import MARK, DefinitionWatch
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from tests.unit.control.running import Running

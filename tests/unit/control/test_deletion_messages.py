@@ -7,8 +7,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from hookline.control.events.log import EventLog
-from hookline.control.privacy.messages import KEPT_UP_MS, PAUSE_MS, DeletionMessages
+from hookline.features.events.log import EventLog
+from hookline.features.privacy.messages import KEPT_UP_MS, PAUSE_MS, DeletionMessages
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.conditions.partitions import Partitions
-from hookline.control.running.fleet import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
-from hookline.control.running.metrics import RoleMetrics
+from hookline.features.notices.conditions.partitions import Partitions
+from hookline.features.fleet.fleet import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
+from hookline.features.fleet.metrics import RoleMetrics
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation, location_of

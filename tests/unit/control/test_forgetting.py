@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookline.connections.store import Store
-from hookline.control.audit.audit_log import AuditLog
-from hookline.control.audit.entry import AuditChange
-from hookline.control.http.caller import Caller
-from hookline.control.privacy.forgetting import Forgetting
+from hookline.features.audit.audit_log import AuditLog
+from hookline.features.audit.entry import AuditChange
+from hookline.api.caller import Caller
+from hookline.features.privacy.forgetting import Forgetting
 from hookline.database.shared import Shared
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore

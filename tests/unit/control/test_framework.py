@@ -7,9 +7,9 @@ import sys
 
 PROGRAM = """
 import sys
-from hookline.control.http import framework
+from hookline.api import framework
 framework.load()
-from hookline.control.serve import run
+from hookline.api.serve import run
 print(*[name for name in sys.modules if name.startswith(("hookline.web", "jinja2"))])
 from hookline.web.pages import routes
 print(*sorted({"yaml", "pdb", "attr", "pydantic"} & {name for name, module in sys.modules.items() if module}))

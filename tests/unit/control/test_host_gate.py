@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from hookline.control.http.gates import HostNames
-from hookline.control.http.security_headers import CONTENT_SECURITY_POLICY
+from hookline.api.gates import HostNames
+from hookline.api.security_headers import CONTENT_SECURITY_POLICY
 from hookline.settings import Control, Settings
 from tests.unit.control.running import Running
 

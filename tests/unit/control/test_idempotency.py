@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.control.idempotency import kept_answers as module
-from hookline.control.idempotency.kept_answers import KEPT_MS, KeptAnswer, KeptAnswers
+from hookline.api import idempotency as module
+from hookline.api.idempotency import KEPT_MS, KeptAnswer, KeptAnswers
 from tests.unit.control.running import Answer, Running, source
 
 ANSWER = KeptAnswer(201, ((b"location", b"/x"),), b'{"secret": "shown-once"}')

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.destinations.lane_watch import LaneWatch
+from hookline.features.destinations.lane_watch import LaneWatch
 from hookline.database.sqlite import connect
 from tests.unit.deliver.rig import Rig, destination, source
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hookline.control.events import live
-from hookline.control.events.watcher import QUEUE_MESSAGES_MAX, Message, Watcher
+from hookline.features.events import live
+from hookline.features.events.watcher import QUEUE_MESSAGES_MAX, Message, Watcher
 from tests.unit.control.running import Running, Stream, record, wait_until
 
 

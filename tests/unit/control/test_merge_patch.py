@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.control.connections.objects import merged
+from hookline.features.connections.api import merged
 
 
 @pytest.mark.parametrize(

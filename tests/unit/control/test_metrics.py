@@ -6,8 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from hookline.control.running.exposition import exposition
-from hookline.control.running.metrics import RoleMetrics
+from hookline.features.fleet.exposition import exposition
+from hookline.features.fleet.metrics import RoleMetrics
 from hookline.telemetry.metrics import METRICS, PROCESS_CLOCK_SHIFT, histogram, publish
 from tests.unit.control.running import Running
 

@@ -9,11 +9,11 @@ import pytest
 
 from hookline.connections.model import Pause
 from hookline.connections.store import Store
-from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.notices import log
-from hookline.control.notices.log import Notice, NoticeLog
-from hookline.control.notices.watch import SUBJECTS_MAX, NoticeWatch
-from hookline.control.running.metrics import OwnMetrics, RoleMetrics
+from hookline.features.notices.conditions.finding import Finding, Moment
+from hookline.features.notices import log
+from hookline.features.notices.log import Notice, NoticeLog
+from hookline.features.notices.watch import SUBJECTS_MAX, NoticeWatch
+from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
 from hookline.database.location import DatabaseLocation
 from hookline.telemetry.metrics import publish
 from tests.unit.conftest import LocationOf

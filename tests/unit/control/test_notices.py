@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.control.conditions.finding import Finding
+from hookline.features.notices.conditions.finding import Finding
 from tests.unit.control.running import Running
 
 NOW_MS = 1_760_000_000_123

@@ -124,7 +124,7 @@ def test_changes_of_membership_stand_between_the_events(people: People, monkeypa
     people.control.append(of("late", "track", "ann", None, event="After the sync"))
     people.apply()
     for rows in (1, 3, 50):
-        monkeypatch.setattr("hookline.web.person.ROWS_ON_A_PAGE", rows)
+        monkeypatch.setattr("hookline.features.people.pages.ROWS_ON_A_PAGE", rows)
         text, path = "", "/people/user/ann"
         while path:
             found = page(people.control, path).text.partition('data-part="timeline"')[2].partition("</section>")[0]
@@ -138,7 +138,7 @@ def test_changes_of_membership_stand_between_the_events(people: People, monkeypa
 
 def test_the_time_line_goes_on_from_page_to_page(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     """Older events are behind a link that keeps what is unfolded."""
-    monkeypatch.setattr("hookline.web.person.ROWS_ON_A_PAGE", 2)
+    monkeypatch.setattr("hookline.features.people.pages.ROWS_ON_A_PAGE", 2)
     first = page(people.control, "/people/user/ann?why=trait/spend").text
     assert "/events/j5" in first
     assert "/events/j3" not in first.replace("&amp;", "&").partition('data-part="timeline"')[2]

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from hookline.control.http.problem import pointer_of
+from hookline.api.problem import pointer_of
 from tests.unit.control.running import BEARER, Running
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.http import rate_limits as module
-from hookline.control.http.rate_limits import WINDOW_SECONDS, RateLimits
+from hookline.api import rate_limits as module
+from hookline.api.rate_limits import WINDOW_SECONDS, RateLimits
 from tests.unit.control.running import Running
 
 

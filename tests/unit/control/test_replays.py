@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.control.replays import planner
-from hookline.control.replays.planning import Planning
+from hookline.features.replays import planner
+from hookline.features.replays.planning import Planning
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.database.upsert import replacing

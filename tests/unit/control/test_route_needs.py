@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from litestar import Litestar, get, post
 
-from hookline.control.accounts.access import UndeclaredRoute, check_needs, needs_of
-from hookline.control.accounts.roles import NEEDS as LADDER
-from hookline.control.accounts.roles import ROLE_OF_SCOPE, ROLES, SCOPES
-from hookline.control.app import api_routes, application
+from hookline.features.accounts.access import UndeclaredRoute, check_needs, needs_of
+from hookline.features.accounts.roles import NEEDS as LADDER
+from hookline.features.accounts.roles import ROLE_OF_SCOPE, ROLES, SCOPES
+from hookline.api.app import api_routes, application
 from hookline.web.pages import routes
 from tests.unit.control.route_needs import NEEDS
 from tests.unit.control.running import TOKEN, Running

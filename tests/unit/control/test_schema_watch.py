@@ -10,8 +10,8 @@ from itertools import count
 
 import pytest
 
-from hookline.control.sources import schema_watch
-from hookline.control.sources.schema_watch import CROWDED_REST_SECONDS, IDLE_SECONDS, REST_SECONDS
+from hookline.features.sources import schema_watch
+from hookline.features.sources.schema_watch import CROWDED_REST_SECONDS, IDLE_SECONDS, REST_SECONDS
 from tests.service.waiting import wait_until
 from tests.unit.control.running import Running, record, source
 

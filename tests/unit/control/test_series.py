@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hookline.control.running.metrics import RoleMetrics
-from hookline.control.series.watch import SeriesWatch
+from hookline.features.fleet.metrics import RoleMetrics
+from hookline.features.insights.watch import SeriesWatch
 from hookline.database.open import open_deliver
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.control.accounts import sessions as module
-from hookline.control.accounts.accounts import Accounts
-from hookline.control.accounts.login_throttle import (
+from hookline.features.accounts import sessions as module
+from hookline.features.accounts.accounts import Accounts
+from hookline.features.accounts.login_throttle import (
     FAILURES_MAX,
     FAILURES_PER_ACCOUNT_MAX,
     FAILURES_PER_ADDRESS_MAX,
     KEYS_MAX,
     LoginThrottle,
 )
-from hookline.control.accounts.sessions import IDLE_MS, LIFETIME_MS, Sessions
+from hookline.features.accounts.sessions import IDLE_MS, LIFETIME_MS, Sessions
 from hookline.database.open import ensure
 from hookline.database.shared import Shared
 from tests.unit.conftest import LocationOf

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hookline.control.accounts.access import local_path
-from hookline.control.accounts.one_time_link import VALID_SECONDS, OneTimeLink, one_time_link
+from hookline.features.accounts.access import local_path
+from hookline.features.accounts.one_time_link import VALID_SECONDS, OneTimeLink, one_time_link
 from tests.unit.control.running import TOKEN, Answer, Running
 
 OWN = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.insights import print_schema
+from hookline.features.insights.cli import print_schema
 from tests.unit.control.running import TOKEN, Running, record, source
 
 

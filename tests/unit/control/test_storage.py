@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.control.running.storage import DATABASES, FOLDERS, storage_of
+from hookline.features.fleet.storage import DATABASES, FOLDERS, storage_of
 from hookline.database.location import Schema
 from hookline.database.open import ensure
 from hookline.settings import Database, Settings

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hookline.control.accounts.roles import is_token, new_token
+from hookline.features.accounts.roles import is_token, new_token
 from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import Answer, Running, source
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.delivery import try_waiting
+from hookline.features.destinations.cli import try_waiting
 from tests.unit.control.running import TOKEN, Running
 from tests.unit.deliver.rig import Rig, destination, source
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.insights import print_usage
-from hookline.control.usage.api import csv_answer
-from hookline.control.usage.details import TrackedUsersItem
+from hookline.features.insights.cli import print_usage
+from hookline.features.usage.api import csv_answer
+from hookline.features.usage.details import TrackedUsersItem
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from tests.unit.control.running import TOKEN, Running, record
 from tests.unit.control.test_usage import ALL, ROWS, fill

@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hookline.control.accounts.accounts import INVITATION_MS, AccountError, Accounts
-from hookline.control.accounts.passwords import Passwords, refusal_of
-from hookline.control.events import api, live
+from hookline.features.accounts.accounts import INVITATION_MS, AccountError, Accounts
+from hookline.features.accounts.passwords import Passwords, refusal_of
+from hookline.features.events import api
+from hookline.features.events import live
 from hookline.settings import Collect, Networks
 from tests.unit.control.running import TOKEN, Answer, Running, Stream
 from tests.unit.control.test_sign_in import OWN, cookie_of, home, login

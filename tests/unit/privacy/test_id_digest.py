@@ -29,8 +29,8 @@ def test_what_a_folder_begins_with_is_made_without_hard_links(tmp_path: Path) ->
     refuses = ["strace", "-f", "-o", "/dev/null", "-e", "inject=link,linkat:error=EPERM"]
     program = """if True:
         import msgspec, pathlib, sys
-        from hookline.control.accounts import admin_token
-        from hookline.control.running import machine
+        from hookline.features.accounts import admin_token
+        from hookline.features.fleet import machine
         from hookline.privacy import id_digest
         from hookline.settings import load
         settings, _ = load(None, flags={"data_dir": sys.argv[1], "database.url": "postgresql://nowhere/"})

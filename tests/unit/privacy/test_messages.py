@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.conditions.deletions import Deletions
-from hookline.control.conditions.finding import Moment
+from hookline.features.notices.conditions.deletions import Deletions
+from hookline.features.notices.conditions.finding import Moment
 from hookline.database.location import DatabaseLocation
 from hookline.privacy import id_digest
 from hookline.privacy.messages import Messages, NextTry

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.running.metrics import RoleMetrics
-from hookline.control.series.watch import SeriesWatch
+from hookline.features.fleet.metrics import RoleMetrics
+from hookline.features.insights.watch import SeriesWatch
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.metrics import publish
 from hookline.telemetry.time_buckets import (
@@ -20,8 +20,8 @@ from hookline.telemetry.time_buckets import (
     write_time_buckets,
 )
 from hookline.web.address import address
-from hookline.web.destination.delivery import Flow, flows
-from hookline.web.destination.list_page import destination_list
+from hookline.features.destinations.pages.delivery import Flow, flows
+from hookline.features.destinations.pages.list import destination_list
 from tests.unit.control.running import Running, destination, source
 
 

@@ -16,7 +16,7 @@ import pytest
 from hookline.connections.model import SecretSetting, StandardWebhooks, Webhook, WebhookSettings
 from hookline.events.signature import Signer
 from hookline.events.standard_signature import StandardSigner, new_standard_secret
-from hookline.web.verification import WAYS, verifications_of
+from hookline.features.setup.verification import WAYS, verifications_of
 
 BODY = '{"event":"Größe","n":1}'.encode()
 SECRETS = {"sharedSecret": "s3cret with ünïcode", "standardWebhooks": new_standard_secret()}

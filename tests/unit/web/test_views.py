@@ -9,16 +9,17 @@ import sys
 
 import pytest
 
-from hookline.control.conditions import finding, sources
-from hookline.control.running.metrics import RoleReport
+from hookline.features.notices.conditions import finding
+from hookline.features.notices.conditions import sources
+from hookline.features.fleet.metrics import RoleReport
 from hookline.outcomes.status import QUEUED_BECAUSE
 from hookline.route import decision, selection
 from hookline.telemetry.metrics import METRICS, histogram
-from hookline.web import way
+from hookline.features.overview import event_flow
 from hookline.web.reasons import SENTENCES, in_words
 from hookline.web.rendering import number
-from hookline.web.snippets import url_of
-from hookline.web.way import the_way
+from hookline.features.setup.snippets import url_of
+from hookline.features.overview.event_flow import the_way
 
 
 def reports(**values: object) -> dict[str, RoleReport]:
@@ -105,7 +106,7 @@ def test_numbers_are_grouped() -> None:
 def test_starting_does_not_load_what_only_a_page_needs() -> None:
     """Control starts without template engine, Prometheus client and YAML: it stays light until somebody looks."""
     program = (
-        "import sys, hookline.control.serve, hookline.web.pages;"
+        "import sys, hookline.api.serve, hookline.web.pages;"
         "print([n for n in ('jinja2', 'prometheus_client', 'rich', 'cyclopts')"
         " if n in sys.modules])"
     )

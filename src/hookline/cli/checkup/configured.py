@@ -17,10 +17,10 @@ from hookline.connections.model import Destination, Snapshot
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.rotation import SECRET_SETTINGS, running_rotations, secret_of
 from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
-from hookline.control.accounts.admin_token import TOKEN_CHARACTERS_GOOD
-from hookline.control.conditions.client_certificates import AHEAD
-from hookline.control.conditions.finding import BREAKER_OPEN, NEXT_PROBE
-from hookline.control.notices.webhooks import InvalidNoticeWebhooks, checked
+from hookline.features.accounts.admin_token import TOKEN_CHARACTERS_GOOD
+from hookline.features.notices.conditions.client_certificates import AHEAD
+from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE
+from hookline.features.notices.webhooks import InvalidNoticeWebhooks, checked
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseNotMade

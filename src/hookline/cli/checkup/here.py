@@ -12,7 +12,7 @@ import msgspec
 from hookline.cli.service.options import Launch
 from hookline.cli.service.up import LAUNCH_FILE, read
 from hookline.cli.target import Target
-from hookline.control.running.metrics import RoleMetrics, RoleReport
+from hookline.features.fleet.metrics import RoleMetrics, RoleReport
 from hookline.journal.opening import remember_secrets
 from hookline.secret_references import MASK
 from hookline.settings import Origin, Settings, load, value_of

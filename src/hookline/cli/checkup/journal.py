@@ -8,8 +8,8 @@ from contextlib import closing, suppress
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.control.conditions.journal_damage import still_damaged
-from hookline.control.conditions.journal_lost import TOLD_MS, detail
+from hookline.features.notices.conditions.journal_damage import still_damaged
+from hookline.features.notices.conditions.journal_lost import TOLD_MS, detail
 from hookline.database.home import read_home, refuse_copy
 from hookline.database.sqlite import DatabaseAway, DatabaseUnusable
 from hookline.journal.damaged import described, noted_damage

@@ -11,7 +11,7 @@ import msgspec
 from hookline.cli.address import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.control.running.whole import STANDING_BY, WORKING
+from hookline.features.fleet.whole import STANDING_BY, WORKING
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.listening import bound

@@ -7,8 +7,8 @@ from typing import Any
 
 from hookline.connections.model import Destination, LaneConfig, Pause, Source, Webhook, WebhookSettings
 from hookline.connections.state import Stored
-from hookline.control.conditions.finding import Finding, Moment, OpenNotice
-from hookline.control.running.metrics import RoleReport
+from hookline.features.notices.conditions.finding import Finding, Moment, OpenNotice
+from hookline.features.fleet.metrics import RoleReport
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_deliver

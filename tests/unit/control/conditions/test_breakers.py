@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import Pause
-from hookline.control.conditions.breakers import Breakers
-from hookline.control.conditions.pauses import Pauses
+from hookline.features.notices.conditions.breakers import Breakers
+from hookline.features.notices.conditions.pauses import Pauses
 from hookline.database.location import DatabaseLocation
 from tests.unit.conftest import LocationOf
 from tests.unit.control.conditions.moments import NOW_MS, deliver_db, moment, notice, report, strong

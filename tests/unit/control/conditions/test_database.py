@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.control.conditions.database import DatabaseOutages
+from hookline.features.notices.conditions.database import DatabaseOutages
 from hookline.database.outages import Outages
 from hookline.database.sqlite import DatabaseAway
 from tests.unit.control.conditions.moments import moment, report, strong

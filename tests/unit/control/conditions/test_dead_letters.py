@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.control.conditions.dead_letters import DeadLetters
+from hookline.features.notices.conditions.dead_letters import DeadLetters
 from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import OperationalError
 from tests.unit.conftest import LocationOf

@@ -1,0 +1,165 @@
+"""What control serves: the admin API, and the pages when the first is asked for, behind the gates around them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from litestar import Litestar, Router
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
+
+from hookline.features.accounts.access import API, SignInNeeded, check_needs, require_need, to_login
+from hookline.features.accounts.tokens_api import TokensApi
+from hookline.features.accounts.api import Users
+from hookline.features.audit.api import AuditEntries
+from hookline.features.audit.trail import AuditTrail
+from hookline.features.connections.apply import Connections
+from hookline.features.connections.api import Destinations, Sources
+from hookline.features.connections.versions import Versions
+from hookline.features.dead_letters.api import DeadLetters
+from hookline.features.audiences.api import Audiences, ComputedTraits
+from hookline.features.audiences.members import AudienceMembers
+from hookline.features.audiences.previews import AudiencePreviews
+from hookline.features.audiences.syncs import AudienceSyncs, ComputedTraitSyncs
+from hookline.features.audiences.trait_values import TraitValues
+from hookline.features.destinations.catalog import get_icon, get_kind, list_catalog
+from hookline.features.destinations.filter_tests import FilterTests
+from hookline.features.destinations.metrics import get_destination_metrics
+from hookline.features.destinations.pausing import Pausing
+from hookline.features.destinations.secret_rotation import SecretRotation
+from hookline.features.events.api import Events
+from hookline.features.events.attempts import Attempts
+from hookline.api import openapi
+from hookline.api.calls import Calls
+from hookline.api.deferred import Deferred
+from hookline.api.gates import DatabaseGate, HostGate
+from hookline.api.json_body import JsonBody
+from hookline.api.problem import respond
+from hookline.api.rate_limits import RateLimits
+from hookline.api.security_headers import SecurityHeaders
+from hookline.api.under_path import UnderPath, path_of
+from hookline.api.idempotency import Idempotency
+from hookline.features.notices.api import Notices
+from hookline.features.people.api import Persons
+from hookline.features.privacy.api import DeletionRequests
+from hookline.features.privacy.suppressions import SuppressionsApi
+from hookline.features.replays.api import Replays
+from hookline.features.fleet.metrics import CountAnswers
+from hookline.features.fleet.probes import get_healthz, get_metrics, get_readyz
+from hookline.features.settings.api import list_settings
+from hookline.features.fleet.api import get_workers
+from hookline.features.insights.api import Metrics
+from hookline.api.services import Services
+from hookline.features.sources.api import get_schema
+from hookline.features.destinations.tester.api import DestinationTests
+from hookline.features.usage.api import Usage
+from hookline.features.usage.details import UsageDetails
+
+BODY_BYTES_MAX = 4 * 1024 * 1024
+
+Routes = Callable[[], Sequence[ControllerRouterHandler]]
+"""Makes the routes of an application: this room does not know the pages, and loads none of them at the start."""
+
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+
+
+def build(services: Services, pages: Routes | None = None) -> ASGIApp:
+    """Put together what control serves; raise UndeclaredRoute for the API, the pages' first request for theirs."""
+    served: ASGIApp = checked(application(api_routes(), services))
+    if pages is not None:
+        routes = pages
+        served = ApiBesidePages(served, Deferred(lambda: checked(application(routes(), services))))
+    inner = HostGate(DatabaseGate(RateLimits(served)), services.settings)
+    gated = SecurityHeaders(inner, over_tls=services.sessions.secure)
+    whole = CountAnswers(Calls(gated, services), services.own_metrics)
+    path = path_of(services.settings)
+    return UnderPath(whole, path) if path else whole
+
+
+class ApiBesidePages:
+    """ASGI wrapper: what is below ``/api`` and the probes go to one application, everything else to the pages."""
+
+    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
+        self._api = api
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on."""
+        path = scope.get("path", "")
+        app = self._api if path.startswith(API) or path in PROBES else self._pages
+        await app(scope, receive, send)
+
+
+def checked(app: Litestar) -> Litestar:
+    """Return the application itself, once all its routes declare what they need; raise UndeclaredRoute."""
+    check_needs(app)
+    return app
+
+
+def application(routes: Sequence[ControllerRouterHandler], services: Services | None = None) -> Litestar:
+    """Return the routes with their guard; without services they can be looked at, not asked."""
+    return Litestar(
+        route_handlers=routes,
+        dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
+        state=State({"services": services}, deep_copy=False),
+        exception_handlers={SignInNeeded: to_login, HTTPException: respond, Exception: respond},
+        guards=[require_need],
+        request_max_body_size=BODY_BYTES_MAX,
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def api_routes() -> Sequence[ControllerRouterHandler]:
+    """Return the admin API, its description, and the probes."""
+    return [api(), openapi.served(api), get_healthz, get_readyz, get_metrics]
+
+
+def api() -> Router:
+    """Everything below ``/api/v1``; what of it changes something is on the record."""
+    return Router(
+        "/api/v1",
+        route_handlers=[
+            Sources,
+            Destinations,
+            Audiences,
+            ComputedTraits,
+            Pausing,
+            SecretRotation,
+            FilterTests,
+            DestinationTests,
+            Attempts,
+            get_destination_metrics,
+            get_schema,
+            AudienceMembers,
+            AudienceSyncs,
+            ComputedTraitSyncs,
+            TraitValues,
+            list_settings,
+            list_catalog,
+            get_kind,
+            get_icon,
+            Connections,
+            Versions,
+            AudiencePreviews,
+            Persons,
+            DeadLetters,
+            Replays,
+            Notices,
+            Events,
+            Usage,
+            UsageDetails,
+            Metrics,
+            get_workers,
+            DeletionRequests,
+            SuppressionsApi,
+            Users,
+            TokensApi,
+            AuditEntries,
+        ],
+        middleware=[Idempotency, AuditTrail],
+        dto=JsonBody,
+        return_dto=None,
+    )

@@ -1,0 +1,160 @@
+"""One request while it is served: its id, who makes it, and what it changed.
+
+It is found through a context variable, so that what is done deep inside is put down to the one who asked for it. Work
+that no request asked for has none.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from contextvars import ContextVar
+from functools import cached_property
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_network
+from urllib.parse import urlsplit
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from hookline.client_address import Network, client_address
+from hookline.features.accounts.identity import Doors, Identity, identify
+from hookline.features.audit.entry import AuditChange
+from hookline.api.caller import ADMIN_TOKEN, HOOKLINE, Caller
+
+REQUEST_ID = "x-request-id"
+
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
+_ID_BYTES = 12
+_current: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+class Call:
+    """``versions`` of the connections that it made, and ``changes`` to anything else, are for the audit log."""
+
+    def __init__(self, doors: Doors, scope: HTTPScope, trusted: Sequence[Network] = ()) -> None:
+        self._doors = doors
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        given = self.headers.get(REQUEST_ID, "")
+        self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(_ID_BYTES)
+        client = scope.get("client")
+        self.address = client_address(client[0], scope["headers"], trusted) if client else "unknown"
+        self.versions: list[int] = []
+        self.changes: list[AuditChange] = []
+        self.target: str | None = None
+        self.only_looked = False
+        """Said by a handler that changed nothing this time, as in a dry run."""
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Return who calls, or why nobody is known to."""
+        return identify(self._doors, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
+
+    @property
+    def caller(self) -> Caller | None:
+        """Return who calls, None when nobody is known to."""
+        return self.identity.caller
+
+    def still_known(self) -> bool:
+        """Return whether the caller would be let in now: what takes long asks again. It is no use of a session."""
+        caller = self.caller
+        if caller is None:
+            return False
+        if caller.session:
+            return self._doors.sessions.find(self.session_key, in_use=False) is not None
+        if caller.kind == "token" and caller.id is not None:
+            token = self._doors.tokens.get(caller.id)
+            return token is not None and not self._doors.tokens.has_expired(token)
+        return True
+
+    @property
+    def public_origin(self) -> str:
+        """Scheme, host and port of ``control.public_url`` as a browser says them, empty where it is not set."""
+        public = urlsplit(self._doors.settings.control.public_url or "")
+        return f"{public.scheme}://{public.netloc}".lower() if public.netloc else ""
+
+    @cached_property
+    def session_key(self) -> str | None:
+        """Return what the session cookie holds."""
+        try:
+            found = SimpleCookie(self.headers.get("cookie", "")).get(self._doors.sessions.cookie_name)
+        except CookieError:
+            return None
+        return None if found is None else found.value
+
+    def changed(self, target: str, *changes: AuditChange) -> None:
+        """Say what was changed, where it is not a version of the connections."""
+        self.target = target
+        self.changes += changes
+
+
+def current_call() -> Call | None:
+    """Return the request being served, None outside of one."""
+    return _current.get()
+
+
+def the_call() -> Call:
+    """Return the request being served, for handlers, which run within one."""
+    call = _current.get()
+    assert call is not None, "a handler runs within a call"
+    return call
+
+
+def the_caller() -> Caller:
+    """Return who makes the request, for handlers of routes that let nobody unknown in."""
+    caller = the_call().caller
+    assert caller is not None, "the guard lets nobody unknown in"
+    return caller
+
+
+def current_caller() -> Caller | None:
+    """Return who makes the request being served, None when nobody is known to."""
+    call = _current.get()
+    return None if call is None else call.caller
+
+
+def current_author() -> str:
+    """Whom a change is put down to."""
+    call = _current.get()
+    if call is None:
+        return HOOKLINE
+    return ADMIN_TOKEN if call.caller is None else call.caller.author
+
+
+def note_version(version: int) -> None:
+    """The request being served made a version of the connections."""
+    call = _current.get()
+    if call is not None:
+        call.versions.append(version)
+
+
+def may_refer() -> bool:
+    """Return whether the change being made may have a secret sent that it only refers to: an owner's, or nobody's."""
+    call = _current.get()
+    return call is None or (call.caller is not None and call.caller.may("owner"))
+
+
+class Calls:
+    """ASGI wrapper: every request becomes a call, and its answer says its id (``X-Request-Id``)."""
+
+    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+        self._app = app
+        self._doors = doors
+        self._trusted = [ip_network(text) for text in doors.settings.collect.trusted_proxies]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request as a call."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        call = Call(self._doors, scope, self._trusted)
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (REQUEST_ID.encode(), call.id.encode())]
+            await send(message)
+
+        # A request has a task of its own, and so a context of its own.
+        _current.set(call)
+        await self._app(scope, receive, send_with_id)

@@ -1,0 +1,236 @@
+"""Idempotency keys: a request that is sent again gets the first one's answer, which is kept for a day."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+from hookline.features.connections.apply import APPLY_BODY_BYTES_MAX
+from hookline.api.calls import Call, current_call
+from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
+from hookline.api.services import Services
+import secrets
+import time
+from collections.abc import Callable
+from typing import Literal
+import msgspec
+from hookline.database.shared import Shared
+
+
+HEADER = "idempotency-key"
+REPEATED = (b"idempotency-replayed", b"true")
+REFUSED = 400
+KEPT_HEADERS = frozenset({b"content-type", b"location", b"etag"})
+
+_KEY = re.compile(r"[!-~]{1,255}", re.ASCII)
+_PROBLEMS: dict[State, Problem] = {
+    "running": Problem(409, "idempotency_key_running", "The first request with this key is being served; wait for it."),
+    "lost": Problem(
+        409,
+        "idempotency_outcome_unknown",
+        "Hookline ended while it served the first request with this key; look whether it was done, then use a new key.",
+    ),
+    "other_request": Problem(422, "idempotency_key_reused", "This key was used for another request; use a new one."),
+}
+
+
+class Idempotency:
+    """ASGI middleware: only for a POST that has a key, and a caller who is known."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request once."""
+        call = current_call()
+        asked = scope["type"] == ScopeType.HTTP and scope["method"] == "POST" and call is not None
+        if not asked or call is None or call.caller is None or HEADER not in call.headers:
+            await self._app(scope, receive, send)
+            return
+        request: HTTPScope = scope  # type: ignore[assignment]  # its type was looked at
+        services: Services = scope["litestar_app"].state.services
+        if not _KEY.fullmatch(call.headers[HEADER]):
+            problem = Problem(400, "invalid_idempotency_key", "A key has 1 to 255 visible ASCII characters.")
+            await _answer(send, _problem(problem, request))
+            return
+        body = await _read(receive)
+        if body is None:
+            await _answer(send, _problem(Problem(413, *CODES[413]), request))
+            return
+        await self._once(services.kept_answers, request, call, body, send)
+
+    async def _once(self, answers: KeptAnswers, scope: HTTPScope, call: Call, body: bytes, send: Send) -> None:
+        key = _key(scope, call)
+        found = answers.take(key, sha256(body).digest())
+        if isinstance(found, KeptAnswer):
+            await _answer(send, found, REPEATED)
+        elif found != "new":
+            await _answer(send, _problem(_PROBLEMS[found], scope))
+        else:
+            await self._serve(answers, key, scope, body, send)
+
+    async def _serve(self, answers: KeptAnswers, key: bytes, scope: HTTPScope, body: bytes, send: Send) -> None:
+        parts: list[bytes] = []
+        start: Message | None = None
+        settled = False
+
+        async def send_kept(message: Message) -> None:
+            nonlocal start, settled
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            if message["type"] == "http.response.body":
+                parts.append(message["body"])
+                if message["more_body"] or start is None:
+                    return
+                # Before it leaves: whoever gets the answer may rely on getting it again.
+                _settle(answers, key, start, b"".join(parts))
+                settled = True
+                await send(start)
+                message = {"type": "http.response.body", "body": b"".join(parts), "more_body": False}
+                start = None
+            await send(message)
+
+        try:
+            await self._app(scope, _replayed(body), send_kept)
+        finally:
+            if not settled:
+                answers.give_back(key)
+
+
+def _settle(answers: KeptAnswers, key: bytes, start: Message, body: bytes) -> None:
+    if start["type"] != "http.response.start":
+        return
+    if start["status"] >= REFUSED:
+        answers.give_back(key)
+        return
+    headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"] if bytes(name) in KEPT_HEADERS)
+    answers.keep(key, KeptAnswer(start["status"], headers, body))
+
+
+def _key(scope: HTTPScope, call: Call) -> bytes:
+    """Return what is one request: the same caller with the same rights, address and key."""
+    assert call.caller is not None
+    query = scope["query_string"].decode("latin-1")
+    return "\n".join((call.caller.key, scope["path"], query, call.headers[HEADER])).encode("utf-8", "replace")
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Return the whole body; None when it is larger than any route takes, or its sender left."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message["body"]
+        more = message["more_body"]
+        if len(body) > APPLY_BODY_BYTES_MAX:
+            return None
+    return bytes(body)
+
+
+def _replayed(body: bytes) -> Receive:
+    """Return what gives the body that was read already."""
+    given = False
+
+    async def receive() -> HTTPReceiveMessage:
+        nonlocal given
+        if given:
+            return {"type": "http.disconnect"}
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _problem(problem: Problem, scope: HTTPScope) -> KeptAnswer:
+    headers = ((b"content-type", MEDIA_TYPE.encode()),)
+    return KeptAnswer(problem.status, headers, render(problem, scope["path"]))
+
+
+async def _answer(send: Send, answer: KeptAnswer, *more: tuple[bytes, bytes]) -> None:
+    headers = [*answer.headers, *more, (b"content-length", str(len(answer.body)).encode())]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+
+KEPT_MS = 24 * 3_600_000
+KEPT_ANSWERS_MAX = 10_000
+ANSWER_BYTES_MAX = 1_048_576
+"""A larger answer is not kept: only one of a whole file is, and applying a file again changes nothing."""
+_NONCE_BYTES = 12
+
+
+class KeptAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """One answer as it was sent."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
+State = Literal["new", "running", "lost", "other_request"]
+"""What a key is found to be: not used yet; of a request that is being served; of one whose end nobody saw, because
+Hookline ended first; of a request with another body."""
+
+
+class KeptAnswers:
+    """Takes keys, keeps their answers and finds them again."""
+
+    def __init__(self, database: Shared, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._database = database
+        self._now_ms = now_ms
+        self._running: set[bytes] = set()
+
+    def take(self, key: bytes, request: bytes) -> KeptAnswer | State:
+        """Begin a request, or say what became of it when it was sent before; ``request`` tells requests apart."""
+        digest, now = sha256(b"digest" + key).digest(), self._now_ms()
+        with self._database.transaction() as execute:
+            execute("DELETE FROM idempotency_keys WHERE at < ?", (now - KEPT_MS,))
+            row = execute("SELECT request, answer FROM idempotency_keys WHERE digest = ?", (digest,)).fetchone()
+            if row is None:
+                execute(
+                    "DELETE FROM idempotency_keys WHERE digest IN"
+                    " (SELECT digest FROM idempotency_keys ORDER BY at DESC LIMIT ?1 OFFSET ?1)",
+                    (KEPT_ANSWERS_MAX - 1,),
+                )
+                execute("INSERT INTO idempotency_keys (digest, at, request) VALUES (?, ?, ?)", (digest, now, request))
+                self._running.add(digest)
+                return "new"
+        if row[0] != request:
+            return "other_request"
+        if row[1] is not None:
+            return _opened(key, row[1])
+        return "running" if digest in self._running else "lost"
+
+    def keep(self, key: bytes, answer: KeptAnswer) -> None:
+        """The request was done; whoever sends it again gets this answer."""
+        if len(answer.body) > ANSWER_BYTES_MAX:
+            self.give_back(key)
+            return
+        digest = sha256(b"digest" + key).digest()
+        with self._database.transaction() as execute:
+            execute("UPDATE idempotency_keys SET answer = ? WHERE digest = ?", (_sealed(key, answer), digest))
+        self._running.discard(digest)
+
+    def give_back(self, key: bytes) -> None:
+        """The request changed nothing; it may be sent again."""
+        digest = sha256(b"digest" + key).digest()
+        with self._database.transaction() as execute:
+            execute("DELETE FROM idempotency_keys WHERE digest = ?", (digest,))
+        self._running.discard(digest)
+
+
+def _sealed(key: bytes, answer: KeptAnswer) -> bytes:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # here: only who sends keys pays for it
+
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return nonce + AESGCM(sha256(b"seal" + key).digest()).encrypt(nonce, msgspec.msgpack.encode(answer), None)
+
+
+def _opened(key: bytes, sealed: bytes) -> KeptAnswer:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    text = AESGCM(sha256(b"seal" + key).digest()).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None)
+    return msgspec.msgpack.decode(text, type=KeptAnswer)

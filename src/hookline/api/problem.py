@@ -1,0 +1,175 @@
+"""Errors of the admin API as RFC 9457 problem details, whatever raised them.
+
+A ``Problem`` is raised by handlers; ``respond`` turns it, and everything the framework raises (no such path, wrong
+method, body too large, a bug of ours), into one shape with a stable ``code``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
+
+from hookline.api.calls import current_call
+from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
+from hookline.journal.port import JournalAway
+from hookline.telemetry.log import logger
+
+MEDIA_TYPE = "application/problem+json"
+AWAY_RETRY_SECONDS = 5
+TYPE_PREFIX = "/docs/errors#"
+"""Relative to this server, which serves the page itself."""
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One thing wrong with a request: where (JSON pointer into the body, or ``?name`` for a parameter) and what."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of every error (RFC 9457): ``code`` is stable, ``detail`` says what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    errors: tuple[FieldError, ...] = ()
+    request_id: str | None = None
+
+
+class Problem(Exception):
+    """A request that cannot be served, with everything its answer needs."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+
+
+CODES: dict[int, tuple[str, str]] = {
+    400: ("invalid_request", "The request cannot be read; see the API description at /api/openapi.json."),
+    401: ("unauthorized", "Send a token (Authorization: Bearer TOKEN), or sign in."),
+    403: ("forbidden", "This request is not allowed."),
+    404: ("not_found", "There is nothing at this address; see the API description at /api/openapi.json."),
+    405: ("method_not_allowed", "This address does not take that method; the Allow header lists those it takes."),
+    412: ("changed_meanwhile", "This was changed meanwhile; read it again and repeat the change on what it is now."),
+    413: ("body_too_large", "The body is too large; send at most 4 MB."),
+    415: ("unsupported_media_type", "Send a JSON body."),
+    429: ("too_many_requests", "Too many requests; wait as long as Retry-After says."),
+    500: ("internal_error", "Hookline failed to serve this; the log has the details under the instance named here."),
+    503: ("unavailable", "Hookline cannot serve this right now; try again in a moment."),
+}
+"""What the framework's own errors are called, by status."""
+
+
+def problems(*statuses: int) -> dict[int, ResponseSpec]:
+    """Say in the API's description that a call may be answered with these, besides what every call of its kind may."""
+    return {status: ResponseSpec(ProblemBody, media_type=MEDIA_TYPE, generate_examples=False) for status in statuses}
+
+
+def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Answer any exception as a problem document; log those that are our own fault."""
+    problem = _problem_of(error)
+    instance = request.scope["path"]
+    if problem.status >= 500 and not isinstance(error, Problem | JournalAway | DatabaseAway):
+        instance = f"urn:uuid:{uuid4()}"
+        logger().error("internal_error", instance=instance, method=request.method, exc_info=error)
+    return Response(
+        render(problem, instance), status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers
+    )
+
+
+def render(problem: Problem, instance: str) -> bytes:
+    """Return the document itself, for the places that answer before the framework does."""
+    call = current_call()
+    body = ProblemBody(
+        type=TYPE_PREFIX + problem.code,
+        title=HTTPStatus(problem.status).phrase,
+        status=problem.status,
+        detail=problem.detail,
+        instance=instance,
+        code=problem.code,
+        errors=problem.errors,
+        request_id=None if call is None else call.id,
+    )
+    return msgspec.json.encode(body)
+
+
+def not_found(what: str, object_id: str) -> Problem:
+    """Return the problem of an id that names nothing."""
+    return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
+
+
+def database_away(away: DatabaseAway) -> Problem:
+    """Return the problem of a request while a database cannot be used, or what another role wrote there cannot
+    be read."""
+    retry = {"Retry-After": str(AWAY_RETRY_SECONDS)}
+    if isinstance(away, DatabaseUnreadable):
+        return Problem(503, away.code, f"{away}; events are still accepted. Try again in a moment.", headers=retry)
+    meaning = away.meaning[0].upper() + away.meaning[1:]
+    doubt = "whether a change was made that was under way is open, so look before you repeat it"
+    again = doubt if away.kind == "away" else "nothing was changed"
+    detail = f"{meaning}; events are still accepted. {away.next_step} Then try again: {again}."
+    return Problem(503, away.code, detail, headers=retry)
+
+
+def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
+    """Return the problem of a body that is not JSON, or not of the right shape."""
+    if not isinstance(error, msgspec.ValidationError):
+        return Problem(400, "malformed_json", f"The body is not JSON: {error}.")
+    message, _, place = str(error).partition(" - at ")
+    field = FieldError(pointer=_pointer(place), detail=message)
+    where = f" at {field.pointer}" if field.pointer else ""
+    return Problem(422, "invalid_object", f"{message}{where}.", [field])
+
+
+def pointer_of(path: str) -> str:
+    """``settings.webhooks[0].url`` as the JSON pointer ``/settings/webhooks/0/url``."""
+    parts = re.findall(r"[^.\[\]]+", path)
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _pointer(place: str) -> str:
+    # msgspec writes "`$.settings.webhooks[0].url`", or "`key` in `$.settings`" for the key of a map.
+    quoted = re.findall(r"`([^`]*)`", place)
+    return pointer_of(quoted[-1].removeprefix("$")) if quoted else ""
+
+
+def _problem_of(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, ValidationException) and isinstance(error.extra, list):
+        if any(item.get("source") == "body" for item in error.extra):  # the framework looks for no more than that
+            return Problem(400, "malformed_json", "The body is not JSON: it is empty.")
+        fields = [FieldError("?" + str(item.get("key", "")), str(item.get("message", ""))) for item in error.extra]
+        names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
+        return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)
+    if isinstance(error, DatabaseAway):
+        return database_away(error)
+    if isinstance(error, JournalAway):
+        return Problem(503, "unavailable", f"{error}.", headers={"Retry-After": str(error.retry_after_seconds)})
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code, detail = CODES.get(status) or CODES[400 if status < 500 else 500]
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return Problem(status, code, detail, headers=headers)

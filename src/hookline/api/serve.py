@@ -1,0 +1,220 @@
+"""The control role as a process: opens its database, applies the connections file, serves, and stops quickly."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from ipaddress import ip_network
+from typing import Any
+
+import uvloop
+from litestar.types import ASGIApp
+
+from hookline.connections.old_secrets import KEPT_MS
+from hookline.connections.store import Store
+from hookline.features.accounts import admin_token
+from hookline.api.app import Routes, build
+from hookline.features.connections.opening import CannotStart
+from hookline.features.audiences.watch import DefinitionWatch
+from hookline.api import uvicorn_server
+from hookline.api.client_connection import Clients
+from hookline.features.notices.webhooks import InvalidNoticeWebhooks
+from hookline.api.services import Services
+from hookline.database.sqlite import DatabaseAway, engine
+from hookline.listening import SETTLE_SECONDS, bound, handed_on, has_successor, take_no_more
+from hookline.privacy.id_digest import PrivacyKeyError
+from hookline.proxy_protocol import ProxyHeader
+from hookline.settings import Settings, parse_listen
+from hookline.telemetry.log import logger
+
+OLD_SECRETS_LOOK_SECONDS = 3600.0
+"""They are kept for 30 days: an hour more or less is nothing."""
+BACKLOG = 128
+GRACE_SECONDS = 1
+"""For requests being answered when a stop begins; streams are ended at once."""
+QUIET_SECONDS = 0.25
+"""How long a kept connection may be silent then before it is closed: a request may be on its way on it."""
+TICK_SECONDS = 1.0
+"""From one writing of the date that answers carry, and one look for clients that take too long, to the next."""
+
+
+def run(
+    settings: Settings,
+    store: Store,
+    one_time_link: bool = False,
+    *,
+    pages: Routes | None = None,
+    stop_descriptor: int | None = None,
+    origins: Mapping[str, str] | None = None,
+) -> int:
+    """Serve until SIGTERM, SIGINT, or until ``stop_descriptor`` closes; return the exit code.
+
+    ``pages`` makes their routes, at the first request for one. ``origins`` says where each setting came from, by key.
+
+    Raise CannotStart, or AdminTokenError, with what to do.
+    """
+    services, listening = start(settings, store)
+    services.origins = origins or {}
+    if one_time_link:
+        services.link.make(base_url(settings, listening[0]))
+    try:
+        uvloop.run(_serve(services, listening, pages, stop_descriptor))
+    finally:
+        services.close()
+        services.store.close()
+    return 0
+
+
+def start(settings: Settings, store: Store) -> tuple[Services, list[socket.socket]]:
+    """Do everything that can fail before serving; raise CannotStart with what to do."""
+    listening = _listen(settings.control.listen)
+    try:
+        return Services(settings, store, admin_token.load(settings)), listening
+    except (InvalidNoticeWebhooks, PrivacyKeyError) as error:
+        raise CannotStart(str(error)) from None
+
+
+async def _serve(
+    services: Services,
+    listening: list[socket.socket],
+    pages: Routes | None,
+    stop_descriptor: int | None,
+) -> None:
+    server = Server(services, pages)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        loop.add_signal_handler(number, server.stop)
+    if stop_descriptor is not None:
+        loop.add_reader(stop_descriptor, _stop_once, loop, stop_descriptor, server)
+    services.ready = True
+    logger().info("control_ready", address=services.settings.control.listen)
+    beside = [
+        loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run")),
+        loop.create_task(services.lane_watch.watch_forever()),
+        loop.create_task(services.replay_watch.watch_forever()),
+        loop.create_task(services.notice_watch.run_forever()),
+        loop.create_task(services.notice_webhooks.run_forever()),
+        loop.create_task(services.series_watch.run_forever()),
+        loop.create_task(services.schema_watch.run_forever()),
+        loop.create_task(DefinitionWatch(services.settings, services.store).run()),
+        loop.create_task(services.deletion_watch.run_forever()),
+        loop.create_task(remove_old_secrets_forever(services.store)),
+    ]
+    await server.serve(sockets=listening)
+    for task in beside:
+        task.cancel()
+    await asyncio.gather(*beside, return_exceptions=True)
+    logger().info("control_stopped")
+
+
+async def remove_old_secrets_forever(store: Store) -> None:
+    """Take secrets out of the history of connections 30 days after they left force, looking once an hour."""
+    while True:
+        try:
+            now_ms = min(store.now_ms(), store.steady_ms())  # a clock that is set forward makes nothing older
+            removed = await asyncio.to_thread(store.remove_old_secrets, now_ms - KEPT_MS)
+            if removed:
+                logger().info("old_secrets_removed", destinations=removed)
+        except (DatabaseAway, engine.Error) as error:
+            logger().warning("old_secrets_not_removed", error=str(error), next_step="it is tried again in an hour")
+        await asyncio.sleep(OLD_SECRETS_LOOK_SECONDS)
+
+
+def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server) -> None:
+    loop.remove_reader(descriptor)  # a closed pipe stays readable
+    server.stop()
+
+
+class Server(uvicorn_server.Server):
+    """uvicorn that hears of a stop at once, and then ends the event streams, which it would otherwise wait for."""
+
+    def __init__(self, services: Services, pages: Routes | None = None) -> None:
+        idle_seconds_max = services.settings.control.idle_timeout
+        self._clients = Clients(services.own_metrics.connections_ended, idle_seconds_max)
+        super().__init__(_config(build(services, pages), self._clients, services.settings))
+        self._services = services
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin to stop; called again, stop without waiting."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._clients.are_leaving = True
+        self._stopping.set()
+        self._services.stop_streams()
+
+    async def main_loop(self) -> None:
+        """Wait for the stop, where uvicorn looks for it ten times a second."""
+        while not await self.on_tick(0):
+            self._clients.sweep()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), TICK_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nothing new and let what is being answered end, for which uvicorn waits although nobody is there."""
+        if not has_successor():
+            for each in sockets or ():
+                await take_no_more(each)
+        for server in self.servers:
+            server.close()
+        # Who was accepted in this very turn is known to uvicorn only later; ended now, its request would be cut off.
+        await asyncio.sleep(SETTLE_SECONDS)
+        if self.server_state.connections:
+            await asyncio.sleep(QUIET_SECONDS)
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+        else:
+            for each in sockets or ():
+                each.close()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: uvicorn would raise them again once it has stopped, and the exit code is 0."""
+        yield
+
+
+def _config(app: ASGIApp, clients: Clients, settings: Settings) -> uvicorn_server.Config:
+    connect: Callable[..., asyncio.Protocol] = clients.connect
+    if settings.control.proxy_protocol:
+        trusted = [ip_network(each) for each in settings.collect.trusted_proxies]
+
+        def connect(*arguments: Any, **named: Any) -> asyncio.Protocol:
+            return ProxyHeader(trusted, partial(clients.connect, *arguments, **named))
+
+    return uvicorn_server.Config(
+        app,
+        http=connect,  # type: ignore[arg-type]  # all that is done with it is to call it
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=math.ceil(clients.idle_seconds_max),
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        backlog=BACKLOG,
+    )
+
+
+def base_url(settings: Settings, listening: socket.socket) -> str:
+    """Return where a browser on this machine finds the pages."""
+    if settings.control.public_url:
+        return settings.control.public_url
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _listen(address: str) -> list[socket.socket]:
+    host, port = parse_listen(address)
+    try:
+        return handed_on() or [bound(host, port)]
+    except OSError as error:
+        raise CannotStart(
+            f"cannot listen on {address} ({error.strerror}); stop what uses it or set control.listen to another address"
+        ) from None

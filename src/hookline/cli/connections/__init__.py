@@ -1,1 +1,0 @@
-"""Connections as a file: ``check``, ``diff``, ``apply``, ``export`` and the versions of what is in force."""

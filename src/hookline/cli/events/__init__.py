@@ -1,1 +1,0 @@
-"""``hookline listen``, ``send``, ``events``, ``why`` and ``tail``: events on their way."""

@@ -1,1 +1,0 @@
-"""The admin API: everything about running one installation, behind a token; the collection API is another room."""

@@ -1,1 +1,0 @@
-"""``Idempotency-Key``: a POST that is sent again is done once."""

@@ -1,0 +1,196 @@
+"""The accounts in ``control.db``. A new one has no password; its one-time link lets its owner choose one."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from hookline.features.accounts.roles import Role
+from hookline.api.caller import is_reserved, looks
+from hookline.database.shared import Shared
+from hookline.database.sqlite import IntegrityError
+
+ACCOUNTS_MAX = 1_000
+NAME_CHARACTERS_MAX = 200
+INVITATION_MS = 72 * 3_600_000
+_CODE_BYTES = 32
+_COLUMNS = "id, name, role, password_hash IS NOT NULL, invite_until, created_at, last_seen_at, disabled_at"
+
+
+class AccountError(Exception):
+    """Accounts cannot be changed like that; ``code`` says why to programs."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Account(NamedTuple):
+    """One person's account; times are milliseconds since the epoch. ``joined``: a password was chosen."""
+
+    id: int
+    name: str
+    role: Role
+    joined: bool
+    invited_until: int | None
+    created_at: int
+    last_seen_at: int | None
+    disabled_at: int | None
+
+
+class Credentials(NamedTuple):
+    """What signing in is checked against; the hash is None for who may not sign in."""
+
+    id: int
+    password_hash: str | None
+
+
+class Accounts:
+    """Reads and writes the table; the names are compared without regard to case."""
+
+    def __init__(self, database: Shared, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._database = database
+        self._now_ms = now_ms
+
+    def page(self, limit: int, after_id: int = 0) -> list[Account]:
+        """At most ``limit`` accounts after one, in the order they were made."""
+        query = f"SELECT {_COLUMNS} FROM accounts WHERE id > ? ORDER BY id LIMIT ?"
+        return [_account(row) for row in self._database.rows(query, (after_id, limit))]
+
+    def get(self, id: int) -> Account | None:
+        """Return the account with this id."""
+        row = self._database.row(f"SELECT {_COLUMNS} FROM accounts WHERE id = ?", (id,))
+        return None if row is None else _account(row)
+
+    def any(self) -> bool:
+        """Return whether there is an account at all."""
+        return self._database.row("SELECT 1 FROM accounts LIMIT 1") is not None
+
+    def credentials(self, name: str) -> Credentials | None:
+        """Return what signing in under this name is checked against, None when nobody is called so."""
+        row = self._database.row(
+            "SELECT id, CASE WHEN disabled_at IS NULL THEN password_hash END FROM accounts WHERE name_key = ?",
+            (name_key(name),),
+        )
+        return None if row is None else Credentials(*row)
+
+    def credentials_of(self, id: int) -> Credentials | None:
+        """Return the same by id."""
+        row = self._database.row("SELECT name FROM accounts WHERE id = ?", (id,))
+        return None if row is None else self.credentials(row[0])
+
+    def invite(self, name: str, role: Role) -> tuple[Account, str]:
+        """Make an account, and the code of the link with which its owner joins; raise AccountError."""
+        return self._insert(name, role, None)
+
+    def create_first(self, name: str, password_hash: str) -> Account:
+        """Make the first account, an owner's; raise AccountError when it is not the first."""
+        return self._insert(name, "owner", password_hash)[0]
+
+    def invite_again(self, id: int) -> str:
+        """Return a new code for an account, also for who forgot the password; the last code opens nothing any more."""
+        code = secrets.token_urlsafe(_CODE_BYTES)
+        with self._database.transaction() as execute:
+            execute(
+                "UPDATE accounts SET invite_digest = ?, invite_until = ? WHERE id = ?",
+                (_digest(code), self._now_ms() + INVITATION_MS, id),
+            )
+        return code
+
+    def invited(self, code: str) -> Account | None:
+        """Whose code this is, None when it is nobody's or too old, or the account is disabled."""
+        row = self._database.row(
+            f"SELECT {_COLUMNS} FROM accounts WHERE invite_digest = ? AND invite_until > ? AND disabled_at IS NULL",
+            (_digest(code), self._now_ms()),
+        )
+        return None if row is None else _account(row)
+
+    def set_password(self, id: int, password_hash: str) -> None:
+        """Put a password in force; an invitation that is still open is over."""
+        with self._database.transaction() as execute:
+            execute(
+                "UPDATE accounts SET password_hash = ?, invite_digest = NULL, invite_until = NULL WHERE id = ?",
+                (password_hash, id),
+            )
+
+    def change(self, id: int, role: Role, disabled: bool) -> Account:
+        """Give an account a role and say whether it may sign in; raise AccountError."""
+        with self._database.transaction() as execute, _owner_kept(execute):
+            execute(
+                "UPDATE accounts SET role = ?, disabled_at = CASE WHEN ? THEN coalesce(disabled_at, ?) END"
+                " WHERE id = ?",
+                (role, disabled, self._now_ms(), id),
+            )
+            (row,) = execute(f"SELECT {_COLUMNS} FROM accounts WHERE id = ?", (id,)).fetchall()
+        return _account(row)
+
+    def remove(self, id: int) -> None:
+        """Take an account away; raise AccountError."""
+        with self._database.transaction() as execute, _owner_kept(execute):
+            execute("DELETE FROM accounts WHERE id = ?", (id,))
+
+    def _insert(self, name: str, role: Role, password_hash: str | None) -> tuple[Account, str]:
+        name = _usable(name)
+        code = secrets.token_urlsafe(_CODE_BYTES)
+        until = None if password_hash else self._now_ms() + INVITATION_MS
+        digest = None if password_hash else _digest(code)
+        try:
+            with self._database.transaction() as execute:
+                ((count,),) = execute("SELECT count(*) FROM accounts").fetchall()
+                if password_hash and count:
+                    raise AccountError("not_the_first", "There are accounts already; an owner invites further people.")
+                if count >= ACCOUNTS_MAX:
+                    raise AccountError("too_many", f"There may be {ACCOUNTS_MAX} accounts and no more.")
+                for (other,) in execute("SELECT name FROM accounts").fetchall():
+                    if looks(other) == looks(name):
+                        raise AccountError("already_exists", f"There is an account called {other!r} already.")
+                (row,) = execute(
+                    "INSERT INTO accounts (name, name_key, role, password_hash, invite_digest, invite_until,"
+                    f" created_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
+                    (name, name_key(name), role, password_hash, digest, until, self._now_ms()),
+                ).fetchall()
+        except IntegrityError:
+            raise AccountError("already_exists", f"There is an account called {name!r} already.") from None
+        return _account(row), code
+
+
+@contextmanager
+def _owner_kept(execute: Callable[..., Any]) -> Iterator[None]:
+    """Within a transaction: refuse to leave accounts behind without an owner who can sign in, where there was one."""
+    owner = "role = 'owner' AND password_hash IS NOT NULL AND disabled_at IS NULL"
+    query = f"SELECT count(*), count(*) FILTER (WHERE {owner}) FROM accounts"
+    ((_, before),) = execute(query).fetchall()
+    yield
+    ((accounts, owners),) = execute(query).fetchall()
+    if accounts and before and not owners:
+        raise AccountError("last_owner", "This is the only owner who can sign in. Make another account an owner first.")
+
+
+def _usable(name: str) -> str:
+    name = unicodedata.normalize("NFC", name.strip())
+    if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
+        sentence = f"An account's name has 1 to {NAME_CHARACTERS_MAX} printable characters; an e-mail address is usual."
+        raise AccountError("invalid_name", sentence)
+    if is_reserved(name):
+        sentence = f"{name!r} would look like a token, or like Hookline itself, in the audit log; take another name."
+        raise AccountError("invalid_name", sentence)
+    return name
+
+
+def name_key(name: str) -> str:
+    """Return what accounts are told apart by."""
+    return unicodedata.normalize("NFC", name.strip()).casefold()
+
+
+def _digest(code: str) -> bytes:
+    return sha256(code.encode("utf-8", "surrogatepass")).digest()
+
+
+def _account(row: tuple[Any, ...]) -> Account:
+    id, name, role, joined, *times = row
+    return Account(id, name, role, bool(joined), *times)

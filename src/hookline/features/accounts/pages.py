@@ -1,0 +1,244 @@
+"""The pages that open a session: signing in, joining by an invitation, choosing a new password."""
+
+from __future__ import annotations
+
+from typing import Any
+from litestar import Controller, Request, Response, get, post
+from litestar.params import FromPath
+from hookline.features.accounts.access import Connection, local_path, require_same_origin
+from hookline.features.accounts.identity import caller_of
+from hookline.features.accounts.passwords import TooManyWaiting
+from hookline.features.accounts.sessions import session_cookie
+from hookline.api.calls import the_call
+from hookline.api.caller import ADMIN_TOKEN, Caller
+from hookline.api.services import FromServices, Services
+from hookline.telemetry.log import logger
+from hookline.web.rendering import page, redirect
+from hookline.features.accounts.access import require_same_origin
+from hookline.features.accounts.accounts import AccountError
+from hookline.features.accounts.passwords import refusal_of
+from urllib.parse import parse_qsl
+from litestar import Request, Response
+from litestar.exceptions import InternalServerException
+from hookline.features.accounts.accounts import Account
+from hookline.api.problem import CODES, Problem
+from hookline.api.services import Services
+
+
+class SignIn(Controller):
+    """The form, its answer, the link and the way out."""
+
+    @get("/login", needs="open")
+    async def show_login(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+        """Show the form, or go on when already signed in."""
+        after = local_path(request.query_params.get("next"))
+        if is_signed_in(request, services):
+            return redirect(after)
+        return _form(services, after, "")
+
+    @post("/login", request_max_body_size=FORM_BYTES_MAX, needs="open")
+    async def sign_in(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+        """Check account and password, or the token, and open a session."""
+        require_same_origin(request)
+        form = await read_form(request)
+        after, account = local_path(form.get("next", "/")), form.get("account", "").strip()
+        password = form.get("password", "")
+        if not account and services.token.matches(password.strip()):  # it cannot be guessed, so it never waits
+            return signed_in(redirect(after), services, owner_by_token(), "sign_in")
+        address, throttle = the_call().address, services.throttle
+        wait_seconds = throttle.begin(address, account)
+        if wait_seconds is not None:
+            return _throttled(services, after, account, wait_seconds)
+        try:
+            found = await _found(services, account, password, throttle.fails_often(address))
+        except TooManyWaiting:
+            throttle.not_tried(address, account)
+            error = "Too many sign-ins right now. Try again in a moment."
+            return _form(services, after, account, error, 503, {"Retry-After": "5"})
+        if found is None:
+            _refused(services, "failed", _target(services, account))
+            error = "Account and password do not match."
+            if not account:
+                error = "That is not the admin token. It is in the file admin-token of the data folder."
+            return _form(services, after, account, error, 403)
+        throttle.succeeded(address, account)
+        return signed_in(redirect(after), services, found, "sign_in")
+
+    @get("/open/{code:str}", needs="open")
+    async def open_by_link(
+        self, request: Request[Any, Any, Any], services: FromServices, code: FromPath[str]
+    ) -> Response[str]:
+        """Open a session with the code of the one-time link; where nobody has an account yet, offer to make one."""
+        if is_signed_in(request, services):
+            return redirect("/")
+        if not services.link.consume(code):
+            wait_seconds = services.throttle.begin(the_call().address)
+            if wait_seconds is not None:
+                return _throttled(services, "/", "", wait_seconds, "one-time link")
+            _refused(services, "failed", "one-time link")
+            error = "This link was already used or is older than 15 minutes. You can sign in with the admin token."
+            return _form(services, "/", "", error, 403)
+        # A page that goes on by itself, not a redirect: after one that began on another site (a web terminal) the
+        # browser would not send the strict cookie back.
+        opened = page("opened.html", after="/" if services.accounts.any() else "/welcome")
+        return signed_in(opened, services, owner_by_token(), "open_one_time_link")
+
+    @post("/logout", needs="open")
+    async def sign_out(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+        """End the session."""
+        require_same_origin(request)
+        call, sessions = the_call(), services.sessions
+        session = sessions.find(call.session_key)
+        if session is not None:
+            services.audit.record(caller_of(session), "sign_out", "sessions", call.address, call.id)
+            sessions.close(call.session_key)
+        answer = redirect("/login")
+        answer.cookies.append(session_cookie(sessions, ""))
+        return answer
+
+
+async def _found(services: Services, account: str, password: str, others_first: bool) -> Caller | None:
+    if not account:
+        return None
+    credentials = services.accounts.credentials(account)
+    stored = None if credentials is None else credentials.password_hash
+    if not await services.passwords.matches(password, stored, others_first) or credentials is None:
+        return None
+    known = services.accounts.get(credentials.id)
+    return None if known is None else person(known)
+
+
+def is_signed_in(request: Connection, services: Services) -> bool:
+    """Return whether the browser has an open session."""
+    return services.sessions.is_open(request.cookies.get(services.sessions.cookie_name))
+
+
+def _form(
+    services: Services,
+    after: str,
+    account: str,
+    error: str | None = None,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> Response[str]:
+    # Where nobody has an account, the token is what one signs in with: its field comes first and alone.
+    people = services.accounts.any()
+    return page("login.html", status, headers, after=after, account=account, error=error, people=people)
+
+
+def _target(services: Services, account: str) -> str:
+    """Whom somebody tried to be; what was typed may be a password in the wrong field, and is not kept."""
+    if not account:
+        return ADMIN_TOKEN
+    found = services.accounts.credentials(account)
+    return "unknown account" if found is None else f"users/u{found.id}"
+
+
+def _throttled(
+    services: Services, after: str, account: str, wait_seconds: int, target: str | None = None
+) -> Response[str]:
+    _refused(services, "throttled", target or _target(services, account))
+    error = f"Too many failed attempts from your address. Try again in {-(-wait_seconds // 60)} minutes."
+    return _form(services, after, account, error, 429, {"Retry-After": str(wait_seconds)})
+
+
+def _refused(services: Services, outcome: str, target: str) -> None:
+    services.own_metrics.sign_ins[outcome] += 1
+    call = the_call()
+    if services.audit.count_refused("sign_in_failed", target, call.address, call.id):
+        logger().warning("sign_in_failed", target=target, address=call.address)
+
+
+OVER = "This link was already used or is older than 72 hours. Ask an owner for a new link."
+
+
+class Joining(Controller):
+    """Forms of their own beside the sign-in: they end with a session, which no API call opens."""
+
+    @get("/welcome", needs="owner")
+    async def show_welcome(self, services: FromServices) -> Response[str]:
+        """Offer to create the owner account, as long as there is none at all."""
+        return redirect("/") if services.accounts.any() else page("welcome.html", name="", error=None)
+
+    @post("/welcome", request_max_body_size=FORM_BYTES_MAX, needs="owner")
+    async def create_owner(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+        """Create the first account and go on as its owner."""
+        form = await read_form(request)
+        name, password = form.get("name", ""), form.get("password", "")
+        refusal = refusal_of(password, name)
+        if refusal is not None:
+            return page("welcome.html", 422, name=name, error=refusal)
+        try:
+            account = services.accounts.create_first(name, await services.passwords.hash(password))
+        except AccountError as error:
+            return page("welcome.html", 422, name=name, error=str(error))
+        return signed_in(redirect("/"), services, person(account), "create_owner")
+
+    @get("/join/{code:str}", needs="open")
+    async def show_invitation(self, services: FromServices, code: FromPath[str]) -> Response[str]:
+        """Show whom the invitation is for, and ask for a password; looking at it does not use it up."""
+        return _join_form(services, code)
+
+    @post("/join/{code:str}", request_max_body_size=FORM_BYTES_MAX, needs="open")
+    async def join(self, request: Request[Any, Any, Any], services: FromServices, code: FromPath[str]) -> Response[str]:
+        """Put the password in force and open a session; the link is used up, and other sessions end."""
+        require_same_origin(request)
+        account = services.accounts.invited(code)
+        if account is None:
+            return _join_form(services, code)
+        password = (await read_form(request)).get("password", "")
+        refusal = refusal_of(password, account.name)
+        if refusal is not None:
+            return _join_form(services, code, refusal)
+        password_hash = await services.passwords.hash(password)
+        if services.accounts.invited(code) != account:  # used while the password was hashed
+            return _join_form(services, code)
+        services.accounts.set_password(account.id, password_hash)
+        services.sessions.close_all(account.id)
+        return signed_in(redirect("/"), services, person(account), "join")
+
+
+def _join_form(services: Services, code: str, error: str | None = None) -> Response[str]:
+    account = services.accounts.invited(code)
+    if account is None:
+        people = services.accounts.any()
+        return page("login.html", 403, after="/", account="", error=OVER, people=people)
+    return page("join.html", 422 if error else 200, code=code, account=account, error=error)
+
+
+FORM_BYTES_MAX = 8 * 1024
+"""Anybody may send one of these: it is no larger than a name, a password and an address in the longest spelling."""
+FIELDS_MAX = 16
+
+
+async def read_form(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """Return the fields of a form; raise Problem when it cannot be read, and HTTPException when it is too large.
+
+    How large it may be is declared with the route, and counted while it arrives.
+    """
+    try:
+        text = (await request.body()).decode()
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX))
+    except (ValueError, InternalServerException):  # the latter of a client that left before the end
+        raise Problem(400, *CODES[400]) from None
+
+
+def signed_in(answer: Response[str], services: Services, caller: Caller, action: str) -> Response[str]:
+    """Return the answer with the cookie of a new session; the one that the browser came with ends."""
+    call, sessions = the_call(), services.sessions
+    sessions.close(call.session_key)
+    answer.cookies.append(session_cookie(sessions, sessions.open(caller.id)))
+    services.own_metrics.sign_ins["succeeded"] += 1
+    target = "sessions" if caller.id is None else f"users/u{caller.id}"
+    services.audit.record(caller, action, target, call.address, call.id)
+    return answer
+
+
+def owner_by_token() -> Caller:
+    """Return who holds the admin token, or a one-time link."""
+    return Caller("admin_token", ADMIN_TOKEN, "owner")
+
+
+def person(account: Account) -> Caller:
+    """Return who has an account."""
+    return Caller("account", account.name, account.role, account.id)

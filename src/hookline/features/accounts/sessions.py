@@ -1,0 +1,129 @@
+"""Who is signed in, and the cookie that shows it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from typing import NamedTuple
+
+from litestar.datastructures import Cookie
+
+from hookline.features.accounts.roles import Role
+from hookline.database.shared import Shared
+
+IDLE_MS = 12 * 3_600_000
+LIFETIME_MS = 7 * 86_400_000
+SESSIONS_MAX = 1_000
+NOTED_EVERY_MS = 60_000
+"""Use is written down at most so often: each time is a write to the disk."""
+
+_KEY_BYTES = 32
+_SEEN = "UPDATE accounts SET last_seen_at = ? WHERE id = ?"
+
+
+class Session(NamedTuple):
+    """An open session; without an account it is of who held the admin token or the one-time link."""
+
+    account: int | None
+    name: str | None
+    role: Role
+
+
+class Sessions:
+    """Opens, recognises and closes sessions by the key that the browser keeps in its cookie."""
+
+    def __init__(
+        self,
+        database: Shared,
+        admin_token: bytes,
+        secure: bool,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        # Only over TLS does a browser accept the prefix that pins a cookie to this very host.
+        self.cookie_name = "__Host-hookline" if secure else "hookline_session"
+        self.secure = secure
+        self._database = database
+        self._admin_token = admin_token
+        self._now_ms = now_ms
+
+    def open(self, account: int | None = None) -> str:
+        """Start a session; its key is always new, so one planted before signing in is worth nothing.
+
+        Without an account it lasts no longer than the admin token in force.
+        """
+        now, key = self._now_ms(), secrets.token_urlsafe(_KEY_BYTES)
+        token = self._admin_token if account is None else None
+        with self._database.transaction() as execute:
+            execute("DELETE FROM sessions WHERE used_at < ? OR opened_at < ?", (now - IDLE_MS, now - LIFETIME_MS))
+            execute(
+                "DELETE FROM sessions WHERE digest NOT IN (SELECT digest FROM sessions ORDER BY used_at DESC LIMIT ?)",
+                (SESSIONS_MAX - 1,),
+            )
+            execute(
+                "INSERT INTO sessions (digest, account, admin_token, opened_at, used_at) VALUES (?, ?, ?, ?, ?)",
+                (_digest(key), account, token, now, now),
+            )
+            execute(_SEEN, (now, account))
+        return key
+
+    def find(self, key: str | None, in_use: bool = True) -> Session | None:
+        """Return the session that the key belongs to, if it is in force; its use keeps it from idling out."""
+        if not key:
+            return None
+        digest, now = _digest(key), self._now_ms()
+        row = self._database.row(
+            "SELECT s.account, s.admin_token, s.opened_at, s.used_at, a.name, a.role, a.disabled_at"
+            " FROM sessions s LEFT JOIN accounts a ON a.id = s.account WHERE s.digest = ?",
+            (digest,),
+        )
+        if row is None:
+            return None
+        account, token, opened_at, used_at, name, role, disabled_at = row
+        lost = role is None or disabled_at is not None if account is not None else token != self._admin_token
+        if lost or now - opened_at > LIFETIME_MS or now - used_at > IDLE_MS:
+            self._database.note(_end_of(key))
+            return None
+        if in_use and now - used_at > NOTED_EVERY_MS:
+            self._database.note(
+                ("UPDATE sessions SET used_at = ? WHERE digest = ?", (now, digest)),
+                (_SEEN, (now, account)),
+            )
+        return Session(account, name, role or "owner")
+
+    def is_open(self, key: str | None) -> bool:
+        """Return whether the key belongs to a session in force."""
+        return self.find(key) is not None
+
+    def close(self, key: str | None) -> None:
+        """End the session of this key, if there is one."""
+        if key:
+            with self._database.transaction() as execute:
+                execute(*_end_of(key))
+
+    def close_all(self, account: int | None) -> int:
+        """End every session of an account (None: of the admin token), and say how many those were."""
+        with self._database.transaction() as execute:
+            return int(execute("DELETE FROM sessions WHERE account IS NOT DISTINCT FROM ?", (account,)).rowcount)
+
+
+def _end_of(key: str) -> tuple[str, tuple[bytes]]:
+    return "DELETE FROM sessions WHERE digest = ?", (_digest(key),)
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def session_cookie(sessions: Sessions, key: str) -> Cookie:
+    """Return the cookie that no script sees and no other site sends; with an empty key the browser forgets it."""
+    return Cookie(
+        key=sessions.cookie_name,
+        value=key,
+        max_age=LIFETIME_MS // 1000 if key else 0,
+        path="/",
+        secure=sessions.secure,
+        httponly=True,
+        samesite="strict",
+    )

@@ -1,0 +1,105 @@
+"""``/api/v1/audiences/{id}/sync`` and ``syncs``, and the same for computed traits: sync now, and what syncs came to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+from litestar import Controller, get, post
+
+from hookline.connections.definitions.model import Definition
+from hookline.features.audit.entry import AuditChange
+from hookline.features.audiences.api import stored_audience, stored_computed_trait
+from hookline.api.calls import the_call
+from hookline.api.listing import After, Limit, Listing, number_after
+from hookline.api.listing import Id
+from hookline.api.problem import Problem
+from hookline.api.services import FromServices, Services
+from hookline.events.timestamps import iso
+from hookline.people.definitions.definition import Key
+
+
+class SyncView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A sync that has ended: ``at`` is the moment it judged people by. ``came`` is for how many the value changed to
+    something, ``went`` for how many to nothing (out of the audience); people without a user id count and are not
+    told."""
+
+    number: int
+    at: str
+    finished_at: str
+    came: int
+    went: int
+
+
+class SyncAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A sync with an ``at`` not before ``asked_at`` will be in ``syncs`` once it has ended."""
+
+    id: str
+    asked_at: str
+
+
+class AudienceSyncs(Controller):
+    """Syncs of an audience."""
+
+    path = "/audiences/{id:str}"
+
+    @get("/syncs", needs="viewer")
+    async def list_audience_syncs(
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
+    ) -> Listing[SyncView]:
+        """List the syncs of one audience, newest first: when, and how many came and went."""
+        stored_audience(services, object_id)
+        return await _syncs(services, ("audience", object_id), limit, after)
+
+    @post("/sync", status_code=202, needs="editor")
+    async def sync_audience(self, services: FromServices, object_id: Id) -> SyncAsked:
+        """Sync one audience now; after the sync that is under way, if one is."""
+        return await _ask(services, ("audience", object_id), stored_audience(services, object_id).object)
+
+
+class ComputedTraitSyncs(Controller):
+    """Syncs of a computed trait."""
+
+    path = "/computed-traits/{id:str}"
+
+    @get("/syncs", needs="viewer")
+    async def list_computed_trait_syncs(
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
+    ) -> Listing[SyncView]:
+        """List the syncs of one computed trait, newest first: when, and how many came and went."""
+        stored_computed_trait(services, object_id)
+        return await _syncs(services, ("trait", object_id), limit, after)
+
+    @post("/sync", status_code=202, needs="editor")
+    async def sync_computed_trait(self, services: FromServices, object_id: Id) -> SyncAsked:
+        """Sync one computed trait now; after the sync that is under way, if one is."""
+        return await _ask(services, ("trait", object_id), stored_computed_trait(services, object_id).object)
+
+
+async def _ask(services: Services, key: Key, definition: Definition) -> SyncAsked:
+    if not definition.enabled:
+        raise Problem(
+            409, "definition_disabled", f"{definition.id!r} is disabled; enable it, and it is synced at once."
+        )
+    asked_at = iso(int(time.time() * 1000))
+    await asyncio.to_thread(services.sync_wishes.ask, key)
+    name = f"{'audiences' if key[0] == 'audience' else 'computed-traits'}/{key[1]}"
+    the_call().changed(name, AuditChange(name, "sync", None, asked_at))
+    return SyncAsked(id=definition.id, asked_at=asked_at)
+
+
+async def _syncs(services: Services, key: Key, limit: int, after: str | None) -> Listing[SyncView]:
+    before = number_after(after)
+    found = await services.profiles.read(lambda reader: reader.results.syncs(key, limit + 1, before)) or []
+    page = [
+        SyncView(
+            number=each.number,
+            at=iso(each.at_ms),
+            finished_at=iso(each.finished_ms),
+            came=each.came,
+            went=each.went,
+        )
+        for each in found[:limit]
+    ]
+    return Listing(page, str(page[-1].number) if len(found) > limit else None)

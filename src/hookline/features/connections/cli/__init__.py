@@ -1,0 +1,1 @@
+"""``check``, ``diff``, ``apply``, ``export``, and objects one by one."""

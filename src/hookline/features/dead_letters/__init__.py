@@ -1,0 +1,1 @@
+"""Dead letters: what was given back for good, listed, sent again or put away."""

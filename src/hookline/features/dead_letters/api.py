@@ -1,0 +1,199 @@
+"""``/api/v1/dead-letters``: the events that a destination did not get; look at them, retry or discard them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Controller, get, post
+from litestar.params import JSONBody, QueryParameter
+
+from hookline.features.audit.entry import AuditChange
+from hookline.features.dead_letters.log import DeadLetter
+from hookline.api.calls import current_author, the_call
+from hookline.api.listing import After, Limit, Listing, number_after
+from hookline.api.listing import TIME, Id, OfDestination, OfEvent, OfSource, OfType, milliseconds
+from hookline.api.problem import Problem, not_found
+from hookline.features.replays.api import begin
+from hookline.features.replays.view import ReplayView, view_of
+from hookline.api.services import FromServices, Services
+from hookline.outcomes.delivery import Attempt
+from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
+from hookline.replays.model import RATE_MAX, Moment, ReplayRequest
+
+DISCARD_SECONDS = 2.0
+"""How long the answer to a discard waits for deliver to carry it out."""
+POLL_SECONDS = 0.05
+RETRIED_DESTINATIONS_MAX = 50
+
+
+class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters are meant; what is not given does not restrict. ``from`` and ``to`` are when they were given
+    up. ``rate`` (events per second) counts for a retry."""
+
+    destination: Text | None = None
+    source: Text | None = None
+    type: Text | None = None
+    event: Text | None = None
+    outcome: Text | None = None
+    since: Moment | None = msgspec.field(default=None, name="from")
+    until: Moment | None = msgspec.field(default=None, name="to")
+    ids: Ids | None = None
+    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
+
+
+class DeadLetterDetail(DeadLetter, frozen=True, kw_only=True, rename="camel"):
+    """A dead letter with the event as it was received (null when it is no longer kept) and every attempt."""
+
+    payload: Any = None
+    history: tuple[Attempt, ...] = ()
+
+
+class Discarded(msgspec.Struct, frozen=True):
+    """``discarded`` is null when deliver has yet to do it, because it is not running right now."""
+
+    matched: int
+    discarded: int | None
+
+
+class DeadLetters(Controller):
+    """Deliver writes them; a retry is a replay of their events."""
+
+    path = "/dead-letters"
+
+    @get(needs="viewer")
+    async def list_dead_letters(
+        self,
+        services: FromServices,
+        limit: Limit = 50,
+        after: After = None,
+        destination: OfDestination = None,
+        source: OfSource = None,
+        type_: OfType = None,
+        event: OfEvent = None,
+        outcome: Annotated[
+            str | None, QueryParameter(max_length=1_000, description="Only those whose last attempt ended so.")
+        ] = None,
+        status: Annotated[
+            str | None, QueryParameter(max_length=1_000, description="`failed`, `expired` or `discarded`.")
+        ] = None,
+        since: Annotated[
+            str | None,
+            QueryParameter(
+                name="from",
+                max_length=64,
+                description="Only those that failed at or after this time.",
+                schema_extra=TIME,
+            ),
+        ] = None,
+        until: Annotated[
+            str | None,
+            QueryParameter(
+                name="to", max_length=64, description="Only those that failed before this time.", schema_extra=TIME
+            ),
+        ] = None,
+    ) -> Listing[DeadLetter]:
+        """Return the newest dead letters that match; discarded ones only when that status is asked for."""
+        wanted = DeadLetterFilter(
+            destination=destination,
+            source=source,
+            type=type_,
+            event=event,
+            outcome=outcome,
+            status=status,
+            since_ms=milliseconds("from", since),
+            until_ms=milliseconds("to", until),
+        )
+        letters = services.dead_letters.newest(limit + 1, number_after(after), wanted)
+        page = letters[:limit]
+        return Listing(page, str(page[-1].id) if len(letters) > limit else None)
+
+    @get("/{id:str}", needs="viewer")
+    async def get_dead_letter(self, services: FromServices, dead_letter_id: Id) -> DeadLetterDetail:
+        """Return one dead letter with its event, every attempt and the receiver's last answer."""
+        letter = _letter(services, dead_letter_id)
+        found = await services.events.events_at([(letter.partition, letter.offset)])
+        statuses = found[0].status.destinations if found else ()
+        return DeadLetterDetail(
+            **msgspec.structs.asdict(letter),
+            payload=found[0].status.event if found else None,
+            history=next((each.attempts for each in statuses if each.id == letter.destination), ()),
+        )
+
+    @post("/{id:str}/retry", status_code=201, needs="editor")
+    async def retry_dead_letter(self, services: FromServices, dead_letter_id: Id) -> ReplayView:
+        """Send one again: a replay of one event."""
+        letter = _letter(services, dead_letter_id)
+        wanted = DeadLetterFilter(destination=letter.destination, ids=(letter.id,), status=letter.status)
+        made = await begin(services, ReplayRequest(destination=letter.destination, dead_letters=wanted))
+        return view_of(services, made)
+
+    @post("/{id:str}/discard", status_code=200, needs="editor")
+    async def discard_dead_letter(self, services: FromServices, dead_letter_id: Id) -> Discarded:
+        """Give one up for good: its status becomes `discarded`."""
+        letter = _letter(services, dead_letter_id)
+        return await _discard(services, DeadLetterFilter(ids=(letter.id,)))
+
+    @post("/retry", status_code=200, needs="editor")
+    async def retry_dead_letters(
+        self, services: FromServices, data: JSONBody[DeadLetterSelection]
+    ) -> Listing[ReplayView]:
+        """Send all that match again: one replay for each destination."""
+        wanted = _filter(services, data)
+        destinations = sorted(services.dead_letters.count(wanted))
+        if len(destinations) > RETRIED_DESTINATIONS_MAX:
+            detail = f"They are of {len(destinations)} destinations; name one of them."
+            raise Problem(409, "too_many_replays", detail)
+        made: list[ReplayView] = []
+        for destination in destinations:
+            letters = msgspec.structs.replace(wanted, destination=destination)
+            request = ReplayRequest(destination=destination, rate=data.rate, dead_letters=letters)
+            made.append(view_of(services, await begin(services, request)))
+        return Listing(made)
+
+    @post("/discard", status_code=200, needs="editor")
+    async def discard_dead_letters(self, services: FromServices, data: JSONBody[DeadLetterSelection]) -> Discarded:
+        """Give all that match up for good."""
+        return await _discard(services, _filter(services, data))
+
+
+async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
+    matched = sum(services.dead_letters.count(wanted).values())
+    if not matched:
+        return Discarded(0, 0)
+    action = services.replays.discard(wanted, current_author())
+    target = f"dead-letters/{wanted.ids[0]}" if wanted.ids and len(wanted.ids) == 1 else "dead-letters"
+    the_call().changed(target, AuditChange(target, "discarded", None, matched))
+    for _ in range(int(DISCARD_SECONDS / POLL_SECONDS)):
+        done = services.dead_letters.discarded(action)
+        if done is not None:
+            return Discarded(matched, done)
+        await asyncio.sleep(POLL_SECONDS)
+    return Discarded(matched, None)
+
+
+def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFilter:
+    """Return the selection among the letters that are there now, not those that come while it is carried out."""
+    return DeadLetterFilter(
+        destination=selection.destination,
+        source=selection.source,
+        type=selection.type,
+        event=selection.event,
+        outcome=selection.outcome,
+        since_ms=None if selection.since is None else int(selection.since.timestamp() * 1000),
+        until_ms=None if selection.until is None else int(selection.until.timestamp() * 1000),
+        ids=selection.ids,
+        last_id=services.dead_letters.last_id(),
+    )
+
+
+def _letter(services: Services, dead_letter_id: str) -> DeadLetter:
+    letter = (
+        services.dead_letters.get(int(dead_letter_id))
+        if dead_letter_id.isdecimal() and len(dead_letter_id) < 19
+        else None
+    )
+    if letter is None:
+        raise not_found("dead letter", dead_letter_id)
+    return letter

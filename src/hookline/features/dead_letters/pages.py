@@ -1,0 +1,48 @@
+"""``/dead-letters/{id}``: one dead letter with its event, every attempt, and what can be done."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath
+
+from hookline.features.dead_letters.log import DeadLetter
+from hookline.api.services import FromServices
+from hookline.outcomes.delivery import Attempt
+from hookline.web.address import destination_href, event_href
+from hookline.features.events.pages import pretty
+from hookline.features.people.pages import PersonLink, person_link
+from hookline.web.screen import screen, unknown
+
+
+class DeadLetterPage(NamedTuple):
+    """The whole page; ``payload`` and ``user`` are empty when the event is no longer kept."""
+
+    letter: DeadLetter
+    event_href: str
+    dead_letters_href: str
+    attempts: tuple[Attempt, ...]
+    payload: str
+    user: PersonLink
+
+
+@get("/dead-letters/{id:str}", needs="viewer")
+async def show_dead_letter(request: Request[Any, Any, Any], services: FromServices, id: FromPath[str]) -> Response[str]:
+    """Show one dead letter."""
+    letter = services.dead_letters.get(int(id)) if id.isascii() and id.isdecimal() and len(id) < 19 else None
+    if letter is None:
+        hint = "It was delivered by a retry, or it is older than the retention time."
+        return unknown(request, "destinations", "Dead letter", "There is no such dead letter", id, hint)
+    found = await services.events.events_at([(letter.partition, letter.offset)])
+    statuses = found[0].status.destinations if found else ()
+    view = DeadLetterPage(
+        letter=letter,
+        event_href=event_href(letter.message_id, letter.source),
+        dead_letters_href=destination_href(letter.destination, "dead-letters"),
+        attempts=next((each.attempts for each in statuses if each.id == letter.destination), ()),
+        payload=pretty(msgspec.json.encode(found[0].status.event)) if found else "",
+        user=person_link(found[0].status) if found else PersonLink("", ""),
+    )
+    return screen(request, "dead-letter.html", "destinations", view=view)

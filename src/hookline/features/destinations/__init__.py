@@ -1,0 +1,1 @@
+"""Destinations: health, metrics, pausing, secrets, the catalog, and the event tester."""

@@ -1,0 +1,136 @@
+"""``/api/v1/destinations/{id}/pause``, ``resume``, ``try`` and ``disable``: holding a destination back, and not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Controller, post
+from litestar.params import JSONBody
+from msgspec.structs import replace
+
+from hookline.connections.edits import Put
+from hookline.connections.model import Pause
+from hookline.features.audit.entry import AuditChange
+from hookline.features.connections.journal_ends import journal_ends
+from hookline.features.connections.api import change, refused_as_problem
+from hookline.features.destinations.state import DestinationState, State, Waiting, state_of
+from hookline.api.calls import current_author, the_call
+from hookline.api.listing import Id
+from hookline.api.problem import Problem, not_found
+from hookline.api.services import FromServices, Services
+
+
+class DisableRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``disable``: whether what waits is still sent (``drain``) or not (``discard``, on the record)."""
+
+    waiting: Literal["drain", "discard"] | None = None
+
+
+class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``pause``; ``reason`` is shown to whoever wonders."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+class ResumeRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``resume``; without ``rate`` the receiver gets what has waited as fast as it takes it."""
+
+    rate: Annotated[float, msgspec.Meta(ge=0.01, le=1_000_000)] | None = None
+
+
+class TryAsked(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of ``try``. ``tries`` says what deliver sends within a moment: with ``oldest`` the oldest event that
+    waits, and after a success the others; with ``retries`` every event that waits for another attempt."""
+
+    id: str
+    state: State
+    tries: Literal["oldest", "retries"]
+    waiting: Waiting
+
+
+class Pausing(Controller):
+    """A paused destination parks its events; nothing is lost, and they are sent when it is resumed."""
+
+    path = "/destinations"
+
+    @post("/{id:str}/disable", status_code=200, needs="editor")
+    async def disable_destination(
+        self, services: FromServices, object_id: Id, data: JSONBody[DisableRequest | None] = None
+    ) -> DestinationState:
+        """Disable a destination; when events wait, `waiting` says what becomes of them (`drain` or `discard`)."""
+        asked = data or DisableRequest()
+        _disable(services, object_id, await _state(services, object_id), asked.waiting)
+        return await _state(services, object_id)
+
+    @post("/{id:str}/pause", status_code=200, needs="editor")
+    async def pause_destination(
+        self, services: FromServices, object_id: Id, data: JSONBody[PauseRequest | None] = None
+    ) -> DestinationState:
+        """Park a destination's events until it is resumed; what is in flight still ends."""
+        asked = data or PauseRequest()
+        pause = Pause(since=services.store.now_ms(), steady_since=services.store.steady_ms(), reason=asked.reason)
+        refused_as_problem(
+            lambda: services.store.pause(object_id, pause, current_author(), lambda: journal_ends(services.settings))
+        )
+        return await _state(services, object_id)
+
+    @post("/{id:str}/resume", status_code=200, needs="editor")
+    async def resume_destination(
+        self, services: FromServices, object_id: Id, data: JSONBody[ResumeRequest | None] = None
+    ) -> DestinationState:
+        """Send what has waited, at most `rate` events per second, and what comes from now on."""
+        asked, author = data or ResumeRequest(), current_author()
+        refused_as_problem(
+            lambda: services.store.resume(object_id, asked.rate, author, lambda: journal_ends(services.settings))
+        )
+        services.lane_watch.resumed(object_id)
+        return await _state(services, object_id)
+
+    @post("/{id:str}/try", status_code=202, needs="editor")
+    async def try_destination(self, services: FromServices, object_id: Id) -> TryAsked:
+        """Try what waits for a destination at once, whatever its breaker, its retries or `Retry-After` say."""
+        current = await _state(services, object_id)
+        stored = services.store.destination(object_id)
+        if stored is None or stored.lane is None or stored.lane.paused is not None:
+            detail = f"{object_id} is {current.state}: nothing is sent to it; resume or enable it first."
+            raise Problem(409, "not_delivering", detail)
+        count = current.waiting.events + current.waiting.retrying
+        if not count:
+            raise Problem(
+                409, "nothing_waits", f"No event is queued for {object_id}. The next one is sent when it arrives."
+            )
+        services.replays.try_lane(stored.lane.number, current_author())
+        target = f"destinations/{object_id}"
+        the_call().changed(target, AuditChange(target, "tried", None, count))
+        tries: Literal["oldest", "retries"] = "oldest" if current.state in ("open", "gone") else "retries"
+        return TryAsked(object_id, current.state, tries, current.waiting)
+
+
+def _disable(services: Services, object_id: str, waiting: DestinationState, choice: str | None) -> None:
+    """Do what was chosen; raise a problem that says what waits when nothing was."""
+    count = waiting.waiting.events + waiting.waiting.retrying
+    if choice is None and count:
+        about = "" if waiting.waiting.exact else "at most "
+        detail = f"{about.capitalize()}{count} events wait for {object_id}"
+        detail += f", the oldest since {waiting.waiting.oldest_at}" if waiting.waiting.oldest_at else ""
+        detail += '. Say what becomes of them: {"waiting": "drain"} still sends them, {"waiting": "discard"} does not '
+        raise Problem(409, "waiting_events", detail + "(a replay can); or pause the destination instead.")
+    stored, settings, author = services.store.destination(object_id), services.settings, current_author()
+    if stored is None or (stored.lane is None and not stored.object.enabled):
+        return
+    if choice == "drain" and count:
+        refused_as_problem(lambda: services.store.drain(object_id, author, lambda: journal_ends(settings)))
+    elif stored.lane is not None and stored.lane.until is not None:
+        if choice == "discard":
+            refused_as_problem(lambda: services.store.end_drain(object_id, author, lambda: journal_ends(settings)))
+    else:
+        change(services, [Put(replace(stored.object, enabled=False))])
+
+
+async def _state(services: Services, object_id: str) -> DestinationState:
+    stored = services.store.destination(object_id)
+    if stored is None:
+        raise not_found("destination", object_id)
+    return await asyncio.to_thread(state_of, services, stored)

@@ -1,0 +1,174 @@
+"""How one destination stands: the state of its lane, and what waits there since when."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import msgspec
+
+from hookline.connections.model import Destination, LaneConfig
+from hookline.connections.state import Stored
+from hookline.features.notices.conditions.finding import NEXT_PROBE
+from hookline.features.destinations.health import WINDOW_SECONDS, is_failing
+from hookline.api.services import Services
+from hookline.database.location import location_of
+from hookline.events.timestamps import iso
+from hookline.insights.series_log import Recent
+from hookline.journal.opening import open_reader
+from hookline.journal.port import JournalError, Reader
+from hookline.journal.reading import Lost, read_on
+from hookline.journal.record import Record
+from hookline.outcomes import places
+from hookline.outcomes.delivery import Deliveries
+from hookline.route.decision import not_routed_reason
+
+COUNTED_MAX = 20_000
+"""Records looked at to count what waits; where more lie ahead, their number is an upper bound."""
+
+State = Literal["healthy", "failing", "open", "pausing", "paused", "gone", "draining", "disabled"]
+"""``failing`` is judged over some minutes, not by the last answer. ``pausing``: asked for, and deliver has not heard of
+it yet. ``draining``: disabled, and still getting what was accepted before."""
+
+
+class PausedSince(msgspec.Struct, frozen=True):
+    """Since when a destination is paused, by whom, and why."""
+
+    since: str
+    by: Literal["person", "hookline"]
+    reason: str
+
+
+class Waiting(msgspec.Struct, frozen=True, rename="camel"):
+    """What has not been delivered yet: ``events`` never tried, ``retrying`` tried and failed.
+
+    ``events`` is exact, or with ``exact`` false the most it can be. ``oldest_at`` is when the oldest of them came in.
+    """
+
+    events: int
+    exact: bool
+    retrying: int
+    oldest_at: str | None
+
+
+class WaitsFor(msgspec.Struct, frozen=True):
+    """What has to come before anything of what waits is sent, and when it is due; null where that is not known here.
+
+    ``probe``: the breaker is open, and the receiver is asked with one event. ``retry``: all that waits was tried, and
+    the first of it is tried again.
+    """
+
+    what: Literal["probe", "retry"]
+    until: str | None
+
+
+class DestinationState(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of ``destinations/{id}/pause`` and ``resume``, and the beginning of that of ``metrics``."""
+
+    id: str
+    state: State
+    paused: PausedSince | None
+    waiting: Waiting
+    waits_for: WaitsFor | None
+    dead_letters: int
+
+
+def state_of(services: Services, stored: Stored[Destination]) -> DestinationState:
+    """Look it up; reads the journal where something waits, so not on an event loop."""
+    id, settings = stored.object.id, services.settings
+    recent = services.series.recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
+    deliveries = Deliveries(settings.data_path, location_of(settings, "deliver"))
+    journal = open_reader(settings.data_path / "journal")
+    try:
+        current = _read(deliveries, journal, stored, recent)
+        lane = stored.lane
+        due_ms = None if lane is None or current.waiting.events else deliveries.next_retry_ms(lane.number)
+    finally:
+        deliveries.close()
+        journal.close()
+    return msgspec.structs.replace(current, waits_for=_waits_for(services, current, due_ms))
+
+
+def next_probes(services: Services) -> dict[str, str]:
+    """Return when each receiver with an open breaker is asked next, as far as the deliver process here knows."""
+    deliver = services.metrics.reports().get("deliver")
+    found = deliver.by_label(NEXT_PROBE) if deliver is not None else {}
+    return {id: iso(int(seconds * 1000)) for id, seconds in found.items()}
+
+
+def _waits_for(services: Services, current: DestinationState, due_ms: int | None) -> WaitsFor | None:
+    """``due_ms`` is when the first retry is due, where nothing else waits."""
+    if current.state == "open":
+        return WaitsFor("probe", next_probes(services).get(current.id))
+    if due_ms is None or current.state in ("paused", "pausing", "gone"):
+        return None
+    at_ms = due_ms - services.store.steady_ms() + services.store.now_ms()
+    return WaitsFor("retry", iso(at_ms))
+
+
+def _read(deliveries: Deliveries, journal: Reader, stored: Stored[Destination], recent: Recent) -> DestinationState:
+    destination, lane = stored.object, stored.lane
+    buried = deliveries.dead_letters(destination.id)
+    if lane is None:
+        return DestinationState(destination.id, "disabled", None, Waiting(0, True, 0, None), None, buried)
+    states: list[str] = []
+    count, exact, oldest = 0, True, deliveries.oldest_retry_ms(lane.number)
+    for partition in journal.partitions():
+        progress = deliveries.progress(lane.number, partition)
+        states.append(progress.state)
+        more, all_counted, first_ms = _count(journal, destination, lane, partition, progress.next_offset)
+        undone = list(places.to_offsets(progress.undone))
+        count, exact = count + more + len(undone), exact and all_counted
+        oldest = _earlier(oldest, first_ms, *(_received(journal, partition, offset) for offset in undone[:1]))
+    waiting = Waiting(count, exact, deliveries.retrying(lane.number), None if oldest is None else iso(oldest))
+    pause = lane.paused
+    paused = None if pause is None else PausedSince(iso(pause.since), pause.by, pause.reason)
+    failing = is_failing(recent, waiting.retrying)
+    state = "draining" if lane.until is not None else _state(paused is not None, states, failing)
+    return DestinationState(destination.id, state, paused, waiting, None, buried)
+
+
+def _state(paused: bool, states: list[str], failing: bool) -> State:
+    if paused:
+        return "paused" if "paused" in states else "pausing"
+    known: tuple[State, ...] = ("gone", "open")
+    return next((each for each in known if each in states), "failing" if failing else "healthy")
+
+
+def _count(
+    journal: Reader, destination: Destination, lane: LaneConfig, partition: int, start: int
+) -> tuple[int, bool, int | None]:
+    """Return how many records from ``start`` on belong to the lane, whether that is exact, and when the first came
+    (ms)."""
+    end = journal.end(partition)
+    start = max(start, journal.start(partition))
+    count, seen, first_ms = 0, 0, None
+    lost: list[Lost] = []
+    try:
+        for group in read_on(journal, partition, start, end, lost.append):
+            for offset, record in enumerate(group.records, group.first_offset):
+                if _waits(record, destination, lane, partition, offset):
+                    count += 1
+                    first_ms = record.received_at if first_ms is None else first_ms
+            seen += len(group.records)
+            if seen >= COUNTED_MAX:
+                rest = end - group.next_offset
+                return count + rest, rest == 0, first_ms
+    except JournalError:  # brokers are away: whatever of it can be delivered is at most this
+        return end - start, False, first_ms
+    return count, not lost, first_ms
+
+
+def _waits(record: Record, destination: Destination, lane: LaneConfig, partition: int, offset: int) -> bool:
+    if record.rejection is not None or record.erased:
+        return False
+    return not_routed_reason(record, destination, lane, partition, offset) is None
+
+
+def _received(journal: Reader, partition: int, offset: int) -> int | None:
+    record = journal.get(partition, offset)
+    return None if record is None else record.received_at
+
+
+def _earlier(*times_ms: int | None) -> int | None:
+    return min((each for each in times_ms if each is not None), default=None)

@@ -1,0 +1,139 @@
+"""``/api/v1/destinations/{id}/test``: the exact requests for one event, and what comes of sending them now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from litestar import Controller, post
+from litestar.params import JSONBody
+
+from hookline.connections.catalog.kinds import published_name
+from hookline.connections.model import Destination
+from hookline.api.calls import the_call, the_caller
+from hookline.api.listing import Id
+from hookline.api.problem import Problem, not_found
+from hookline.api.services import FromServices, Services
+from hookline.features.destinations.tester.chosen_event import chosen_record
+from hookline.features.destinations.tester.request_writer import RequestWriter
+from hookline.features.destinations.tester.samples import SampleType
+from hookline.features.destinations.tester.shown_request import ShownRequest, shown
+from hookline.features.destinations.tester.trial import TrialAnswer, Trials
+from hookline.expressions.error import ExpressionError
+from hookline.journal.record import Record
+from hookline.route.filters import Filters
+from hookline.route.selection import refusal
+
+NOT_GIVEN = msgspec.Raw(b"null")
+TESTS_MAX = 16
+"""Tests that may wait for receivers at once."""
+
+
+class EventTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What to try: an ``event`` as an SDK sends it, the ``messageId`` of a stored one, or a ``sample``.
+
+    ``dryRun`` only shows the requests; ``reveal`` shows credentials in their headers too, to owners alone, and is
+    noted in the audit log. ``source`` is the one that an event given counts as sent by, by default the first of the
+    destination.
+    """
+
+    event: msgspec.Raw = msgspec.field(default_factory=lambda: NOT_GIVEN)
+    message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)] | None = None
+    sample: SampleType | None = None
+    source: Annotated[str, msgspec.Meta(max_length=64)] | None = None
+    dry_run: bool = False
+    reveal: bool = False
+
+
+class Routing(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether the destination would get the event: ``reason`` or the filter ``stoppedBy`` when not, and the filters
+    that take something out of it. A test is sent all the same."""
+
+    sent: bool
+    reason: str | None
+    stopped_by: str | None
+    edited_by: Sequence[str]
+
+
+class EventTestReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The requests, and unless it was a dry run, what each URL answered. Nothing of it is recorded as delivered."""
+
+    destination: str
+    message_id: str
+    type: str
+    routing: Routing
+    dry_run: bool
+    requests: Sequence[ShownRequest]
+    answers: Sequence[TrialAnswer] | None
+
+
+class DestinationTests(Controller):
+    """Tries a destination, enabled or not; nothing is stored."""
+
+    path = "/destinations/{id:str}/test"
+
+    @post(status_code=200, needs="editor")
+    async def test_destination(
+        self, services: FromServices, object_id: Id, data: JSONBody[EventTest | None] = None
+    ) -> EventTestReport:
+        """Show the requests for one event and, without `dryRun`, send them to every URL now; nothing is recorded."""
+        stored = services.store.destination(object_id)
+        if stored is None:
+            raise not_found("destination", object_id)
+        asked = data or EventTest()
+        the_call().only_looked = asked.dry_run
+        if asked.reveal:
+            _note_reveal(services, stored.object)
+        destination, now_ms = stored.object, services.store.now_ms()
+        source = asked.source or next(iter(destination.sources), "test")
+        record = await chosen_record(
+            services, None if asked.event == NOT_GIVEN else asked.event, asked.message_id, asked.sample, source, now_ms
+        )
+        writer = RequestWriter(services.settings)
+        written = writer.requests(destination, record, now_ms)
+        answers: Sequence[TrialAnswer] | None = None
+        if not asked.dry_run:
+            if services.tests_running >= TESTS_MAX:
+                raise Problem(429, "too_many_requests", "Too many tests are waiting for receivers; try again shortly.")
+            trials = Trials(services.settings)
+            services.tests_running += 1
+            try:
+                answers = await asyncio.gather(*(trials.send(request, asked.reveal) for request in written))
+            finally:
+                services.tests_running -= 1
+        return EventTestReport(
+            destination=destination.id,
+            message_id=record.message_id,
+            type=record.type,
+            routing=routing_of(destination, record),
+            dry_run=asked.dry_run,
+            requests=[shown(request, destination, asked.reveal) for request in written],
+            answers=answers,
+        )
+
+
+def _note_reveal(services: Services, destination: Destination) -> None:
+    """Put it on record before anything is shown: what cannot be noted is not revealed. Raise Problem for no owner."""
+    call, caller = the_call(), the_caller()
+    if not caller.may("owner"):
+        detail = f"Showing secrets needs the role owner; {caller.name} is {caller.role}. Leave reveal out."
+        raise Problem(403, "forbidden", detail)
+    services.audit.record(caller, "reveal_secrets", f"destinations/{destination.id}", call.address, call.id)
+
+
+def routing_of(destination: Destination, record: Record) -> Routing:
+    """Return whether the destination would get an event of this kind, by its sources, the event and its filters."""
+    reason = None
+    if record.to is None and record.source not in destination.sources:
+        reason = "source_not_connected"
+    reason = reason or refusal(record.selection, published_name(destination.kind))
+    try:
+        filters = Filters(destination.filters)
+    except ExpressionError as error:  # stored before the language was what it is
+        return Routing(False, str(error), None, ())
+    decision = filters.decide(record)
+    stopped = None if decision.stopped_by is None else filters.rule(decision.stopped_by)
+    edited = [filters.rule(index) for index in filters.edited_by(record)]
+    return Routing(reason is None and stopped is None, reason, stopped, edited)

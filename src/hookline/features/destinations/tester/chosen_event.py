@@ -1,0 +1,61 @@
+"""The record of a test event: as the collection edge would have made it, only that it is stored nowhere."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookline.collect.decode import nested_deeper
+from hookline.collect.item import Arrival, read_item, record_of
+from hookline.collect.limits import NESTING_LEVELS_MAX
+from hookline.api.problem import FieldError, Problem
+from hookline.api.services import Services
+from hookline.features.destinations.tester.samples import SampleType, sample_event
+from hookline.events.timestamps import iso
+from hookline.journal.record import Record
+
+
+async def chosen_record(
+    services: Services,
+    event: msgspec.Raw | None,
+    message_id: str | None,
+    sample: SampleType | None,
+    source: str,
+    now_ms: int,
+) -> Record:
+    """Return the record of what was chosen: an event given, a stored one, or a sample (a track call when nothing was).
+
+    Raise Problem for an event that the collection edge would refuse, and for one that is not stored.
+    """
+    if sum(each is not None for each in (event, message_id, sample)) > 1:
+        raise Problem(422, "invalid_object", "Give one of event, messageId and sample.")
+    if message_id is not None:
+        found = await services.events.find(message_id, None)
+        if found is None or found.record.rejection is not None or found.record.erased:
+            detail = f"No event with the message id {message_id[:100]!r} is stored that could be sent."
+            raise Problem(404, "unknown_event", detail)
+        return found.record
+    if event is None:
+        return accepted(msgspec.Raw(sample_event(sample or "track", iso(now_ms))), source, now_ms)
+    return accepted(event, source, now_ms)
+
+
+def accepted(event: msgspec.Raw, source: str, now_ms: int) -> Record:
+    """Return the record of one event of a source; raise Problem when the collection edge would refuse it."""
+    item = bytes(event)
+    try:
+        item.decode()
+    except UnicodeDecodeError:
+        raise _refused("invalid_utf8", "it is not valid UTF-8") from None
+    if nested_deeper(item, NESTING_LEVELS_MAX):
+        raise _refused("nesting_too_deep", f"it is nested deeper than {NESTING_LEVELS_MAX} levels")
+    head, fault = read_item(event)
+    record = record_of(item, head, Arrival(source, now_ms), None, fault)
+    if record.rejection is not None:
+        raise _refused(record.rejection.code, record.rejection.message)
+    return record
+
+
+def _refused(code: str, message: str) -> Problem:
+    return Problem(
+        422, "unusable_event", f"Hookline would not accept this event ({code}): {message}", [FieldError("/event", code)]
+    )

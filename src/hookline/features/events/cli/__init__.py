@@ -1,0 +1,1 @@
+"""``hookline listen``, ``send``, ``events``, ``why`` and ``tail``."""

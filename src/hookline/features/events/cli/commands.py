@@ -1,0 +1,195 @@
+"""``hookline listen``, ``send``, ``why`` and ``tail``: events on their way."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from cyclopts import Parameter, validators
+
+from hookline.cli.app import EVENTS, HERE, Flag, MessageType, Pairs, Repeated, app
+from hookline.cli.target import Options
+
+
+@app.command(group=EVENTS)
+def listen(
+    *,
+    port: int = 8090,
+    secret: Repeated = None,
+    standard_webhooks: Flag = False,
+    status: int = 200,
+    source: str | None = None,
+    options: Options = HERE,
+) -> int:
+    """Receive events on this machine: verify, print, and leave again at the end.
+
+    Parameters
+    ----------
+    port
+        Port of the receiver; 0 takes any free one.
+    secret
+        Secret to configure and verify with (default: a new shared secret); one that begins with whsec_ is for
+        Standard Webhooks. Given more than once, all are good and the first of its kind is configured.
+    standard_webhooks
+        Ask for Standard Webhooks too, with a new secret unless one is given.
+    status
+        Status to answer, to see retries.
+    source
+        Listen to this source only (default: all).
+    """
+    from hookline.features.events.cli.listen import listen_until_told
+
+    return listen_until_told(
+        options,
+        port=port,
+        secrets=secret or [],
+        standard_webhooks=standard_webhooks,
+        status=status,
+        source=source,
+        as_json=options.as_json,
+    )
+
+
+@app.command(group=EVENTS)
+def send(
+    type: MessageType,
+    /,
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    event: str | None = None,
+    name: str | None = None,
+    category: str | None = None,
+    group_id: str | None = None,
+    previous_id: str | None = None,
+    properties: Pairs = None,
+    traits: Pairs = None,
+    context: Pairs = None,
+    integrations: Pairs = None,
+    timestamp: str | None = None,
+    message_id: str | None = None,
+    write_key: str | None = None,
+    endpoint: str | None = None,
+    options: Options = HERE,
+) -> int:
+    """Send one event, as an SDK would.
+
+    Parameters
+    ----------
+    type
+        Kind of call.
+    user_id
+        Who; made up as "someone" when neither this nor --anonymous-id is given.
+    anonymous_id
+        Who, before they are known.
+    event
+        Name of what happened (track).
+    name
+        Name of the page or screen.
+    category
+        Category of the page.
+    group_id
+        Which group (group).
+    previous_id
+        The earlier identity (alias).
+    properties
+        key=value pairs or a JSON object.
+    traits
+        key=value pairs or a JSON object.
+    context
+        key=value pairs or a JSON object.
+    integrations
+        Destination selection: All=false Webhooks=true.
+    timestamp
+        When it happened, ISO 8601 (default: now).
+    message_id
+        Id of the message; sending it twice delivers it once (default: a new one).
+    write_key
+        Write key of the source (default: that of the first source).
+    endpoint
+        Address of the collection API, such as http://127.0.0.1:8080.
+    """
+    from hookline.features.events.cli.send import parse_values
+    from hookline.features.events.cli.send import send as send_call
+
+    fields: dict[str, Any] = {
+        "userId": user_id or (None if anonymous_id else "someone"),
+        "anonymousId": anonymous_id,
+        "event": event,
+        "name": name,
+        "category": category,
+        "groupId": group_id,
+        "previousId": previous_id,
+        "timestamp": timestamp,
+        "messageId": message_id,
+    }
+    for option, given in {
+        "properties": properties,
+        "traits": traits,
+        "context": context,
+        "integrations": integrations,
+    }.items():
+        fields[option] = parse_values(f"--{option}", given or [])
+    answer = send_call(options, type, fields, write_key, endpoint)
+    if options.as_json:
+        print(json.dumps(answer))
+    else:
+        print(f"accepted {answer['messageId']}\nwhat became of it: hookline why {answer['messageId']}")
+    return 0
+
+
+@app.command(group=EVENTS)
+def why(message_id: str, /, *, source: str | None = None, options: Options = HERE) -> int:
+    """Show what became of an event: acceptance, each routing decision with its reason, each attempt.
+
+    Parameters
+    ----------
+    message_id
+        The event's messageId.
+    source
+        Source of the event, when several sent the same messageId.
+    """
+    from hookline.features.events.cli.why import find, lines
+
+    event = find(options.admin(), message_id, source)
+    print(json.dumps(event, indent=2, ensure_ascii=False) if options.as_json else "\n".join(lines(event)))
+    return 0
+
+
+@app.command(group=EVENTS)
+def tail(
+    *,
+    source: str | None = None,
+    type: MessageType | None = None,
+    event: str | None = None,
+    user: str | None = None,
+    destination: str | None = None,
+    status: str | None = None,
+    last: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000))] = 10,
+    options: Options = HERE,
+) -> int:
+    """Follow the events: one line for each as it comes, and again when its status changes. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    source
+        Only this source (its id).
+    type
+        Only this kind of call.
+    event
+        Only this event, or pages and screens of this name.
+    user
+        Only this user.
+    destination
+        Only events routed to this destination (its id), with the status they have there.
+    status
+        Only events of this status, such as delivered, retrying or failed.
+    last
+        Begin with so many of the last events.
+    """
+    from hookline.features.events.cli.tail import TailFilter
+    from hookline.features.events.cli.tail import tail as follow
+    from hookline.features.events.cli.tail_lines import shower
+
+    wanted = TailFilter(source=source, type=type, event=event, user=user, destination=destination, status=status)
+    return follow(options.admin(), wanted, last, shower(wanted, options.as_json), every_change=options.as_json)

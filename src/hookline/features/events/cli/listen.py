@@ -1,0 +1,249 @@
+"""``hookline listen``: a receiver on this machine that verifies and prints what Hookline sends.
+
+It adds itself as the destination ``listen-<port>`` through the admin API and takes itself out when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from hookline.cli.admin_api import AdminApi, NotFound
+from hookline.features.events.cli.verifier import Verdict, Verifier, overall
+from hookline.cli.failure import CommandFailed
+import sys
+from collections.abc import Sequence
+from ipaddress import ip_address, ip_network
+from hookline.features.events.cli.arrivals import printer
+from hookline.features.events.cli.verifier import Verifier
+from hookline.cli.target import Target
+from hookline.events.standard_signature import new_standard_secret
+from hookline.settings import Settings
+
+
+HOST = "127.0.0.1"
+BODY_BYTES_MAX = 1024 * 1024
+IDLE_SECONDS = 75.0
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One request that arrived, and whether its signatures are those our secrets give: in one word, and each."""
+
+    at_ms: int
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    signature: Verdict
+    signatures: Mapping[str, Verdict] = field(default_factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        """The arrival as one JSON object; the body decoded when it is JSON."""
+        try:
+            body: object = json.loads(self.body)
+        except ValueError:
+            body = self.body.decode("utf-8", "replace")
+        return {
+            "at": self.at_ms,
+            "path": self.path,
+            "signature": self.signature,
+            "signatures": dict(self.signatures),
+            "messageId": self.headers.get("x-message-id"),
+            "headers": self.headers,
+            "body": body,
+        }
+
+
+class Receiver:
+    """An HTTP server on the loopback address that hands every POST to ``show``."""
+
+    def __init__(self, port: int, verifier: Verifier, status: int, show: Callable[[Arrival], None]) -> None:
+        self._verifier = verifier
+        self._status = status
+        self._show = show
+        self._printing = threading.Lock()
+        try:
+            self._server = _Server((HOST, port), _handler(self))
+        except OSError as error:
+            raise CommandFailed(
+                f"cannot listen on port {port} ({error.strerror}); choose another with --port"
+            ) from None
+        self.port: int = self._server.server_address[1]
+
+    @property
+    def url(self) -> str:
+        """The address to configure as a webhook."""
+        return f"http://{HOST}:{self.port}/"
+
+    def start(self) -> None:
+        """Answer requests in the background."""
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop answering; idempotent."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def take(self, path: str, headers: dict[str, str], body: bytes) -> int:
+        """Show one request and return the status to answer."""
+        now_seconds = time.time()
+        verdicts = self._verifier.verdicts(headers, body, now_seconds)
+        arrival = Arrival(int(now_seconds * 1000), path, headers, body, overall(verdicts), verdicts)
+        with self._printing:
+            self._show(arrival)
+        return self._status
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that ends early is the sender's affair, not worth a traceback."""
+
+
+def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = IDLE_SECONDS
+
+        def setup(self) -> None:
+            super().setup()
+            # Without this the answer's second segment waits 40 ms for an acknowledgement.
+            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            if length > BODY_BYTES_MAX:
+                self.send_error(413)
+                return
+            body = self.rfile.read(length)
+            status = receiver.take(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Arrivals are shown by the receiver; nothing else is worth a line."""
+
+    return Handler
+
+
+def make_secret() -> str:
+    """A shared secret nobody can guess."""
+    return secrets.token_hex(16)
+
+
+@contextmanager
+def connected(admin: AdminApi, receiver: Receiver, verifier: Verifier, source: str | None) -> Iterator[str]:
+    """Be a destination of the source (or of all sources) for the time of the context; yield the destination's id.
+
+    Of several secrets of a kind the first is configured; the others are known for when it rotates.
+    """
+    identifier = f"listen-{receiver.port}"
+    sources = [source] if source else [item["id"] for item in admin.sources()]
+    if not sources:
+        raise CommandFailed("there is no source yet; create one first, or start with hookline up --quickstart")
+    settings: dict[str, Any] = {"webhooks": [{"url": receiver.url}]}
+    if verifier.shared:
+        settings["sharedSecret"] = verifier.shared[0]
+    if verifier.standard:
+        settings["standardWebhooks"] = {"secret": verifier.standard[0]}
+    _remove(admin, identifier)  # one left behind would bring all that waited for it since
+    admin.request(
+        "PUT",
+        f"/destinations/{identifier}",
+        {
+            "id": identifier,
+            "name": f"hookline listen on port {receiver.port}",
+            "kind": "webhook",
+            "sources": sources,
+            "enabled": True,
+            "settings": settings,
+        },
+    )
+    try:
+        yield identifier
+    finally:
+        _remove(admin, identifier)
+
+
+def end_on_signals() -> threading.Event:
+    """Take Ctrl-C and SIGTERM as the wish to end, from now on: what was set up is then taken down again."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: ended.set())
+    return ended
+
+
+def wait_for_end(ended: threading.Event) -> None:
+    """Block until Ctrl-C or SIGTERM."""
+    while not ended.wait(timeout=1.0):  # with a limit: the main thread must wake to run signal handlers
+        pass
+
+
+def _remove(admin: AdminApi, identifier: str) -> None:
+    try:
+        admin.request("DELETE", f"/destinations/{identifier}")
+    except NotFound:
+        pass
+
+
+def listen_until_told(
+    server: Target,
+    *,
+    port: int,
+    secrets: Sequence[str],
+    standard_webhooks: bool,
+    status: int,
+    source: str | None,
+    as_json: bool,
+) -> int:
+    """Receive and print until Ctrl-C or SIGTERM."""
+    ended = end_on_signals()
+    verifier = _verifier(secrets, standard_webhooks)
+    admin = server.admin()
+    receiver = Receiver(port, verifier, status, printer(as_json))
+    receiver.start()
+    try:
+        with connected(admin, receiver, verifier, source) as destination:
+            known = ", ".join([*verifier.shared, *verifier.standard])
+            _say(f"listening on {receiver.url} as destination {destination} (secret {known}); Ctrl-C ends it")
+            if not loopback_allowed(server.settings()):
+                _say(
+                    "receivers on this machine are refused by the server's settings: set deliver.allow_networks "
+                    "to 127.0.0.0/8 (or start it with --quickstart), or nothing will arrive here"
+                )
+            wait_for_end(ended)
+    finally:
+        receiver.stop()
+    return 0
+
+
+def _verifier(given: Sequence[str], standard_webhooks: bool) -> Verifier:
+    secrets = list(given) or [make_secret()]
+    try:
+        verifier = Verifier(secrets)
+        if standard_webhooks and not verifier.standard:
+            verifier = Verifier([*secrets, new_standard_secret()])
+    except ValueError as error:
+        raise CommandFailed(f"--secret: {error}") from None
+    return verifier
+
+
+def loopback_allowed(settings: Settings) -> bool:
+    """Whether the server may send to the receiver's address."""
+    address = ip_address(HOST)
+    return any(address in ip_network(network) for network in settings.deliver.allow_networks)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

@@ -1,0 +1,269 @@
+"""The stored events, newest first, with their statuses: what the events list and the event pages read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from hookline.api.problem import Problem
+from hookline.journal.newest import newest_first
+from hookline.journal.opening import open_reader
+from hookline.journal.port import SearchableReader
+from hookline.journal.record import Record
+from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
+from hookline.settings import Settings
+
+
+class EventFilter(NamedTuple):
+    """What a search asks for; None asks for nothing. ``text`` is looked for anywhere in the event."""
+
+    source: str | None = None
+    type: str | None = None
+    event: str | None = None
+    user_id: str | None = None
+    message_id: str | None = None
+    status: str | None = None
+    text: str | None = None
+
+    def matcher(self) -> Callable[[Record], bool]:
+        """Return whether a record is wanted, as far as it tells by itself: of statuses it only knows ``rejected``."""
+        holds_text = _holding(self.text) if self.text else None
+
+        def matches(record: Record) -> bool:
+            return (
+                (self.source is None or record.source == self.source)
+                and (self.type is None or record.type == self.type)
+                and (self.user_id is None or record.user_key == self.user_id)
+                and (self.message_id is None or record.message_id == self.message_id)
+                and (self.status != "rejected" or record.rejection is not None)
+                and (self.event is None or event_name(record) == self.event)
+                and (holds_text is None or holds_text(record))
+            )
+
+        return matches
+
+
+EVERYTHING = EventFilter()
+
+
+def event_name(record: Record) -> str:
+    """Return what a person calls the event: a track call's event, a page's or screen's name; empty for other types."""
+    return name_in(record.type, record.body)
+
+
+def name_in(message_type: str, body: bytes) -> str:
+    """Return the name in an event's JSON; rejected items are kept as they came, so it may not be JSON at all."""
+    try:
+        named = _named.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+    name = named.event if message_type == "track" else named.name
+    return name if isinstance(name, str) else ""
+
+
+class _Named(msgspec.Struct):
+    event: object = None
+    name: object = None
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+def _holding(text: str) -> Callable[[Record], bool]:
+    """Looks for a text, capital or small, in an event's ids and JSON, where its writer may have escaped it or not."""
+    folded = text.lower()
+    # Bytes fold ASCII only, which lower-casing before the encoding has done for the rest of what people type.
+    as_written = json.dumps(folded, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+    escaped = json.dumps(folded)[1:-1].encode()
+    forms = {as_written, escaped}
+
+    def holds(record: Record) -> bool:
+        if folded in record.message_id.lower() or folded in record.user_key.lower():
+            return True
+        body = record.body.lower()
+        return any(form in body for form in forms)
+
+    return holds
+
+
+SEARCH_SECONDS_MAX = 1.0
+TAIL_EVENTS_MAX = 20
+PARTITIONS_PER_CURSOR_MAX = 1_024
+
+T = TypeVar("T")
+
+
+class LoggedEvent(NamedTuple):
+    """One stored event and where it lies."""
+
+    partition: int
+    offset: int
+    record: Record
+    status: EventStatus
+
+    @property
+    def cursor(self) -> str:
+        """Return where it lies, as the API writes it."""
+        return f"{self.partition}:{self.offset}"
+
+
+class Page(NamedTuple):
+    """Events found, and the cursor from which the next search goes on (None: there are no older ones)."""
+
+    events: list[LoggedEvent]
+    after: str | None
+
+
+class EventLog:
+    """Reads journal and outcomes; opened at the first use, because a new data folder has no journal yet."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._data_path = settings.data_path
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="event-log")
+        self._reader: SearchableReader | None = None
+        self._statuses: EventStatuses | None = None
+
+    async def newest(
+        self, wanted: EventFilter, limit: int, after: str | None = None, seconds: float = SEARCH_SECONDS_MAX
+    ) -> Page:
+        """Return the newest events that match, at most ``limit``, older than the cursor ``after``, as found in
+        ``seconds``."""
+        before = parse_cursor(after) if after else None
+        return await self._run(lambda: self._newest(wanted, limit, before, seconds))
+
+    async def of_message(self, message_id: str, source: str | None) -> EventStatus | None:
+        """Return the status of a message, None when it is unknown (or no longer kept)."""
+        return await self._run(lambda: self._status_reader().of_message(message_id, source))
+
+    async def why_unknown(self, message_id: str, source: str | None) -> str:
+        """Return why nothing is known of a message."""
+        return await self._run(lambda: self._status_reader().why_unknown(message_id, source))
+
+    async def find(self, message_id: str, source: str | None) -> FoundMessage | None:
+        """Return where a message lies, None when it is unknown (or no longer kept)."""
+        return await self._run(lambda: self._status_reader().find(message_id, source))
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return what some work comes to that reads with this log's reader, on its thread."""
+        return await self._run(work)
+
+    def record_at(self, partition: int, offset: int) -> Record | None:
+        """Return the record at a place, None when it is not kept; only within ``run``."""
+        return self._journal().get(partition, offset)
+
+    async def ends(self) -> dict[int, int]:
+        """Return one past the newest durable offset of each partition."""
+        return await self._run(self._ends)
+
+    async def since(self, starts: dict[int, int]) -> tuple[list[LoggedEvent], int, dict[int, int]]:
+        """Return the newest few events from these offsets on, how many were left out, and the offsets to go on from."""
+        return await self._run(lambda: self._since(starts))
+
+    async def events_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
+        """Return the events at these places with their statuses as they are now; those no longer kept are missing."""
+        return await self._run(lambda: self._events_at(places))
+
+    async def over_newest(self, work: Callable[[Iterator[Record]], T]) -> T:
+        """Return what ``work`` makes of the newest records, of which it gets as many as can be read in the time there
+        is."""
+        return await self._run(lambda: work(self._newest_records()))
+
+    def close(self) -> None:
+        """Stop reading; idempotent."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _journal(self) -> SearchableReader:
+        if self._reader is None:
+            self._reader = open_reader(self._data_path / "journal")
+        return self._reader
+
+    def _status_reader(self) -> EventStatuses:
+        if self._statuses is None:
+            self._statuses = EventStatuses(self._settings)
+        return self._statuses
+
+    def _ends(self) -> dict[int, int]:
+        journal = self._journal()
+        return {partition: journal.end(partition) for partition in journal.partitions()}
+
+    def _newest(self, wanted: EventFilter, limit: int, before: dict[int, int] | None, seconds: float) -> Page:
+        # A cursor names the partitions that still have older events; the first search begins at every end.
+        positions = self._ends() if before is None else before
+        matches = wanted.matcher()
+        deadline = self._clock() + seconds
+        found: list[LoggedEvent] = []
+        for partition, offset, record in newest_first(self._journal(), dict(positions)):
+            positions[partition] = offset
+            if matches(record):
+                logged = LoggedEvent(
+                    partition, offset, record, self._status_reader().of_record(partition, offset, record)
+                )
+                if wanted.status is None or wanted.status in statuses_of(logged.status):
+                    found.append(logged)
+            if len(found) >= limit or self._clock() > deadline:
+                return Page(found, self._cursor(positions))
+        return Page(found, None)
+
+    def _newest_records(self) -> Iterator[Record]:
+        deadline = self._clock() + SEARCH_SECONDS_MAX
+        for place in newest_first(self._journal(), self._ends()):
+            yield place.record
+            if self._clock() > deadline:
+                return
+
+    def _cursor(self, positions: dict[int, int]) -> str | None:
+        journal = self._journal()
+        older = [
+            f"{partition}:{offset}" for partition, offset in positions.items() if offset > journal.start(partition)
+        ]
+        return ",".join(older) or None
+
+    def _since(self, starts: dict[int, int]) -> tuple[list[LoggedEvent], int, dict[int, int]]:
+        ends = self._ends()
+        places: list[tuple[int, int]] = []
+        skipped = 0
+        for partition, end in ends.items():
+            start = starts.get(partition, 0)  # a partition that was not there before has nothing older
+            first = max(start, end - TAIL_EVENTS_MAX)
+            skipped += first - start
+            places.extend((partition, offset) for offset in range(first, end))
+        found = self._events_at(places)
+        return found, skipped + len(places) - len(found), ends  # what cannot be read is left out, and counted
+
+    def _events_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
+        logged = []
+        for partition, offset in places:
+            record = self._journal().get(partition, offset)
+            if record is not None:
+                status = self._status_reader().of_record(partition, offset, record)
+                logged.append(LoggedEvent(partition, offset, record, status))
+        return logged
+
+
+def statuses_of(event: EventStatus) -> set[str]:
+    """Return every status the event has: over its destinations, or its own where no destination has a say."""
+    statuses: set[str] = {destination.status for destination in event.destinations}
+    return statuses | {event.status} if event.status else statuses
+
+
+def parse_cursor(text: str) -> dict[int, int]:
+    """``partition:offset[,partition:offset…]`` as offsets; raise Problem for anything else."""
+    positions: dict[int, int] = {}
+    parts = text.split(",")
+    for part in parts[:PARTITIONS_PER_CURSOR_MAX]:
+        partition, _, offset = part.partition(":")
+        if not (partition.isdecimal() and offset.isdecimal() and len(partition) < 6 and len(offset) < 20):
+            raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+        positions[int(partition)] = int(offset)
+    return positions

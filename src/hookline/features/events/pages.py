@@ -1,0 +1,259 @@
+"""The debugger, and the page of one event."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, get_args
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath, QueryParameter
+from msgspec.structs import replace
+
+from hookline.connections.model import Destination
+from hookline.connections.state import Stored
+from hookline.features.events.api import id_in_path
+from hookline.features.events.log import name_in
+from hookline.api.services import FromServices, Services
+from hookline.events.warnings import EventWarning
+from hookline.journal.record import MessageType
+from hookline.outcomes.delivery import ReplayStatus
+from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
+from hookline.outcomes.status import QUEUED_BECAUSE, DeliveryStatus, urgency
+from hookline.web.address import destination_href
+from hookline.features.people.pages import PersonLink, person_link
+from hookline.web.reasons import NO_DESTINATION, in_words
+from hookline.web.rendering import MARKS
+from hookline.web.screen import screen, unknown
+from hookline.features.setup.snippets import collect_url
+from hookline.features.setup.verification import Verification, verifications_of
+from hookline.features.overview.event_flow import Station
+
+SOURCES_SHOWN = 200
+"""Sources to pick from; with more of them the others are named in the address."""
+FILTERS = ("text", "type", "event", "userId", "source", "status")
+FILTER_CHARACTERS_MAX = 1_000
+
+
+class DebuggerPage(NamedTuple):
+    """What the script begins with; ``marks`` and ``keys`` (write key by source) are JSON."""
+
+    asked: Mapping[str, str]
+    types: Sequence[tuple[str, str]]
+    sources: Sequence[tuple[str, str]]
+    statuses: Sequence[tuple[str, str]]
+    marks: str
+    keys: str
+    collect: str
+
+
+@get("/events", needs="viewer")
+async def show_debugger(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+    """Show the debugger with the filters of the address."""
+    asked = {name: request.query_params.get(name, "")[:FILTER_CHARACTERS_MAX] for name in FILTERS}
+    return screen(request, "debugger.html", "events", view=debugger_page(services, asked))
+
+
+def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
+    """Return the debugger's choices."""
+    sources = [stored.object for stored in services.store.sources()[:SOURCES_SHOWN]]
+    named = [(source.id, source.name) for source in sources]
+    if asked["source"] and asked["source"] not in dict(named):
+        named.append((asked["source"], asked["source"]))
+    ranked = sorted(DeliveryStatus, key=urgency)
+    marks: list[dict[str, object]] = [
+        {**dict(zip(("kind", "shape", "word"), MARKS[status], strict=True)), "status": status} for status in ranked
+    ]
+    marks[ranked.index(DeliveryStatus.QUEUED)]["reasons"] = QUEUED_BECAUSE
+    return DebuggerPage(
+        asked=asked,
+        types=[(each, each) for each in get_args(MessageType)],
+        sources=named,
+        statuses=[(status.value, MARKS[status][2]) for status in ranked],
+        marks=msgspec.json.encode(marks).decode(),
+        keys=msgspec.json.encode({each.id: each.write_keys[0] for each in sources if each.write_keys}).decode(),
+        collect=collect_url(services.settings),
+    )
+
+
+PAYLOAD_CHARACTERS_MAX = 64_000
+SENT_TYPES = frozenset({"identify", "track", "page", "screen", "group", "alias"})
+"""Message types that the collection API has an address for."""
+_SENT = frozenset({"delivered", "retrying", "failed", "expired"})
+
+
+class DestinationLine(NamedTuple):
+    """What became of the event at one destination."""
+
+    id: str
+    name: str
+    href: str
+    enabled: bool
+    status: str
+    reason: str
+    rule: str
+    attempts: Sequence[Attempt]
+    replays: Sequence[ReplayStatus]
+
+
+class EventPage(NamedTuple):
+    """The whole page. ``payload`` is the caller's text, ``curl`` the line that sends it again, ``message_ids`` the
+    event's id as a JSON list."""
+
+    message_id: str
+    source: str
+    type: str
+    name: str
+    user: PersonLink
+    received_at: str
+    duplicates: int
+    warnings: Sequence[EventWarning]
+    status: str
+    reason: str
+    stations: Sequence[Station]
+    destinations: Sequence[DestinationLine]
+    payload: str
+    curl: str
+    message_ids: str
+    verifications: Sequence[Verification]
+
+
+def event_page(services: Services, event: EventStatus) -> EventPage:
+    """Return the page of an event."""
+    found = ((each, services.store.destination(each.id)) for each in event.destinations)
+    body = msgspec.json.encode(event.event)
+    return EventPage(
+        message_id=event.message_id,
+        source=event.source,
+        type=event.type,
+        name=name_in(event.type, body),
+        user=person_link(event),
+        received_at=event.received_at,
+        duplicates=event.duplicates,
+        warnings=event.warnings,
+        status=event.status or "",
+        reason=event.rejection.message if event.rejection else NO_DESTINATION if event.status == "not_routed" else "",
+        stations=stations(event),
+        destinations=[_line(each, stored) for each, stored in found],
+        payload=_text(body),
+        curl=_curl(services, event, body),
+        message_ids=msgspec.json.encode([event.message_id]).decode(),
+        verifications=_verifications(services, event),
+    )
+
+
+def stations(event: EventStatus) -> list[Station]:
+    """Return the event's own way: accepted, routed, sent, delivered."""
+    destinations = event.destinations
+    statuses: list[str] = [each.status for each in destinations]
+    routed = [each for each in destinations if each.status not in ("not_routed", "filtered", "suppressed")]
+    tried = sum(len(each.attempts) for each in destinations)
+    delivered = statuses.count("delivered")
+    refused = event.status == "rejected"
+    return [
+        Station(
+            "Accepted", "no" if refused else "yes", "rejected" if refused else "durable", _state(not refused, "dead")
+        ),
+        Station("Routed", str(len(routed)), _plural(len(routed), "destination"), _state(bool(routed), "off")),
+        Station("Sent", str(tried), _plural(tried, "attempt"), _state(bool(tried), "off")),
+        Station("Delivered", f"{delivered} of {len(routed)}", _ending(statuses), _delivered_state(statuses, delivered)),
+    ]
+
+
+def pretty(body: bytes) -> str:
+    """JSON for reading, cut where a browser would tire; other bytes as text."""
+    if not body:
+        return ""
+    try:
+        text = msgspec.json.format(body, indent=2).decode("utf-8", "replace")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = body.decode("utf-8", "replace")
+    return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[:PAYLOAD_CHARACTERS_MAX] + "\n…"
+
+
+def _text(body: bytes) -> str:
+    """Return the caller's text, cut where a browser would tire."""
+    text = body.decode("utf-8", "replace")
+    return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[:PAYLOAD_CHARACTERS_MAX] + "\n…"
+
+
+def _curl(services: Services, event: EventStatus, body: bytes) -> str:
+    """Return the line that sends the event once more, empty for what could not be sent."""
+    source = services.store.source(event.source)
+    if event.rejection is not None or event.type not in SENT_TYPES or source is None:
+        return ""
+    key = source.object.write_keys[0] if source.object.write_keys else "WRITE_KEY"
+    parts = [f"{collect_url(services.settings)}/v1/{event.type}", f"{key}:", body.decode("utf-8", "replace")]
+    url, user, data = map(shlex.quote, parts)
+    return f"curl {url} -u {user} -H 'Content-Type: application/json' \\\n  --data-binary {data}"
+
+
+def _verifications(services: Services, event: EventStatus) -> list[Verification]:
+    """Return how the receivers of the event verify it, each way once."""
+    ways: dict[str, Verification] = {}
+    for each in event.destinations:
+        stored = services.store.destination(each.id) if each.attempts else None
+        ways |= {way.id: way for way in verifications_of(stored.object.settings)} if stored is not None else {}
+    return list(ways.values())
+
+
+def _line(each: DestinationStatus, stored: Stored[Destination] | None) -> DestinationLine:
+    return DestinationLine(
+        id=each.id,
+        name=stored.object.name if stored is not None else each.id,
+        href=destination_href(each.id) if stored is not None else "",
+        enabled=stored is not None and stored.lane is not None,
+        status=each.status,
+        reason=each.detail or in_words(each.reason),
+        rule=each.rule or "",
+        attempts=each.attempts,
+        replays=[replace(replay, reason=in_words(replay.reason)) for replay in each.replays],
+    )
+
+
+def _delivered_state(statuses: Sequence[str], delivered: int) -> str:
+    if any(status in ("failed", "expired", "expired_by_retention", "rejected") for status in statuses):
+        return "dead"
+    if "retrying" in statuses:
+        return "warn"
+    if "queued" in statuses:
+        return "wait"
+    return "good" if delivered else "off"
+
+
+def _ending(statuses: Sequence[str]) -> str:
+    words = (
+        MARKS[status][2] if status in MARKS else status
+        for status in statuses
+        if status not in ("delivered", "not_routed")
+    )
+    return ", ".join(dict.fromkeys(words))
+
+
+def _state(reached: bool, otherwise: str) -> str:
+    return "good" if reached else otherwise
+
+
+def _plural(count: int, noun: str) -> str:
+    return noun if count == 1 else noun + "s"
+
+
+SourceId = Annotated[str | None, QueryParameter(max_length=1_000)]
+
+
+@get("/events/{message_id:path}", needs="viewer")
+async def show_event(
+    request: Request[Any, Any, Any],
+    services: FromServices,
+    message_id: FromPath[str],
+    source: SourceId = None,
+) -> Response[str]:
+    """Show one event."""
+    wanted = id_in_path(request, "/events/")
+    event = await services.events.of_message(wanted, source)
+    if event is None:
+        reason = await services.events.why_unknown(wanted, source)
+        hint = f"{reason[:1].upper()}{reason[1:]}."
+        return unknown(request, "events", "Event", "No event has this message id", wanted, hint)
+    return screen(request, "event.html", "events", view=event_page(services, event))

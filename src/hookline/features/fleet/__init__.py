@@ -1,0 +1,1 @@
+"""The processes of this installation: how they are, what they measure, who stands by."""

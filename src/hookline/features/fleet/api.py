@@ -1,0 +1,16 @@
+"""``/api/v1/workers``: the deliver processes over all machines, and who delivers which partition."""
+
+from __future__ import annotations
+
+import asyncio
+
+from litestar import get
+
+from hookline.features.fleet.fleet import Fleet
+from hookline.api.services import FromServices
+
+
+@get("/workers", needs="viewer")
+async def get_workers(services: FromServices) -> Fleet:
+    """Return which deliver processes there are, what each delivers, and how far behind each partition is."""
+    return await asyncio.to_thread(services.fleet.look)

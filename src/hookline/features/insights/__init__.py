@@ -1,0 +1,1 @@
+"""Series over time: what the charts and ``hookline metrics`` show."""

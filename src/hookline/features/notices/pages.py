@@ -1,0 +1,106 @@
+"""The page of notices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from litestar import Request, Response, get
+
+from hookline.features.notices.log import Notice
+from hookline.api.services import FromServices, Services
+from hookline.telemetry.notices import KINDS, OTHERS
+from hookline.web.address import address, destination_href
+from hookline.web.screen import query_of, screen
+
+MARKS = {"critical": ("dead", "■", "critical"), "warning": ("warn", "▲", "warning"), "info": ("wait", "◔", "info")}
+
+
+class NoticeView(NamedTuple):
+    """One notice."""
+
+    id: int
+    kind: str
+    shape: str
+    word: str
+    message: str
+    next_step: str
+    opened_at: str
+    acknowledged: bool
+    webhook_error: str
+    rank: int
+
+
+def notice_view(notice: Notice) -> NoticeView:
+    """Return one notice; what is acknowledged is shown quietly."""
+    kind, shape, word = MARKS[notice.severity]
+    acknowledged = notice.acknowledged_at is not None
+    return NoticeView(
+        id=notice.id,
+        kind="off" if acknowledged else kind,
+        shape=shape,
+        word=f"{word}, acknowledged" if acknowledged else word,
+        message=notice.message,
+        next_step=notice.next_step,
+        opened_at=notice.opened_at,
+        acknowledged=acknowledged,
+        webhook_error=notice.webhook_error or "",
+        rank=list(MARKS).index(notice.severity),
+    )
+
+
+ROWS = 50
+STATES = (("open", "Open"), ("resolved", "Resolved"), ("all", "All"))
+
+
+class NoticeRow(NamedTuple):
+    """One notice; ``href`` leads to what it is about, empty where that has no page."""
+
+    view: NoticeView
+    notice: Notice
+    href: str
+
+
+class NoticesPage(NamedTuple):
+    """One page of the list."""
+
+    rows: Sequence[NoticeRow]
+    tabs: Sequence[tuple[str, str, bool]]
+    state: str
+    first: str
+    after: str
+
+
+def notices_page(
+    services: Services, query: Mapping[str, str], path: str, default: str, subject: str | None = None
+) -> NoticesPage:
+    """Return the newest notices of the state asked for; of one subject when it is given."""
+    asked = query.get("state", default)
+    state = asked if asked in dict(STATES) else default
+    after = query.get("after", "")
+    before_id = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
+    is_open = None if state == "all" else state == "open"
+    found = services.notices.newest(ROWS + 1, before_id, is_open, subject=subject)
+    return NoticesPage(
+        rows=[NoticeRow(notice_view(notice), notice, _href(notice)) for notice in found[:ROWS]],
+        tabs=[(title, address(path, {"state": id}), id == state) for id, title in STATES],
+        state=state,
+        first=address(path, {"state": state}) if before_id else "",
+        after=address(path, {"state": state}, after=found[ROWS - 1].id) if len(found) > ROWS else "",
+    )
+
+
+def _href(notice: Notice) -> str:
+    kind = KINDS.get(notice.kind)
+    if kind is None or notice.subject == OTHERS:
+        return ""
+    if kind.noun == "destination":
+        return destination_href(notice.subject)
+    return f"/sources/{notice.subject}" if kind.noun == "source" else ""
+
+
+@get("/notices", needs="viewer")
+async def show_notices(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+    """Show the notices, open ones first."""
+    view = notices_page(services, query_of(request), "/notices", "open")
+    return screen(request, "notices.html", "overview", view=view)

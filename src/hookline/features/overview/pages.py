@@ -1,0 +1,246 @@
+"""The overview: what comes in and goes out, what fails, and what needs somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from litestar import Request, Response, get
+from litestar.params import FromQuery
+
+from hookline.features.events.log import EventFilter, LoggedEvent, event_name
+from hookline.features.fleet.metrics import RoleReport
+from hookline.api.services import FromServices, Services
+from hookline.insights.resolutions import Range
+from hookline.insights.series_log import Series, SeriesLog
+from hookline.outcomes.status import urgency
+from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
+from hookline.web.address import event_href
+from hookline.web.chart_view import ChartView, Line, Values, chart
+from hookline.features.overview.connections import DestinationView, destination_views
+from hookline.features.setup.first_steps import First, first_steps
+from hookline.features.fleet.pages import FleetView, fleet_view
+from hookline.features.notices.pages import NoticeView, notice_view
+from hookline.features.people.pages import PersonLink, person_link
+from hookline.web.reasons import NO_DESTINATION, in_words
+from hookline.web.rendering import iso_seconds, number
+from hookline.web.screen import screen
+from hookline.features.overview.event_flow import Aside, Station, the_way
+
+EVENTS_SHOWN = 20
+NOTICES_SHOWN = 10
+THINGS_SHOWN = 50
+FAILING_SHOWN = 5
+ROLES = ("collect", "deliver", "profiles", "control")
+OPTIONAL_ROLES = frozenset({"profiles"})
+"""Shown once they have run: not every installation has them."""
+
+
+class RoleView(NamedTuple):
+    """One process."""
+
+    name: str
+    kind: str
+    shape: str
+    word: str
+    since: str | None
+    memory: str | None
+
+
+class FailingView(NamedTuple):
+    """A destination and how many of its requests failed, events were not delivered, and were."""
+
+    id: str
+    name: str
+    failures: int
+    not_delivered: int
+    delivered: int
+
+
+class EventView(NamedTuple):
+    """One row of the last events."""
+
+    key: str
+    href: str
+    type: str
+    name: str
+    message_id: str
+    user: PersonLink
+    source: str
+    received_at: str
+    status: str
+    reason: str
+    more: int
+
+
+class Overview(NamedTuple):
+    """The whole page."""
+
+    notices: Sequence[NoticeView]
+    notices_more: int
+    stations: Sequence[Station]
+    asides: Sequence[Aside]
+    roles: Sequence[RoleView]
+    fleet: FleetView | None
+    first: First | None
+    events: Sequence[EventView]
+    destinations: Sequence[DestinationView]
+    destinations_more: int
+    range: Range
+    charts: Sequence[ChartView]
+    failing: Sequence[FailingView]
+
+
+async def overview(services: Services, range: Range) -> Overview:
+    """Gather the page as it is now, its charts over a range."""
+    now = int(time.time())
+    reports = services.metrics.reports()
+    sources, destinations = services.store.sources(), services.store.destinations()
+    page = await services.events.newest(EventFilter(), EVENTS_SHOWN)
+    stations, asides = the_way(reports)
+    notices = services.notices.newest(NOTICES_SHOWN, is_open=True)
+    return Overview(
+        notices=sorted(map(notice_view, notices), key=lambda each: (each.acknowledged, each.rank)),
+        notices_more=max(0, sum(services.own_metrics.notices_open.values()) - NOTICES_SHOWN),
+        stations=stations,
+        asides=asides,
+        roles=[role_view(name, reports.get(name)) for name in ROLES if name in reports or name not in OPTIONAL_ROLES],
+        fleet=fleet_view(await asyncio.to_thread(services.fleet.look)) if services.fleet.is_shared else None,
+        first=first_steps(services, sources, destinations, bool(page.events)),
+        events=[event_view(logged) for logged in page.events],
+        destinations=destination_views(services, destinations[:THINGS_SHOWN]),
+        destinations_more=max(0, len(destinations) - THINGS_SHOWN),
+        range=range,
+        charts=await asyncio.to_thread(overview_charts, services.series, range, now),
+        failing=await asyncio.to_thread(_failing, services, range, now),
+    )
+
+
+def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
+    found = services.series.top_failing(range, now, FAILING_SHOWN)
+    named = ((each, services.store.destination(each.destination)) for each in found)
+    return [
+        FailingView(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)
+        for each, stored in named
+        if stored is not None
+    ]
+
+
+def event_view(logged: LoggedEvent) -> EventView:
+    """Return one row."""
+    event = logged.status
+    # Destinations that the source does not feed are told on the event's own page; here they would be noise.
+    concerned = [each for each in event.destinations if each.status != "not_routed"] or list(event.destinations)
+    ranked = sorted(concerned, key=lambda each: urgency(each.status))
+    reason = event.rejection.message if event.rejection else ranked[0].reason if ranked else NO_DESTINATION
+    return EventView(
+        key=logged.cursor,
+        href=event_href(event.message_id, event.source),
+        type=logged.record.type,
+        name=event_name(logged.record),
+        message_id=event.message_id,
+        user=person_link(event),
+        source=event.source,
+        received_at=event.received_at,
+        status=event.status or ranked[0].status,
+        reason=in_words(reason),
+        more=max(0, len(ranked) - 1) if ranked and ranked[0].status != "not_routed" else 0,
+    )
+
+
+def role_view(name: str, report: RoleReport | None) -> RoleView:
+    """Return one process, from its last report."""
+    if report is None:
+        return RoleView(name, "wait", "◔", "no report yet", None, None)
+    if not report.fresh:
+        return RoleView(name, "dead", "■", "no report for more than 5 s", None, None)
+    started, memory = report.number(PROCESS_STARTED), report.number(PROCESS_MEMORY)
+    since = iso_seconds(started) if started else None
+    return RoleView(name, "good", "●", "running", since, f"{number(memory / 1024**2)} MB" if memory else None)
+
+
+TIME_BUCKET_SECONDS = 10
+"""Series do not change more often, so what was drawn within one may be shown again."""
+MINUTE_SECONDS = 60
+PEAK_PER_SECOND = 10
+"""From this peak on rates are per second; below it they would be fractions, and are per minute."""
+
+
+class Rate(NamedTuple):
+    """What counts are multiplied with, and the unit that makes of them."""
+
+    factor: float
+    unit: str
+
+
+def overview_charts(log: SeriesLog, range: Range, now_seconds: int) -> Sequence[ChartView]:
+    """Return all charts of a range; reads a file, so not on an event loop."""
+    return _charts(log, range, now_seconds // TIME_BUCKET_SECONDS)
+
+
+@lru_cache(maxsize=4)
+def _charts(log: SeriesLog, range: Range, time_bucket: int) -> Sequence[ChartView]:
+    found = log.totals(range, time_bucket * TIME_BUCKET_SECONDS)
+    of = found.values
+    events = _rate(found, "accepted", "delivered", "rejected")
+    failed = _rate(found, "failures", "not_delivered")
+    return [
+        chart(
+            "events",
+            "Accepted and delivered",
+            events.unit,
+            found.times,
+            [
+                (Line("accepted", "accent"), _scaled(of["accepted"], events)),
+                (Line("delivered", "good"), _scaled(of["delivered"], events)),
+                (Line("rejected", "off"), _scaled(of["rejected"], events)),
+            ],
+        ),
+        chart(
+            "failed",
+            "Failed",
+            failed.unit,
+            found.times,
+            [
+                (Line("failed requests", "warn"), _scaled(of["failures"], failed)),
+                (Line("not delivered", "dead"), _scaled(of["not_delivered"], failed)),
+            ],
+        ),
+        chart(
+            "waiting",
+            "Queued",
+            "events",
+            found.times,
+            [(Line("to deliver", "wait"), of["waiting"]), (Line("to route", "off"), of["lag"])],
+            join=max,
+        ),
+        chart(
+            "latency",
+            "Time from acceptance to the receiver's answer",
+            "ms",
+            found.times,
+            [(Line("p50", "accent"), of["latency_p50"]), (Line("p95", "warn"), of["latency_p95"])],
+        ),
+    ]
+
+
+def _rate(found: Series, *names: str) -> Rate:
+    peak = max((value for name in names for value in found.values[name] if value is not None), default=0)
+    if peak / found.resolution >= PEAK_PER_SECOND:
+        return Rate(1 / found.resolution, "/s")
+    return Rate(MINUTE_SECONDS / found.resolution, "/min")
+
+
+def _scaled(values: Values, rate: Rate) -> Values:
+    return [None if value is None else value * rate.factor for value in values]
+
+
+@get("/", needs="viewer")
+async def show_overview(
+    request: Request[Any, Any, Any], services: FromServices, range: FromQuery[Range] = "1h"
+) -> Response[str]:
+    """Show the overview over a range."""
+    return screen(request, "overview.html", "overview", view=await overview(services, range))

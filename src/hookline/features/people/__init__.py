@@ -1,0 +1,1 @@
+"""One person: what is known of them and from where, and what they did."""

@@ -1,0 +1,374 @@
+"""One person's page, and links to it: who they are, what is known of them and from where, what they did, and what their erasure would take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from litestar import Controller, Request, Response, get
+from litestar.params import FromPath
+from hookline.connections.definitions.model import Audience
+from hookline.features.audiences.explanations import (
+    Explanation,
+    TraitExplanation,
+    explanation_of,
+    trait_explanation_of,
+)
+from hookline.features.events.api import id_in_path
+from hookline.api.listing import id_number
+from hookline.features.people.log import PersonReader
+from hookline.features.people.privacy import withheld
+from hookline.features.people.view import (
+    Defined,
+    PersonAudience,
+    PersonComputedTrait,
+    PersonEvent,
+    PersonView,
+    defined,
+    person_events,
+    person_view,
+)
+from hookline.api.services import FromServices, Services
+from hookline.events.timestamps import iso, parse
+from hookline.people.store.memberships import Change
+from hookline.people.store.people import Identity, ListedPerson, Person
+from hookline.people.timeline import Ownership
+from hookline.web.address import address, event_href, person_href
+from hookline.features.privacy.pages import ACTIONS
+from hookline.web.rendering import redirect
+from hookline.web.screen import query_of, screen, unknown
+from typing import NamedTuple
+import msgspec
+from hookline.outcomes.event_status import EventStatus
+from hookline.people.ingest.extraction import Scalar, text
+from hookline.web.address import person_href
+
+
+ROWS_ON_A_PAGE = 50
+EVENTS_SECONDS_MAX = 0.15
+"""A page does not keep anybody waiting: what was not looked at by then is on the next one."""
+IDS_SHOWN = 20
+TRAITS_SHOWN = 50
+OUT_SHOWN = 20
+NEVER = 1 << 62
+AUDIENCE, TRAIT = "audience/", "trait/"
+"""What ``why`` begins with in the address; the id follows."""
+
+
+class Moment(NamedTuple):
+    """A line of the time line: an event. ``happened_at`` is the event's own time where that is another; ``under`` is
+    the id it came with where that is not the page's."""
+
+    at_ms: int
+    key: str
+    href: str
+    type: str
+    name: str
+    summary: str
+    source: str
+    under: str
+    received_at: str
+    happened_at: str
+    told: str
+    rejected: str
+
+
+class MembershipMoment(NamedTuple):
+    """A line of the time line: a sync found that the person had come to an audience, or gone."""
+
+    at_ms: int
+    key: str
+    href: str
+    name: str
+    member: bool
+    sync: int | None
+    at: str
+
+
+class AudienceLine(NamedTuple):
+    """An audience, and the address that unfolds why (or folds it again)."""
+
+    of: PersonAudience
+    why_href: str
+    why: Explanation | None
+
+
+class ComputedLine(NamedTuple):
+    """A computed trait, and the address that unfolds what it comes from."""
+
+    of: PersonComputedTrait
+    why_href: str
+    why: TraitExplanation | None
+
+
+class PersonPage(NamedTuple):
+    """The whole page; ``person`` is None of whom profiles know nothing. ``owned`` has all ids."""
+
+    asked: Identity
+    person: PersonView | None
+    owned: Ownership
+    audiences_in: Sequence[AudienceLine]
+    audiences_out: Sequence[AudienceLine]
+    audiences_more: int
+    computed: Sequence[ComputedLine]
+    moments: Sequence[Moment | MembershipMoment]
+    first_href: str
+    after_href: str
+    is_short: bool
+    events_href: str
+
+    @property
+    def name(self) -> str:
+        """Return what the page is headed with."""
+        return (self.person.user_id if self.person else None) or self.asked.id
+
+
+def person_page(
+    reader: PersonReader,
+    asked: Identity,
+    known: Defined,
+    *,
+    after: str | None,
+    until_ms: int | None,
+    why: str,
+    now_ms: int,
+) -> PersonPage:
+    """Read everything of a person; on the reader's thread. Raise Problem for a bad cursor.
+
+    ``until_ms`` goes with ``after``: when the last event of the page before was received.
+    """
+    found = reader.find(asked)
+    listing = person_events(reader, found, ROWS_ON_A_PAGE, after, EVENTS_SECONDS_MAX)
+    view = person_view(reader.profiles, found.person, known) if reader.profiles and found.person else None
+    explained = _explained(reader, asked, known, why, now_ms) if view is not None else None
+    here = person_href(*_ids(asked))
+    audiences = [_audience(here, each, explained) for each in view.audiences] if view else []
+    out = [each for each in audiences if not each.of.member]
+    moments = [_moment(event, asked.id) for event in listing.items]
+    ended_ms = (moments[-1].at_ms if moments else until_ms or NEVER) if listing.after else 0
+    changes = _changes(reader, found.person, known, ended_ms, NEVER if until_ms is None else until_ms)
+    shown = [each for each in out if each.why] + [each for each in out if not each.why][:OUT_SHOWN]
+    return PersonPage(
+        asked=asked,
+        person=view,
+        owned=found.owned,
+        audiences_in=[each for each in audiences if each.of.member],
+        audiences_out=shown,
+        audiences_more=len(out) - len(shown),
+        computed=[_computed(here, each, explained) for each in view.computed_traits] if view else [],
+        moments=sorted([*moments, *changes], key=lambda each: each.at_ms, reverse=True),
+        first_href=address(here, {"why": why}) if after else "",
+        after_href=address(here, {"after": listing.after, "until": ended_ms, "why": why}) if listing.after else "",
+        is_short=listing.after is not None and len(listing.items) < ROWS_ON_A_PAGE,
+        events_href=address("/events", {"userId": asked.id}),
+    )
+
+
+def _ids(asked: Identity) -> tuple[str | None, str | None]:
+    """User id and anonymous id, one of which is None."""
+    return (asked.id, None) if asked.kind == "user" else (None, asked.id)
+
+
+def _explained(
+    reader: PersonReader, asked: Identity, known: Defined, why: str, now_ms: int
+) -> Explanation | TraitExplanation | None:
+    assert reader.profiles is not None, "somebody is known"
+    audience = known.audiences.get(why.removeprefix(AUDIENCE)) if why.startswith(AUDIENCE) else None
+    if audience is not None:
+        return explanation_of(reader.profiles, audience, known.traits, *_ids(asked), now_ms)
+    trait = known.traits.get(why.removeprefix(TRAIT)) if why.startswith(TRAIT) else None
+    return None if trait is None else trait_explanation_of(reader.profiles, trait, *_ids(asked), now_ms)
+
+
+def _audience(here: str, audience: PersonAudience, explained: Explanation | TraitExplanation | None) -> AudienceLine:
+    why = explained if isinstance(explained, Explanation) and explained.audience == audience.id else None
+    asks = "" if why is not None else AUDIENCE + audience.id
+    return AudienceLine(audience, f"{address(here, {'why': asks})}#audience-{audience.id}", why)
+
+
+def _computed(here: str, trait: PersonComputedTrait, explained: Explanation | TraitExplanation | None) -> ComputedLine:
+    why = explained if isinstance(explained, TraitExplanation) and explained.computed_trait == trait.id else None
+    asks = "" if why is not None else TRAIT + trait.id
+    return ComputedLine(trait, f"{address(here, {'why': asks})}#trait-{trait.id}", why)
+
+
+def _changes(
+    reader: PersonReader, person: Person | None, known: Defined, above_ms: int, until_ms: int
+) -> list[MembershipMoment]:
+    """Return the changes that belong between the events of a page."""
+    if reader.profiles is None or person is None:
+        return []
+    return [
+        _change(change, known.audiences.get(change.audience))
+        for change in reader.profiles.membership_changes(person)
+        if above_ms < change.at_ms <= until_ms
+    ]
+
+
+def _change(change: Change, audience: Audience | None) -> MembershipMoment:
+    return MembershipMoment(
+        at_ms=change.at_ms,
+        key=f"{change.audience} {change.at_ms}",
+        href=f"/audiences/{quote(change.audience, safe='')}",
+        name=change.audience if audience is None else audience.name,
+        member=change.member,
+        sync=change.sync,
+        at=iso(change.at_ms),
+    )
+
+
+def _moment(event: PersonEvent, asked: str) -> Moment:
+    under = event.user_id or event.anonymous_id or ""
+    return Moment(
+        at_ms=parse(event.received_at) or 0,
+        key=f"{event.source} {event.message_id} {event.received_at}",
+        href=event_href(event.message_id, event.source),
+        type=event.type,
+        name=event.name,
+        summary=event.summary,
+        source=event.source,
+        under="" if under == asked else under,
+        received_at=event.received_at,
+        happened_at="" if _same_minute(event) else event.timestamp,
+        told="" if event.origin == "sdk" else event.origin,
+        rejected=event.rejected or "",
+    )
+
+
+def _same_minute(event: PersonEvent) -> bool:
+    return event.timestamp[:16] == event.received_at[:16]
+
+
+MET_SHOWN = 20
+SEARCH_SECONDS_MAX = 0.15
+
+PageRequest = Request[Any, Any, Any]
+
+
+class PersonScreens(Controller):
+    """Looking only; accounts of this service are ``/settings/people``."""
+
+    path = "/people"
+
+    @get(needs="viewer")
+    async def show_people(self, request: PageRequest, services: FromServices) -> Response[str]:
+        """Look for a person by an id, or show those who were met last."""
+        query = query_of(request)
+        for kind, name in (("user", "userId"), ("anonymous", "anonymousId")):
+            if query.get(name):  # ids that no path can hold
+                return await _show(request, services, Identity(kind, query[name]))
+        id = query.get("id", "").strip()
+        found = await _identity_of(services, id) if id else None
+        if found is not None:
+            return redirect(person_href(*((found.id, None) if found.kind == "user" else (None, found.id))))
+        met = await services.person_log.read(_met_last)
+        known = defined(services)
+        return screen(
+            request,
+            "people.html",
+            "people",
+            asked=id,
+            met=None if met is None else [each for each in met if not _is_suppressed(services, each)],
+            is_defined=_is_defined(known),
+        )
+
+    @get("/user/{id:path}", needs="viewer")
+    async def show_user(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
+        """Show the person of a user id."""
+        return await _show(request, services, Identity("user", id_in_path(request, "/people/user/")))
+
+    @get("/anonymous/{id:path}", needs="viewer")
+    async def show_anonymous(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
+        """Show the person of an anonymous id."""
+        return await _show(request, services, Identity("anonymous", id_in_path(request, "/people/anonymous/")))
+
+
+async def _show(request: PageRequest, services: Services, asked: Identity) -> Response[str]:
+    query = query_of(request)
+    known, now_ms = defined(services), int(time.time() * 1000)
+    view = await services.person_log.read(
+        lambda reader: person_page(
+            reader,
+            asked,
+            known,
+            after=query.get("after"),
+            until_ms=id_number(query.get("until", "")),
+            why=query.get("why", ""),
+            now_ms=now_ms,
+        )
+    )
+    is_known = view.person is not None or bool(view.moments) or "after" in query
+    hidden = withheld(services, asked.id, view.owned, is_known)
+    if hidden is not None:
+        return screen(request, "person_withheld.html", "people", asked=asked, hidden=hidden)
+    if not is_known:
+        hint = "No stored event has this id. Ids are case-sensitive."
+        return unknown(request, "people", "Person", "No person has this id", asked.id, hint)
+    return screen(
+        request,
+        "person.html",
+        "people",
+        view=view,
+        is_defined=_is_defined(known),
+        actions=ACTIONS,
+        ids_shown=IDS_SHOWN,
+        traits_shown=TRAITS_SHOWN,
+    )
+
+
+async def _identity_of(services: Services, id: str) -> Identity | None:
+    """Whose id it is: a user's before a device's; None when it is nobody's."""
+    if withheld(services, id, None, is_known=False) is not None:
+        return Identity("user", id)
+    return await services.person_log.read(lambda reader: _looked_up(reader, id))
+
+
+def _looked_up(reader: PersonReader, id: str) -> Identity | None:
+    either = [Identity("user", id), Identity("anonymous", id)]
+    known = [(asked, reader.find(asked)) for asked in either]
+    for asked, found in known:
+        if found.person is not None:
+            return asked
+    for asked, found in known:
+        if reader.timeline.page(found.owned, 1, SEARCH_SECONDS_MAX).found:
+            return asked
+    return None
+
+
+def _is_defined(known: Defined) -> bool:
+    """Return whether there is anything that people are kept for."""
+    return bool(known.audiences or known.traits)
+
+
+def _met_last(reader: PersonReader) -> list[ListedPerson] | None:
+    return None if reader.profiles is None else reader.profiles.people.met_last(MET_SHOWN)
+
+
+def _is_suppressed(services: Services, met: ListedPerson) -> bool:
+    return services.suppressions.get(services.digests.of(met.identity.id)) is not None
+
+
+class PersonLink(NamedTuple):
+    """The user id, or else the anonymous id, and the page of that person; both empty for an event of nobody."""
+
+    id: str
+    href: str
+
+
+class _AnonymousId(msgspec.Struct):
+    anonymousId: Scalar = None
+
+
+_anonymous_id = msgspec.json.Decoder(_AnonymousId).decode
+
+
+def person_link(event: EventStatus) -> PersonLink:
+    """Return the person of an event."""
+    if event.user_id:
+        return PersonLink(event.user_id, person_href(event.user_id))
+    try:
+        id = text(_anonymous_id(event.event).anonymousId)
+    except (msgspec.MsgspecError, RecursionError):
+        id = ""
+    return PersonLink(id, person_href(None, id) if id else "")

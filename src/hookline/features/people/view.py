@@ -1,0 +1,245 @@
+"""A person and the person's events as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.features.events.log import event_name, parse_cursor
+from hookline.api.listing import Listing
+from hookline.features.people.log import FoundPerson, PersonReader, ProfileReader
+from hookline.api.services import Services
+from hookline.events.timestamps import iso
+from hookline.journal.record import Record
+from hookline.people.ingest.extraction import RecordView, text, view_of
+from hookline.people.store.people import Identity, Membership, Person
+from hookline.people.store.traits import Traits
+from hookline.people.sync.results import TRUE, SyncResult
+
+SUMMARY_CHARACTERS_MAX = 200
+
+
+class PersonEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One stored event. ``name`` is that of a track call, page or screen; ``timestamp`` the event's own time.
+
+    ``summary`` is what a call without a name is about: the names of the traits that identify gives, what a sync told,
+    the group, the previous id.
+
+    ``origin`` is ``sdk`` for what was sent, and ``audience`` or ``trait`` for what a sync told about the person.
+    ``rejected`` is the code with which it was refused.
+    """
+
+    message_id: str
+    source: str
+    type: str
+    name: str
+    summary: str
+    user_id: str | None
+    anonymous_id: str | None
+    received_at: str
+    timestamp: str
+    origin: str
+    rejected: str | None
+
+
+def person_events(
+    reader: PersonReader, known: FoundPerson, limit: int, after: str | None, seconds: float
+) -> Listing[PersonEvent]:
+    """Return one page; it may be short when looking took longer than ``seconds``. Raise Problem for a bad cursor."""
+    page = reader.timeline.page(known.owned, limit, seconds, parse_cursor(after) if after else None)
+    return Listing([_event(stored.record) for stored in page.found], cursor(page.before))
+
+
+def cursor(before: Mapping[int, int]) -> str | None:
+    """Return where the next page begins; None when there is none."""
+    return ",".join(f"{partition}:{offset}" for partition, offset in before.items()) or None
+
+
+def _event(record: Record) -> PersonEvent:
+    view = view_of(record)
+    return PersonEvent(
+        message_id=record.message_id,
+        source=record.source,
+        type=record.type,
+        name=event_name(record),
+        summary=_summary(record, view),
+        user_id=text(view.userId) or None,
+        anonymous_id=text(view.anonymousId) or None,
+        received_at=iso(record.received_at),
+        timestamp=record.timestamp,
+        origin=record.origin,
+        rejected=None if record.rejection is None else record.rejection.code,
+    )
+
+
+def _summary(record: Record, view: RecordView) -> str:
+    found = ""
+    if record.type == "identify":
+        traits = _given(view)
+        told = (f"{name}: {bytes(value).decode()}" for name, value in traits.items())
+        found = ", ".join(traits if record.origin == "sdk" else told)
+    elif record.type == "group":
+        found = text(view.groupId)
+    elif record.type == "alias":
+        found = text(view.previousId)
+    return found if len(found) <= SUMMARY_CHARACTERS_MAX else found[:SUMMARY_CHARACTERS_MAX] + "…"
+
+
+def _given(view: RecordView) -> dict[str, msgspec.Raw]:
+    try:
+        return msgspec.json.decode(view.traits, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+
+
+class PersonIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """An id that leads to the person; ``kind`` is ``user`` or ``anonymous``."""
+
+    kind: str
+    id: str
+
+
+class PersonTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A trait and the event that gave it: its own time, its source, and its messageId while the journal has it."""
+
+    name: str
+    value: Any
+    at: str
+    source: str
+    message_id: str | None
+
+
+class PersonGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A group of the person: since which event, and the group's traits, whoever gave them."""
+
+    group_id: str
+    since: str
+    source: str | None
+    message_id: str | None
+    traits: tuple[PersonTrait, ...]
+
+
+class PersonAudience(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An audience as its last sync left it: whether the person is a member, since when (null for never looked at or
+    never a member), until when if nothing new happens, and whether destinations were told."""
+
+    id: str
+    name: str
+    member: bool
+    since: str | None
+    until: str | None
+    told: bool
+
+
+class PersonComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A computed trait as its last sync left it; null and without ``since`` when it has not been looked at."""
+
+    id: str
+    name: str
+    value: Any
+    since: str | None
+    told: bool
+
+
+class PersonView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One person. ``userId`` is null while there are only anonymous ids, and the newer one after an alias."""
+
+    user_id: str | None
+    first_seen_at: str
+    identities: tuple[PersonIdentity, ...]
+    traits: tuple[PersonTrait, ...]
+    groups: tuple[PersonGroup, ...]
+    audiences: tuple[PersonAudience, ...]
+    computed_traits: tuple[PersonComputedTrait, ...]
+
+
+class Defined(NamedTuple):
+    """The audiences and computed traits in force, by id."""
+
+    audiences: dict[str, Audience]
+    traits: dict[str, ComputedTrait]
+
+
+def defined(services: Services) -> Defined:
+    """Return what is in force right now."""
+    audiences: Sequence[Audience] = [stored.object for stored in services.store.in_force("audience")]
+    traits: Sequence[ComputedTrait] = [stored.object for stored in services.store.in_force("computedTrait")]
+    return Defined({each.id: each for each in audiences}, {each.id: each for each in traits})
+
+
+def person_view(reader: ProfileReader, person: Person, known: Defined) -> PersonView:
+    """Everything that is known of a person; on the reader's thread."""
+    record_at = _remembering(reader.record)
+    stood = {(each.kind, each.name): each for each in reader.results.of_person(person)}
+    return PersonView(
+        user_id=person.user_id,
+        first_seen_at=iso(person.first_seen_ms),
+        identities=tuple(map(_identity, person.identities())),
+        traits=_traits(record_at, person.traits()),
+        groups=tuple(_group(record_at, each) for each in person.groups()),
+        audiences=tuple(_audience(known.audiences[id], stood.get(("audience", id))) for id in sorted(known.audiences)),
+        computed_traits=tuple(_computed(known.traits[id], stood.get(("trait", id))) for id in sorted(known.traits)),
+    )
+
+
+def _identity(identity: Identity) -> PersonIdentity:
+    return PersonIdentity(kind=identity.kind, id=identity.id)
+
+
+def _traits(record_at: Callable[[int], Record | None], traits: Traits) -> tuple[PersonTrait, ...]:
+    """By name, without those that were taken back."""
+    found = []
+    for name, trait in sorted(traits.items()):
+        if trait.value is not None:
+            record = record_at(trait.place)
+            message_id = None if record is None else record.message_id
+            at = iso(trait.at_ms)
+            found.append(PersonTrait(name=name, value=trait.value, at=at, source=trait.source, message_id=message_id))
+    return tuple(found)
+
+
+def _group(record_at: Callable[[int], Record | None], membership: Membership) -> PersonGroup:
+    record = record_at(membership.place)
+    return PersonGroup(
+        group_id=membership.group,
+        since=iso(membership.since_ms),
+        source=None if record is None else record.source,
+        message_id=None if record is None else record.message_id,
+        traits=_traits(record_at, membership.traits),
+    )
+
+
+def _audience(audience: Audience, stood: SyncResult | None) -> PersonAudience:
+    return PersonAudience(
+        id=audience.id,
+        name=audience.name,
+        member=stood is not None and stood.value == TRUE,
+        since=None if stood is None else iso(stood.since_ms),
+        until=None if stood is None or stood.until_ms is None else iso(stood.until_ms),
+        told=stood is not None and stood.sent == stood.value,
+    )
+
+
+def _computed(trait: ComputedTrait, stood: SyncResult | None) -> PersonComputedTrait:
+    return PersonComputedTrait(
+        id=trait.id,
+        name=trait.name,
+        value=None if stood is None else msgspec.json.decode(stood.value),
+        since=None if stood is None else iso(stood.since_ms),
+        told=stood is not None and stood.sent == stood.value,
+    )
+
+
+def _remembering(record_at: Callable[[int], Record | None]) -> Callable[[int], Record | None]:
+    """Return one event gives many traits: each place is read once."""
+    read: dict[int, Record | None] = {}
+
+    def remembered(place: int) -> Record | None:
+        if place not in read:
+            read[place] = record_at(place)
+        return read[place]
+
+    return remembered

@@ -1,0 +1,1 @@
+"""Deletion requests and suppressions: who asked, what was done, and the evidence."""

@@ -1,0 +1,139 @@
+"""``/api/v1/deletion-requests``: what people asked to have deleted or no longer stored, and how far it has come."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import Controller, Response, get, post
+from litestar.params import JSONBody, QueryParameter
+
+from hookline.features.audit.entry import AuditChange
+from hookline.api.calls import current_author, the_call
+from hookline.api.listing import After, Limit, Listing, id_number, number_after
+from hookline.api.listing import Id
+from hookline.api.problem import FieldError, Problem, not_found
+from hookline.features.privacy.evidence import DeletionEvidence, evidence_of
+from hookline.api.services import FromServices, Services
+from hookline.events.timestamps import iso
+from hookline.privacy.model import (
+    ID_CHARACTERS_MAX,
+    Action,
+    DeletionRequest,
+    DeletionRequestInput,
+    Erased,
+    State,
+    request_id,
+)
+from hookline.privacy.requests import TooManyRequests
+from hookline.privacy.suppressions import TooManySuppressed
+
+PREFIX = "dr"
+
+
+class MessageProgress(msgspec.Struct, frozen=True):
+    """Delete messages, one per person and affected source with enabled destinations; ``open`` ones are not settled."""
+
+    total: int
+    open: int
+
+
+class DeletionRequestView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One request; it names nobody. ``people`` is how many it is about, ``erased`` what is gone so far."""
+
+    id: str
+    action: Action
+    state: State
+    people: int
+    messages: MessageProgress
+    erased: Erased
+    author: str
+    created_at: str
+    updated_at: str
+    done_at: str | None
+
+
+class DeletionRequests(Controller):
+    """A request is made once and carried out; it cannot be taken back."""
+
+    path = "/deletion-requests"
+
+    @get(needs="viewer")
+    async def list_deletion_requests(
+        self,
+        services: FromServices,
+        limit: Limit = 50,
+        after: After = None,
+        user_id: Annotated[
+            str | None,
+            QueryParameter(
+                name="userId",
+                max_length=ID_CHARACTERS_MAX,
+                description="Only requests that were made for this user id.",
+            ),
+        ] = None,
+    ) -> Listing[DeletionRequestView]:
+        """List the deletion requests, newest first."""
+        found = services.deletion_requests.newest(limit + 1, number_after(after, PREFIX), user_id)
+        page = found[:limit]
+        return Listing(
+            [view_of(services, each) for each in page], request_id(page[-1].number) if len(found) > limit else None
+        )
+
+    @post(needs="editor")
+    async def create_deletion_request(
+        self, services: FromServices, data: JSONBody[DeletionRequestInput]
+    ) -> Response[DeletionRequestView]:
+        """Have people's data erased and their receivers told (`delete`), their events no longer stored (`suppress`), or
+        `both`."""
+        if (data.user_id is None) == (data.user_ids is None):
+            errors = [FieldError("/userId", "give either userId or userIds")]
+            raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
+        try:
+            made = services.deletion_requests.create(data.ids, data.action, current_author())
+        except TooManyRequests as error:
+            raise Problem(409, "too_many_deletion_requests", f"{error}.") from None
+        except TooManySuppressed as error:
+            raise Problem(409, "too_many_suppressed", f"{error}.") from None
+        services.deletion_watch.wake()
+        view = view_of(services, made)
+        # The audit log outlives the person's data, so it says how many people and not who.
+        fields = (("action", view.action), ("people", view.people))
+        name = f"deletion-requests/{view.id}"
+        the_call().changed(name, *(AuditChange(name, path, None, value) for path, value in fields))
+        return Response(view, status_code=201, headers={"Location": f"/api/v1/deletion-requests/{view.id}"})
+
+    @get("/{id:str}", needs="viewer")
+    async def get_deletion_request(self, services: FromServices, id: Id) -> DeletionRequestView:
+        """Return one deletion request and how far it has come."""
+        return view_of(services, deletion_request(services, id))
+
+    @get("/{id:str}/evidence", needs="viewer")
+    async def get_deletion_evidence(self, services: FromServices, id: Id) -> DeletionEvidence:
+        """Return the report of a deletion request: what was affected, who acknowledged it when, what was erased."""
+        return evidence_of(services, deletion_request(services, id))
+
+
+def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView:
+    """Return a request as the API shows it."""
+    return DeletionRequestView(
+        id=request_id(request.number),
+        action=request.action,
+        state=request.state,
+        people=request.people,
+        messages=MessageProgress(*services.delete_messages.count(request.number)),
+        erased=services.deletion_requests.erased(request.number),
+        author=request.author,
+        created_at=iso(request.at_ms),
+        updated_at=iso(request.updated_ms),
+        done_at=None if request.done_ms is None else iso(request.done_ms),
+    )
+
+
+def deletion_request(services: Services, id: str) -> DeletionRequest:
+    """Return the request with this id; raise Problem when there is none."""
+    number = id_number(id, PREFIX)
+    found = None if number is None else services.deletion_requests.get(number)
+    if found is None:
+        raise not_found("deletion request", id)
+    return found

@@ -1,0 +1,103 @@
+"""The evidence of a deletion request: what was affected, who acknowledged it when, what was erased; without any id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.api.services import Services
+from hookline.database.installation import LOCAL
+from hookline.events.timestamps import iso
+from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
+
+DIGEST = (
+    "BLAKE2b-256 of the user id in UTF-8, keyed (RFC 7693) with the file privacy-key of the data folder, or the table"
+    " privacy_key of PostgreSQL, hexadecimal"
+)
+OVERWRITTEN = "overwritten in place"
+ON_KAFKA = "hidden from every reader; the bytes stay in the topic until retention takes them"
+IN_POSTGRESQL = (
+    "rows deleted; the bytes stay in PostgreSQL's files until its vacuum has taken them and their space was used again,"
+    " in its write-ahead log until that is recycled, and in its backups and replicas"
+)
+"""How events and rows went, by where they were."""
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
+    """What came of the delete message at one destination: ``delivered`` at a time, ``open``, or why it never was."""
+
+    destination: str
+    status: str
+    at: str | None
+    reason: str | None
+
+
+class AffectedSource(msgspec.Struct, frozen=True, rename="camel"):
+    """A source that had data of the person: so many ``events`` were stored; with none, traits of events that retention
+    had taken. ``tries`` is how often its message was appended."""
+
+    source: str
+    events: int
+    tries: int
+    destinations: Sequence[Acknowledgement]
+
+
+class PersonEvidence(msgspec.Struct, frozen=True, rename="camel"):
+    """One person: ``digest`` stands for the id given, ``identities`` is how many ids were found, it included."""
+
+    digest: str
+    identities: int
+    events: int
+    sources: Sequence[AffectedSource]
+
+
+class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The report of one request. ``complete`` once nothing is left to do; ``journal`` and ``databases`` say in words
+    how events, and what was kept about them, went where they were stored."""
+
+    request: str
+    action: Action
+    state: State
+    complete: bool
+    author: str
+    requested_at: str
+    done_at: str | None
+    digest: str = DIGEST
+    journal: str
+    databases: str
+    erased: Erased
+    people: Sequence[PersonEvidence]
+
+
+def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidence:
+    """Return the report as of now."""
+    by_person: dict[int, list[AffectedSource]] = {}
+    for message in services.delete_messages.of(request.number):
+        receipts = services.delete_messages.receipts(message.id)
+        by_person.setdefault(message.number, []).append(_source(message, receipts))
+    people = services.deletion_requests.people(request.number)
+    return DeletionEvidence(
+        request=request_id(request.number),
+        action=request.action,
+        state=request.state,
+        complete=request.state == "done",
+        author=request.author,
+        requested_at=iso(request.at_ms),
+        done_at=None if request.done_ms is None else iso(request.done_ms),
+        journal=OVERWRITTEN if services.settings.journal.url == "local" else ON_KAFKA,
+        databases=OVERWRITTEN if services.settings.database.url == LOCAL else IN_POSTGRESQL,
+        erased=services.deletion_requests.erased(request.number),
+        people=[
+            PersonEvidence(each.digest.hex(), each.identity_count, each.events, by_person.get(each.number, []))
+            for each in people
+        ],
+    )
+
+
+def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
+    settled = [Acknowledgement(each.destination, each.status, iso(each.at_ms), each.reason) for each in receipts]
+    if message.state != "closed":
+        known = {each.destination for each in receipts}
+        settled += [Acknowledgement(id, "open", None, None) for id in message.destinations if id not in known]
+    return AffectedSource(message.source, message.events, message.tries if message.first_ms else 0, settled)

@@ -1,0 +1,157 @@
+"""Sends delete messages, follows what becomes of them, and sends again what expired (SPEC 6), for up to 30 days."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from hookline.features.events.log import EventLog
+from hookline.events.fingerprint import fingerprint
+from hookline.events.timestamps import iso
+from hookline.index import lookup
+from hookline.journal.opening import open_reader
+from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.journal.remote import RemoteAppender
+from hookline.outcomes.delivery import DestinationStatus
+from hookline.outcomes.status import DeliveryStatus
+from hookline.privacy.messages import Messages, NextTry
+from hookline.privacy.model import DeletionRequest, Message, Receipt
+from hookline.privacy.requests import Requests
+from hookline.replays.offset_set import OffsetSet
+
+ACCEPTED = "delivered"
+TRY_AGAIN = frozenset(("failed", "expired", "expired_by_retention"))
+NOT_SENT = frozenset(("not_routed", "filtered", "discarded", "duplicate", "suppressed", "rejected", "erased"))
+NOT_DELIVERED = "not_delivered"
+PAUSE_MS = 3_600_000
+"""From the end of a try to the next one: by then it was tried for hours, or refused."""
+KEPT_UP_MS = 30 * 86_400_000
+LOOK_SHARE = 20
+"""A message is looked at again after this fraction of its age."""
+LOOK_MS_MAX = 60_000
+
+
+class DeletionMessages:
+    """The messages of one request at a time."""
+
+    def __init__(
+        self,
+        data_path: Path,
+        messages: Messages,
+        requests: Requests,
+        journal: RemoteAppender,
+        events: EventLog,
+        steady_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """Tries follow each other, and end, by the service's own clock, ``steady_ms``."""
+        self._data_path = data_path
+        self._messages = messages
+        self._requests = requests
+        self._journal = journal
+        self._events = events
+        self._steady_ms = steady_ms
+
+    async def send(self, request: DeletionRequest) -> None:
+        """Append what is due; one that was appended before a crash is recognised by its messageId."""
+        now_ms = self._steady_ms()
+        planned = [
+            each for each in self._messages.of(request.number) if each.state == "planned" and each.due_ms <= now_ms
+        ]
+        if not planned:
+            return
+        users = {person.number: person.user_id or "" for person in self._requests.people(request.number)}
+        await self._journal.append([_record(each, users[each.number], time.time_ns() // 1_000_000) for each in planned])
+        for each in planned:
+            self._messages.sent(each.id)
+
+    async def all_closed(self, request: DeletionRequest) -> bool:
+        """Look what has become of the messages; whether each was acknowledged or cannot be."""
+        now_ms = self._steady_ms()
+        for message in self._messages.of(request.number):
+            if message.state == "sent" and message.due_ms <= now_ms:
+                await self._look(request, message, now_ms)
+        return all(message.state == "closed" for message in self._messages.of(request.number))
+
+    async def _look(self, request: DeletionRequest, message: Message, now_ms: int) -> None:
+        event = await self._events.of_message(message.message_id, message.source)
+        age_ms = now_ms - (message.first_ms or now_ms)
+        statuses = {each.id: each for each in event.destinations} if event is not None else {}
+        asked = {
+            id: statuses.get(id) or DestinationStatus(id, DeliveryStatus.EXPIRED_BY_RETENTION)
+            for id in message.destinations
+        }
+        if event is not None and any(not _has_ended(each) for each in asked.values()):
+            accepted = [_receipt(each, now_ms, ACCEPTED) for each in asked.values() if each.status == ACCEPTED]
+            self._messages.look_again(message.id, accepted, now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE))
+            return
+        failed = tuple(id for id, each in asked.items() if each.status in TRY_AGAIN)
+        goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
+        receipts = [
+            _receipt(each, now_ms, each.status if id not in failed else NOT_DELIVERED)
+            for id, each in asked.items()
+            if id not in failed or not goes_on
+        ]
+        again = None
+        if failed and goes_on:
+            next_id = self._requests.message_id(request, message.number, message.source, message.tries + 1)
+            again = NextTry(failed, next_id, now_ms + PAUSE_MS)
+        self._messages.settle(message, receipts, again)
+
+    async def places(self, request: DeletionRequest) -> dict[int, OffsetSet]:
+        """Return where the delete messages themselves lie, every try that is still there."""
+        messages = self._messages.of(request.number)
+        wanted = [
+            fingerprint(each.source, self._requests.message_id(request, each.number, each.source, tries))
+            for each in messages
+            if each.first_ms is not None
+            for tries in range(1, each.tries + 1)
+        ]
+        return await self._events.run(lambda: self._find(wanted))
+
+    def _find(self, wanted: Iterable[bytes]) -> dict[int, OffsetSet]:
+        journal = open_reader(self._data_path / "journal")
+        try:
+            found: dict[int, set[int]] = {}
+            for print_ in wanted:
+                for partition in journal.partitions():
+                    for offset in lookup.find(journal, self._data_path / "index", partition, print_):
+                        record = journal.get(partition, offset)
+                        if record is not None and not record.erased and record.fingerprint == print_:
+                            found.setdefault(partition, set()).add(offset)
+        finally:
+            journal.close()
+        return {partition: OffsetSet(sorted(offsets)) for partition, offsets in found.items()}
+
+
+def _record(message: Message, user_id: str, now_ms: int) -> Record:
+    at = iso(now_ms)
+    body = msgspec.json.encode({"type": "delete", "userId": user_id, "timestamp": at})
+    return Record(
+        FORMAT_VERSION,
+        False,
+        now_ms,
+        message.source,
+        "delete",
+        message.message_id,
+        fingerprint(message.source, message.message_id),
+        user_id,
+        at,
+        "deletion",
+        body,
+        to=message.destinations,
+    )
+
+
+def _has_ended(at: DestinationStatus) -> bool:
+    return at.status == ACCEPTED or at.status in TRY_AGAIN or at.status in NOT_SENT
+
+
+def _receipt(at: DestinationStatus, now_ms: int, final: str) -> Receipt:
+    accepted = [attempt.at for attempt in at.attempts if attempt.outcome == "success"]
+    at_ms = int(datetime.fromisoformat(accepted[-1]).timestamp() * 1000) if accepted else now_ms
+    reason = at.reason if final != NOT_DELIVERED else f"{at.status} at every try for 30 days"
+    return Receipt(at.id, final, reason, at_ms)

@@ -1,0 +1,1 @@
+"""Replays: planned, watched, stopped; what is replayed is the pipeline's (``hookline.replays``)."""

@@ -1,0 +1,1 @@
+"""The settings in force, and the pages about the installation itself."""

@@ -1,0 +1,1 @@
+"""From nothing to the first event: a source, the lines to paste, a receiver that verifies."""

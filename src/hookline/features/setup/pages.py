@@ -1,0 +1,190 @@
+"""The page that leads to the first event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+from urllib.parse import urlencode
+
+from litestar import Request, Response, get
+from litestar.params import FromQuery, QueryParameter
+
+from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
+from hookline.connections.redaction import redact
+from hookline.connections.rotation import new_secret, secret_of
+from hookline.features.destinations.catalog import CatalogKind, catalog_kinds
+from hookline.features.events.log import EventFilter, event_name
+from hookline.api.services import FromServices, Services
+from hookline.features.destinations.tester.samples import SampleType
+from hookline.web.address import event_href
+from hookline.features.overview.connections import SourceView, source_view
+from hookline.web.screen import screen
+from hookline.features.setup.snippets import Place, collect_url, places_of_source
+from hookline.features.sources.pages import last_heard
+
+SOURCES_SHOWN = 20
+SEARCH_SECONDS_MAX = 0.03
+EVENTS_LOOKED_AT = 20
+"""For one that was not rejected."""
+
+StepName = Literal["source", "event", "catalog", "urls", "secret", "test", "enable", "done"]
+STEPS: tuple[StepName, ...] = get_args(StepName)
+TITLES: dict[StepName, str] = {
+    "source": "Source",
+    "event": "First event",
+    "catalog": "Catalog",
+    "urls": "Receiver URLs",
+    "secret": "Secret",
+    "test": "Test",
+    "enable": "Enable",
+}
+
+
+class SetupStep(NamedTuple):
+    """One step; ``state`` is ``done``, ``now`` or ``later``, ``href`` leads back to it and is empty before its time."""
+
+    title: str
+    state: str
+    href: str
+
+
+class FirstEvent(NamedTuple):
+    """The newest event of the source that was accepted."""
+
+    message_id: str
+    name: str
+    href: str
+
+
+class SetupPage(NamedTuple):
+    """The whole page; ``skip_href`` goes on without doing this step, ``here`` leads to this page as it is."""
+
+    step: StepName
+    steps: Sequence[SetupStep]
+    here: str
+    skip_href: str
+    sources: Sequence[Source]
+    source: SourceView | None
+    places: Sequence[Place]
+    heard_at: str
+    event: FirstEvent | None
+    kinds: Sequence[CatalogKind]
+    destination: Destination | None
+    webhooks: Sequence[Webhook | None]
+    suggested_secret: str
+
+
+async def setup_page(
+    services: Services, source_id: str, destination_id: str, kind: str, wanted: StepName | None
+) -> SetupPage:
+    """Return the step that is next with this source and destination, or the one that is asked for."""
+    destination = _destination(services, source_id, destination_id)
+    source = _source(services, source_id or (destination.sources[0] if destination and destination.sources else ""))
+    heard_at = last_heard(services, [source.id]).get(source.id, "") if source else ""
+    reached = _reached(source, heard_at, destination, kind)
+    step = wanted if wanted and STEPS.index(wanted) <= STEPS.index(_furthest(source, destination)) else reached
+    address = _Address(source.id if source else "", destination.id if destination else "", kind)
+    url = collect_url(services.settings)
+    shown = redact(destination, now_ms=services.store.now_ms()) if destination else None
+    webhooks = shown.settings.webhooks if shown else ()
+    needs_event = step in ("event", "test") and source is not None
+    return SetupPage(
+        step=step,
+        steps=_steps(step, address, _furthest(source, destination)),
+        here=address.of(step),
+        skip_href=address.of(STEPS[min(STEPS.index(step) + 1, len(STEPS) - 1)]),
+        sources=[each.object for each in services.store.sources()[:SOURCES_SHOWN]] if step == "source" else [],
+        source=source_view(source, url) if source else None,
+        places=places_of_source(source.write_keys[0], url, source.type)
+        if source and source.write_keys and step == "event"
+        else [],
+        heard_at=heard_at,
+        event=await _first_event(services, source) if needs_event and source else None,
+        kinds=catalog_kinds() if step == "catalog" else [],
+        destination=shown,
+        webhooks=[*webhooks, *[None] * (WEBHOOKS_MAX - len(webhooks))],
+        suggested_secret=new_secret("sharedSecret") if step == "secret" else "",
+    )
+
+
+class _Address(NamedTuple):
+    source: str
+    destination: str
+    kind: str
+
+    def of(self, step: StepName) -> str:
+        named = {"source": self.source, "destination": self.destination, "kind": self.kind, "step": step}
+        return "/setup?" + urlencode({name: value for name, value in named.items() if value})
+
+
+def _source(services: Services, id: str) -> Source | None:
+    stored = services.store.source(id) if id else None
+    return stored.object if stored else None
+
+
+def _destination(services: Services, source_id: str, id: str) -> Destination | None:
+    """Return the one that is named; without any, one of the source that was begun and never enabled."""
+    if id:
+        stored = services.store.destination(id)
+        return stored.object if stored else None
+    begun = (each.object for each in services.store.destinations() if not each.object.enabled and each.owner is None)
+    return next((each for each in begun if source_id and source_id in each.sources), None)
+
+
+def _reached(source: Source | None, heard_at: str, destination: Destination | None, kind: str) -> StepName:
+    if source is None:
+        return "source"
+    if destination is not None:
+        if destination.enabled:
+            return "done"
+        return "test" if secret_of(destination.settings, "sharedSecret") else "secret"
+    if kind:
+        return "urls"
+    return "catalog" if heard_at else "event"
+
+
+def _furthest(source: Source | None, destination: Destination | None) -> StepName:
+    """Return the last step that makes sense with what there is."""
+    if source is None:
+        return "source"
+    if destination is None:
+        return "urls"
+    return "done" if destination.enabled else "enable"
+
+
+def _steps(now: StepName, address: _Address, furthest: StepName) -> list[SetupStep]:
+    return [
+        SetupStep(
+            title,
+            "now" if name == now else "done" if STEPS.index(name) < STEPS.index(now) else "later",
+            address.of(name) if STEPS.index(name) <= STEPS.index(furthest) else "",
+        )
+        for name, title in TITLES.items()
+    ]
+
+
+async def _first_event(services: Services, source: Source) -> FirstEvent | None:
+    page = await services.events.newest(EventFilter(source=source.id), EVENTS_LOOKED_AT, None, SEARCH_SECONDS_MAX)
+    found = next((each for each in page.events if each.record.rejection is None), None)
+    if found is None:
+        return None
+    record = found.record
+    name = event_name(record) or record.type
+    return FirstEvent(record.message_id, name, event_href(record.message_id, record.source))
+
+
+Named = Annotated[str, QueryParameter(max_length=64)]
+
+
+@get("/setup", needs="viewer")
+async def show_setup(
+    request: Request[Any, Any, Any],
+    services: FromServices,
+    source: Named = "",
+    destination: Named = "",
+    kind: Named = "",
+    step: FromQuery[StepName | None] = None,
+) -> Response[str]:
+    """Show the step that is next, or the one that is asked for."""
+    view = await setup_page(services, source, destination, kind, step)
+    return screen(request, "setup.html", "setup", view=view, samples=get_args(SampleType))

@@ -1,0 +1,118 @@
+"""``/api/v1/sources/{id}/schema``: which events a source sends, how often, since when, and with which properties."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.params import QueryParameter
+
+from hookline.features.connections.journal_ends import journal_ends
+from hookline.api.listing import After, Limit
+from hookline.api.listing import Id, OfType
+from hookline.api.problem import not_found
+from hookline.api.services import FromServices, Services
+from hookline.events.timestamps import iso
+from hookline.insights.schema import NameSchema, PropertyType
+from hookline.insights.schema_store import OTHERS, Name
+
+SEPARATOR = "/"
+
+
+class SeenProperty(msgspec.Struct, frozen=True):
+    """A property of ``properties`` (``traits`` of identify and group calls) by its path, and how often it had a value
+    of each type."""
+
+    path: str
+    types: Mapping[PropertyType, int]
+
+
+class SeenName(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The events of one type and name. Properties were looked for in ``examined`` of them: the first, then some."""
+
+    type: str
+    name: str
+    count: int
+    first_seen: str
+    last_seen: str
+    examined: int
+    properties: Sequence[SeenProperty]
+    properties_complete: bool
+
+
+class SourceSchema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One page of names; ``names`` counts them all. ``otherEvents`` have further names; ``unread`` events of all
+    sources are still to be looked at, and ``missed`` ones had gone before they were."""
+
+    source: str
+    names: int
+    other_events: int
+    unread: int
+    missed: int
+    items: Sequence[SeenName]
+    after: str | None = None
+
+
+@get("/sources/{id:str}/schema", needs="viewer")
+async def get_schema(
+    services: FromServices,
+    object_id: Id,
+    limit: Limit = 50,
+    after: After = None,
+    type_: OfType = None,
+    name: Annotated[str | None, QueryParameter(max_length=1_000, description="Only events of this name.")] = None,
+) -> SourceSchema:
+    """Return which events a source sends, by type and name: how often, since when, with which properties."""
+    if services.store.source(object_id) is None:
+        raise not_found("source", object_id)
+    return await asyncio.to_thread(schema_of, services, object_id, limit, after, type_, name)
+
+
+def schema_of(
+    services: Services,
+    source: str,
+    limit: int,
+    after: str | None = None,
+    type: str | None = None,
+    name: str | None = None,
+) -> SourceSchema:
+    """Look it up; reads files, so not on an event loop."""
+    found = services.schemas.names(source)
+    others = found.pop(OTHERS, None)
+    meant = [
+        each
+        for each in found.items()
+        if (type is None or each[0].type == type) and (name is None or each[0].name == name)
+    ]
+    rest = sorted((each for each in meant if after is None or _cursor(each[0]) > after), key=lambda e: _cursor(e[0]))
+    page = rest[:limit]
+    places, ends = services.schemas.places(), journal_ends(services.settings)
+    return SourceSchema(
+        source=source,
+        names=len(meant),
+        other_events=others.count if others is not None else 0,
+        unread=sum(max(0, end - places.get(partition, 0)) for partition, end in ends.items()),
+        missed=services.schemas.missed(),
+        items=[_seen(*each) for each in page],
+        after=_cursor(page[-1][0]) if len(rest) > limit else None,
+    )
+
+
+def _cursor(name: Name) -> str:
+    return f"{name.type}{SEPARATOR}{name.name}"
+
+
+def _seen(name: Name, schema: NameSchema) -> SeenName:
+    return SeenName(
+        type=name.type,
+        name=name.name,
+        count=schema.count,
+        first_seen=iso(schema.first_seen),
+        last_seen=iso(schema.last_seen),
+        examined=schema.examined,
+        properties=[SeenProperty(path, types) for path, types in sorted(schema.properties.items())],
+        properties_complete=not schema.left_out,
+    )

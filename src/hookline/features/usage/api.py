@@ -1,0 +1,189 @@
+"""``/api/v1/usage``: what came in and went out by month, as JSON and as a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime
+from io import StringIO
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from litestar import Controller, Request, Response, get
+from litestar.params import QueryParameter
+
+from hookline.api.listing import After, Limit
+from hookline.api.listing import OfSource
+from hookline.api.problem import FieldError, Problem
+from hookline.api.services import FromServices, Services
+from hookline.features.usage.log import By, UsageCount
+
+DATE_CHARACTERS = 10
+ItemT = TypeVar("ItemT")
+
+
+class UsageItem(msgspec.Struct, frozen=True, rename="camel"):
+    """The events of one source in one period (``2026-11`` or ``2026-11-20``, UTC).
+
+    ``filtered`` are those that filters kept from every destination they were routed to; ``counted`` is the usage.
+    ``suppressed`` ones are none of the events: their people are suppressed, and nothing of them was stored.
+    """
+
+    period: str
+    source: str
+    events: int
+    filtered: int
+    counted: int
+    suppressed: int
+
+
+class UsageReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One page of items, newest period first; ``events``, ``filtered``, ``counted`` and ``suppressed`` are sums over
+    all pages."""
+
+    first_day: str = msgspec.field(name="from")
+    last_day: str = msgspec.field(name="to")
+    grandfathered: bool
+    events: int
+    filtered: int
+    counted: int
+    suppressed: int
+    items: Sequence[UsageItem]
+    after: str | None = None
+
+
+DAY = {"format": "date"}
+FirstDay = Annotated[
+    str | None,
+    QueryParameter(
+        name="from",
+        max_length=DATE_CHARACTERS,
+        description="First day; by default the first of the last day's month.",
+        schema_extra=DAY,
+    ),
+]
+LastDay = Annotated[
+    str | None,
+    QueryParameter(name="to", max_length=DATE_CHARACTERS, description="Last day; by default today.", schema_extra=DAY),
+]
+SumBy = Annotated[By, QueryParameter(name="by", description="Sum up by day or by month (UTC).")]
+
+
+class Usage(Controller):
+    """Reading only; deliver counts."""
+
+    path = "/usage"
+
+    @get(needs="viewer")
+    async def get_usage(
+        self,
+        services: FromServices,
+        request: Request[Any, Any, Any],
+        limit: Limit = 50,
+        after: After = None,
+        by: SumBy = "month",
+        from_: FirstDay = None,
+        to: LastDay = None,
+        source: OfSource = None,
+    ) -> UsageReport | Response[str]:
+        """Return events per source and day or month, and how many of them count as usage."""
+        first, last = days_of(from_, to)
+        items = items_of(services, first, last, by, source)
+        if wants_csv(request):
+            return csv_answer(items, UsageItem.__struct_fields__, "usage")
+        page, following = page_of(items, lambda item: f"{item.period}/{item.source}", limit, after)
+        return UsageReport(
+            first_day=first.isoformat(),
+            last_day=last.isoformat(),
+            grandfathered=services.settings.plan.grandfathered,
+            events=sum(item.events for item in items),
+            filtered=sum(item.filtered for item in items),
+            counted=sum(item.counted for item in items),
+            suppressed=sum(item.suppressed for item in items),
+            items=page,
+            after=following,
+        )
+
+
+def items_of(services: Services, first: date, last: date, by: By, source: str | None) -> list[UsageItem]:
+    """Return the usage of these days by period and source, newest period first."""
+    counts = services.usage.counts(first, last, by, source)
+    suppressed = services.suppressed_usage.counts(first, last, by, source)
+    only_suppressed = suppressed.keys() - {(count.period, count.source) for count in counts}
+    counts += [UsageCount(*key, 0, 0) for key in only_suppressed]
+    counts.sort(key=lambda count: count.source)
+    counts.sort(key=lambda count: count.period, reverse=True)
+    return [usage_item(services, count, suppressed.get((count.period, count.source), 0)) for count in counts]
+
+
+def usage_item(services: Services, count: UsageCount, suppressed: int = 0) -> UsageItem:
+    """On a grandfathered plan what filters kept back counts all the same, if a server sent it."""
+    source = services.store.last_source(count.source)
+    all_count = services.settings.plan.grandfathered and (source is None or source.type == "server")
+    return UsageItem(
+        *count, counted=count.events if all_count else count.events - count.filtered, suppressed=suppressed
+    )
+
+
+def days_of(first: str | None, last: str | None) -> tuple[date, date]:
+    """First and last day of a report, by default this month's; raise Problem for what are no days in order."""
+    to = _day("to", last) or datetime.now(UTC).date()
+    begin = _day("from", first) or to.replace(day=1)
+    if begin > to:
+        raise _unusable("from", "from must not be later than to")
+    return begin, to
+
+
+def page_of(
+    items: Sequence[ItemT], cursor: Callable[[ItemT], str], limit: int, after: str | None
+) -> tuple[Sequence[ItemT], str | None]:
+    """Return one page of a report that is there as a whole, and the cursor behind it."""
+    start = 0
+    if after is not None:
+        places = [index for index, item in enumerate(items) if cursor(item) == after]
+        if not places:
+            raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+        start = places[0] + 1
+    page = items[start : start + limit]
+    return page, cursor(page[-1]) if start + limit < len(items) else None
+
+
+def _day(name: str, text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise _unusable(name, "write a day such as 2026-11-20") from None
+
+
+def _unusable(name: str, sentence: str) -> Problem:
+    return Problem(
+        400, "invalid_parameter", f"A parameter cannot be used: {name}: {sentence}.", [FieldError(f"?{name}", sentence)]
+    )
+
+
+MEDIA_TYPE = "text/csv"
+ROWS_MAX = 100_000
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def wants_csv(request: Request[Any, Any, Any]) -> bool:
+    """Return whether the caller prefers CSV: it is the first thing named in ``Accept``."""
+    return request.headers.get("accept", "").split(",")[0].partition(";")[0].strip() == MEDIA_TYPE
+
+
+def csv_answer(items: Iterable[msgspec.Struct], fields: Sequence[str], name: str) -> Response[str]:
+    """Return all items with a line of names, as a file of this name; texts cannot be taken for formulas."""
+    text = StringIO()
+    writer = csv.writer(text)
+    writer.writerow(fields)
+    for _, item in zip(range(ROWS_MAX), items, strict=False):
+        values = msgspec.to_builtins(item)
+        writer.writerow([_harmless(values[field]) for field in fields])
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+    return Response(text.getvalue(), media_type=MEDIA_TYPE, headers=headers)
+
+
+def _harmless(value: object) -> object:
+    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,1 +1,0 @@
-"""The screens of audiences and computed traits."""

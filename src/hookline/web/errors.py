@@ -1,0 +1,77 @@
+"""What is shown when something went wrong: the reference of error codes, a page that may not be opened, a database that is away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from litestar import Response, get
+import hookline
+from hookline.web.rendering import page
+from typing import Any
+from litestar import Request, Response
+from hookline.features.accounts.access import PageRefused
+from hookline.web.rendering import html, render
+from hookline.api.problem import AWAY_RETRY_SECONDS
+from hookline.database.sqlite import DatabaseAway
+from hookline.web.rendering import html, render_for_nobody
+
+
+PACKAGE = Path(hookline.__file__).parent
+PLACES = (PACKAGE / "docs" / "errors.md", PACKAGE.parents[1] / "docs" / "errors.md")
+"""In an installed package, and in a checkout."""
+TABLES = ("Admin API", "Connections", "Collection API", "Starting and running")
+
+_ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.MULTILINE)
+
+
+class ErrorCode(NamedTuple):
+    """One code; ``anchor`` is empty where an earlier table has the same code."""
+
+    code: str
+    anchor: str
+    status: str
+    meaning: str
+
+
+class ErrorTable(NamedTuple):
+    """The codes of one part of Hookline."""
+
+    title: str
+    codes: Sequence[ErrorCode]
+
+
+@get("/docs/errors", needs="open", sync_to_thread=False)
+def show_errors() -> Response[str]:
+    """Show every error code with its meaning."""
+    return page("errors.html", tables=error_tables())
+
+
+@cache
+def error_tables() -> list[ErrorTable]:
+    """Return the tables of the error reference."""
+    text = next(place for place in PLACES if place.exists()).read_text()
+    seen: set[str] = set()
+    tables: list[ErrorTable] = []
+    for title in TABLES:
+        part = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        codes: list[ErrorCode] = []
+        for code, rest in _ROW.findall(part):
+            *status, meaning = [cell.strip().replace("`", "") for cell in rest.split(" | ")]
+            codes.append(ErrorCode(code, "" if code in seen else code, "".join(status), meaning))
+            seen.add(code)
+        tables.append(ErrorTable(title, codes))
+    return tables
+
+
+def refused_page(_: Request[Any, Any, Any], refused: PageRefused) -> Response[str]:
+    """Say which role it takes."""
+    return html(render("forbidden.html", {"layout": "app.html", "here": "", "reason": refused.detail}), 403)
+
+
+def away_page(_: Request[Any, Any, Any], away: DatabaseAway) -> Response[str]:
+    """Say so; the page asks again by itself. Who asks cannot be told now, so it shows nothing but that."""
+    text = render_for_nobody("away.html", {"seconds": AWAY_RETRY_SECONDS, "away": away})
+    return html(text, 503, {"Retry-After": str(AWAY_RETRY_SECONDS)})

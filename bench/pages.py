@@ -78,7 +78,7 @@ def pages(seconds: float, events: int = EVENTS) -> Figures:
 def addresses(names: Mapping[str, str]) -> list[str]:
     """Every page behind the sign-in, with names in place of its parameters; ValueError for one that is not named."""
     from hookline.features.destinations.pages.frame import TABS
-    from hookline.web.pages import routes
+    from hookline.control.pages import routes
 
     found: list[str] = []
     for handler in [*routes()]:

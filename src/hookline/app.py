@@ -104,11 +104,11 @@ def run_control(
     origins: Mapping[str, str] | None = None,
 ) -> int:
     """Admin API, pages and connections; return the exit code."""
-    from hookline.features.accounts.admin_token import AdminTokenError
-    from hookline.features.connections.opening import CannotStart
+    from hookline.api.auth.admin_token import AdminTokenError
     from hookline.database import installation as database
     from hookline.database.commits import any_went_back
     from hookline.database.sqlite import DatabaseAway, DatabaseError, engine
+    from hookline.features.connections.opening import CannotStart
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
 
@@ -124,7 +124,7 @@ def run_control(
         from hookline.api import framework
 
         framework.load()  # only now: it takes longer than all before, and the other roles wait for that alone
-        from hookline.api.serve import run
+        from hookline.control.serve import run
 
         code = run(
             settings,
@@ -159,7 +159,7 @@ def _ended_by_damage(settings: Settings, error: Exception) -> int:
 
 
 def _pages() -> Sequence[ControllerRouterHandler]:
-    from hookline.web.pages import routes  # with the first page, not at the start
+    from hookline.control.pages import routes  # with the first page, not at the start
 
     return routes()
 
@@ -234,10 +234,10 @@ async def _opened(settings: Settings, connections_file: Path | None) -> Store | 
 
     The turn is kept until the process ends.
     """
-    from hookline.features.connections.opening import open_connections
-    from hookline.features.fleet.standing_by import StandingBy
     from hookline.database.installation import until_done, wait_for_database, wait_for_leader_lock, wait_for_schema
     from hookline.database.open import count_commits
+    from hookline.features.connections.opening import open_connections
+    from hookline.features.fleet.standing_by import StandingBy
 
     stop = _until_told_to_stop(Ending())
     await wait_for_database(settings, stop, writes="control")

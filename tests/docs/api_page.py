@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.api.app import api
 from hookline.api.openapi import description
+from hookline.control.app import api
 
 PAGE = "docs/api.md"
 _PAGED = "Listing_"

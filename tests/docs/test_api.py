@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hookline.api.app import api
 from hookline.api.openapi import description
+from hookline.control.app import api
 from tests.docs.api_page import PAGE, reference
 from tests.docs.pages import ROOT
 

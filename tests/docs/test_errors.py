@@ -6,13 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from hookline.api.problem import CODES
 from hookline.collect.http.answers import ERRORS
 from hookline.connections.check import PROBLEM_CODES
-from hookline.features.accounts.api import STATUS_OF_ACCOUNT_ERROR
-from hookline.features.destinations.secret_rotation import STATUS_OF_REFUSAL
-from hookline.api.problem import CODES
 from hookline.database.sqlite import DatabaseAway
 from hookline.events.warnings import WARNINGS
+from hookline.features.accounts.api import STATUS_OF_ACCOUNT_ERROR
+from hookline.features.destinations.secret_rotation import STATUS_OF_REFUSAL
 from hookline.outcomes.outcome import FINAL, Outcome
 from tests.docs.pages import ROOT, section
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from hookline.database.open import open_deliver
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.conditions.retention import LOOK_MS, Retention
-from hookline.database.open import open_deliver
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender

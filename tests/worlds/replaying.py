@@ -8,11 +8,11 @@ from typing import cast
 import msgspec
 
 from hookline.connections.model import Destination
+from hookline.events.timestamps import iso
 from hookline.features.replays.planner import Planner
 from hookline.features.replays.planning import Planning
 from hookline.features.replays.progress import ReplayProgress
 from hookline.features.replays.watch import ReplayWatch
-from hookline.events.timestamps import iso
 from hookline.replays.model import Replay, ReplayRequest, State
 from hookline.replays.span import span_of
 from hookline.replays.store import ReplayStore

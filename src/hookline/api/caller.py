@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Literal, NamedTuple
 
-from hookline.features.accounts.roles import Need, Role, meets
+from hookline.api.auth.roles import Need, Role, meets
 
 ADMIN_TOKEN = "admin token"
 HOOKLINE = "hookline"

@@ -18,10 +18,12 @@ from urllib.parse import urlsplit
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from hookline.client_address import Network, client_address
-from hookline.features.accounts.identity import Doors, Identity, identify
-from hookline.features.audit.entry import AuditChange
+from hookline.api.audit.entry import AuditChange
+from hookline.api.auth.identity import Identity, identify
+from hookline.api.auth.service import session_store, token_store
 from hookline.api.caller import ADMIN_TOKEN, HOOKLINE, Caller
+from hookline.api.services import Services
+from hookline.client_address import Network, client_address
 
 REQUEST_ID = "x-request-id"
 
@@ -33,8 +35,8 @@ _current: ContextVar[Call | None] = ContextVar("call", default=None)
 class Call:
     """``versions`` of the connections that it made, and ``changes`` to anything else, are for the audit log."""
 
-    def __init__(self, doors: Doors, scope: HTTPScope, trusted: Sequence[Network] = ()) -> None:
-        self._doors = doors
+    def __init__(self, services: Services, scope: HTTPScope, trusted: Sequence[Network] = ()) -> None:
+        self._services = services
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         given = self.headers.get(REQUEST_ID, "")
         self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(_ID_BYTES)
@@ -49,7 +51,7 @@ class Call:
     @cached_property
     def identity(self) -> Identity:
         """Return who calls, or why nobody is known to."""
-        return identify(self._doors, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
+        return identify(self._services, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
 
     @property
     def caller(self) -> Caller | None:
@@ -62,23 +64,23 @@ class Call:
         if caller is None:
             return False
         if caller.session:
-            return self._doors.sessions.find(self.session_key, in_use=False) is not None
+            return session_store(self._services).find(self.session_key, in_use=False) is not None
         if caller.kind == "token" and caller.id is not None:
-            token = self._doors.tokens.get(caller.id)
-            return token is not None and not self._doors.tokens.has_expired(token)
+            token = token_store(self._services).get(caller.id)
+            return token is not None and not token_store(self._services).has_expired(token)
         return True
 
     @property
     def public_origin(self) -> str:
         """Scheme, host and port of ``control.public_url`` as a browser says them, empty where it is not set."""
-        public = urlsplit(self._doors.settings.control.public_url or "")
+        public = urlsplit(self._services.settings.control.public_url or "")
         return f"{public.scheme}://{public.netloc}".lower() if public.netloc else ""
 
     @cached_property
     def session_key(self) -> str | None:
         """Return what the session cookie holds."""
         try:
-            found = SimpleCookie(self.headers.get("cookie", "")).get(self._doors.sessions.cookie_name)
+            found = SimpleCookie(self.headers.get("cookie", "")).get(session_store(self._services).cookie_name)
         except CookieError:
             return None
         return None if found is None else found.value
@@ -138,17 +140,17 @@ def may_refer() -> bool:
 class Calls:
     """ASGI wrapper: every request becomes a call, and its answer says its id (``X-Request-Id``)."""
 
-    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+    def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
-        self._doors = doors
-        self._trusted = [ip_network(text) for text in doors.settings.collect.trusted_proxies]
+        self._services = services
+        self._trusted = [ip_network(text) for text in services.settings.collect.trusted_proxies]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request as a call."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        call = Call(self._doors, scope, self._trusted)
+        call = Call(self._services, scope, self._trusted)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

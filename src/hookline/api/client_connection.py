@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 import httptools
 
-from hookline.client_address import network_of
 from hookline.api.problem import MEDIA_TYPE, Problem, render
 from hookline.api.uvicorn_server import Config, HttpToolsProtocol, ServerState
+from hookline.client_address import network_of
 from hookline.proxy_protocol import HandedOn
 
 CONNECTIONS_MAX = 512

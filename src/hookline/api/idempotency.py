@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha256
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
-from hookline.features.connections.apply import APPLY_BODY_BYTES_MAX
-from hookline.api.calls import Call, current_call
-from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
-from hookline.api.services import Services
 import secrets
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Literal
-import msgspec
-from hookline.database.shared import Shared
 
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+
+from hookline.api.calls import Call, current_call
+from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
+from hookline.api.services import Services, control_database, part
+from hookline.database.shared import Shared
 
 HEADER = "idempotency-key"
 REPEATED = (b"idempotency-replayed", b"true")
 REFUSED = 400
+BODY_BYTES_MAX = 18 * 1024 * 1024
+"""The largest body that any call may have: a whole file of connections."""
 KEPT_HEADERS = frozenset({b"content-type", b"location", b"etag"})
 
 _KEY = re.compile(r"[!-~]{1,255}", re.ASCII)
@@ -58,7 +60,7 @@ class Idempotency:
         if body is None:
             await _answer(send, _problem(Problem(413, *CODES[413]), request))
             return
-        await self._once(services.kept_answers, request, call, body, send)
+        await self._once(kept_answers(services), request, call, body, send)
 
     async def _once(self, answers: KeptAnswers, scope: HTTPScope, call: Call, body: bytes, send: Send) -> None:
         key = _key(scope, call)
@@ -125,7 +127,7 @@ async def _read(receive: Receive) -> bytes | None:
             return None
         body += message["body"]
         more = message["more_body"]
-        if len(body) > APPLY_BODY_BYTES_MAX:
+        if len(body) > BODY_BYTES_MAX:
             return None
     return bytes(body)
 
@@ -234,3 +236,9 @@ def _opened(key: bytes, sealed: bytes) -> KeptAnswer:
 
     text = AESGCM(sha256(b"seal" + key).digest()).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None)
     return msgspec.msgpack.decode(text, type=KeptAnswer)
+
+
+@part
+def kept_answers(services: Services) -> KeptAnswers:
+    """Return the answers that are kept."""
+    return KeptAnswers(control_database(services), services.store.steady_ms)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Generic, TypeVar
+
 import msgspec
 from litestar import Response
-from litestar.params import QueryParameter
+from litestar.params import PathParameter, QueryParameter
+
 from hookline.api.calls import current_call
 from hookline.api.problem import Problem
-from datetime import datetime
-from typing import Annotated
-from litestar.params import PathParameter, QueryParameter
 from hookline.insights.resolutions import Range
 from hookline.replays.model import Moment
 
-
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
+COUNTED_MAX = 1_000
+"""What only shows how much there is, such as dead letters, is counted up to this: pages show many at once."""
 CURSOR_CHARACTERS_MAX = 20_000
 
 T = TypeVar("T")

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from hookline.client_address import network_of
-from hookline.features.accounts.access import API
+from hookline.api.auth.access import API
 from hookline.api.calls import current_call
 from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
+from hookline.client_address import network_of
 
 WINDOW_SECONDS = 60
 KNOWN_REQUESTS_MAX = 30_000

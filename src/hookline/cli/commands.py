@@ -10,28 +10,28 @@ import sys
 
 from cyclopts import CycloptsError
 
-from hookline.features.accounts import cli
-from hookline.features.audiences import cli
-from hookline.features.dead_letters import cli
-from hookline.features.destinations import cli
-from hookline.features.insights import cli
-from hookline.features.connections.cli import objects
-from hookline.features.people import cli
-from hookline.features.privacy import cli
-from hookline.features.replays import cli
 from hookline.cli.app import SERVICE, USAGE, app
-from hookline.features.connections.cli import commands as connections
-from hookline.features.events.cli import commands as events
 from hookline.cli.failure import CommandFailed
 from hookline.cli.service import commands as service
 from hookline.cli.service.options import SUMMARIES
+from hookline.features.accounts import cli as accounts
+from hookline.features.audiences import cli as audiences
+from hookline.features.connections.cli import commands as connections
+from hookline.features.connections.cli import objects
+from hookline.features.dead_letters import cli as dead_letters
+from hookline.features.destinations import cli as destinations
+from hookline.features.events.cli import commands as events
+from hookline.features.insights import cli as insights
+from hookline.features.people import cli as people
+from hookline.features.privacy import cli as privacy
+from hookline.features.replays import cli as replays
 
 FEATURES = (
     accounts,
     audiences,
     connections,
     dead_letters,
-    delivery,
+    destinations,
     events,
     insights,
     objects,

@@ -1,4 +1,4 @@
-"""What is shown when something went wrong: the reference of error codes, a page that may not be opened, a database that is away."""
+"""When something went wrong: the codes of errors, a page that may not be opened, a database that is away."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
-from litestar import Response, get
+from typing import Any, NamedTuple
+
+from litestar import Request, Response, get
+
 import hookline
-from hookline.web.rendering import page
-from typing import Any
-from litestar import Request, Response
-from hookline.features.accounts.access import PageRefused
-from hookline.web.rendering import html, render
+from hookline.api.auth.access import PageRefused
 from hookline.api.problem import AWAY_RETRY_SECONDS
 from hookline.database.sqlite import DatabaseAway
-from hookline.web.rendering import html, render_for_nobody
-
+from hookline.web.rendering import html, page, render, render_for_nobody
 
 PACKAGE = Path(hookline.__file__).parent
 PLACES = (PACKAGE / "docs" / "errors.md", PACKAGE.parents[1] / "docs" / "errors.md")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar import Response
 
-from hookline.features.destinations.health import COUNTED_MAX
 from hookline.api.calls import current_caller
+from hookline.api.listing import COUNTED_MAX
 from hookline.web.address import event_href, person_href
 from hookline.web.rail import RAIL
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 STATIC_FOLDER = FOLDER / "static"
+FEATURES = FOLDER.parent / "features"
+"""A feature's templates stand with it; their names are unique among all."""
 
 NUMBER_SPACE = "\u202f"
 """Between groups of three digits: narrow, and no line break."""
@@ -145,7 +147,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(FOLDER / "templates"),
+        loader=FileSystemLoader([FOLDER / "templates", *sorted(FEATURES.glob("*/templates"))]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -10,7 +10,7 @@ from typing import Any
 
 from litestar import Request, Response
 
-from hookline.features.accounts.access import PARTS_HEADER
+from hookline.api.auth.access import PARTS_HEADER
 from hookline.web.rendering import html, render
 
 QUERY_CHARACTERS_MAX = 1_000

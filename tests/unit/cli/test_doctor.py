@@ -19,12 +19,12 @@ from hookline.cli.service.doctor import examine
 from hookline.cli.target import Target
 from hookline.connections.model import Pause
 from hookline.connections.store import Store
-from hookline.features.notices.conditions.finding import Finding as Found
-from hookline.features.notices.log import NoticeLog
-from hookline.features.fleet.metrics import RoleReport
 from hookline.database.connect import connect
 from hookline.database.location import Schema
 from hookline.database.open import ensure, open_deliver
+from hookline.features.fleet.metrics import RoleReport
+from hookline.features.notices.conditions.finding import Finding as Found
+from hookline.features.notices.log import NoticeLog
 from hookline.setting_text import shown, written
 from hookline.settings import (
     Bytes,

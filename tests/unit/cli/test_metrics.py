@@ -11,6 +11,7 @@ import pytest
 
 from hookline.cli.admin_api import AdminApi, NotFound
 from hookline.features.insights.cli import print_all, print_destination
+from hookline.features.insights.service import series_store
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket, time_bucket_of
 from tests.unit.control.running import TOKEN, Running, destination, source
 
@@ -24,7 +25,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminApi]:
         control.api("POST", "/destinations", destination())
         counts = DestinationCounts(delivered=1200, attempted=1201, failures=2, response=[0, 1200, *[0] * 11])
         at = time_bucket_of(int(time.time() * 1000)) - 20
-        control.services.series_store.add_time_buckets(
+        series_store(control.services).add_time_buckets(
             [TimeBucket(at=at, delivered=1200, destinations={"crm": counts}, lag=4)]
         )
         yield AdminApi(f"http://127.0.0.1:{control.port}", TOKEN)

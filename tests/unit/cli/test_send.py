@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.features.events.cli.send import parse_values
 from hookline.cli.failure import CommandFailed
+from hookline.features.events.cli.send import parse_values
 
 
 def test_values_are_json_where_they_can_be() -> None:

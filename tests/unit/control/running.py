@@ -16,17 +16,16 @@ from typing import Any
 from litestar import Litestar
 
 from hookline import listening
-from hookline.api import app
-from hookline.api import serve
-from hookline.api.app import Routes
-from hookline.features.connections.opening import open_connections
-from hookline.api.serve import Server, start
 from hookline.api.services import Services
+from hookline.control import app, serve
+from hookline.control.app import Routes
+from hookline.control.pages import routes
+from hookline.control.serve import Server, start
 from hookline.events.fingerprint import fingerprint
+from hookline.features.connections.opening import open_connections
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
 from hookline.settings import Collect, Control, Database, Deliver, Plan, Settings
-from hookline.web.pages import routes
 
 build_application = app.application
 serve.QUIET_SECONDS = listening.SETTLE_SECONDS = 0.01  # nobody sends at the end here

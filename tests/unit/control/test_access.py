@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.features.accounts import admin_token
-from hookline.features.accounts.admin_token import AdminToken, AdminTokenError
+from hookline.api.auth import admin_token
+from hookline.api.auth.admin_token import AdminToken, AdminTokenError
+from hookline.api.auth.service import session_store
 from hookline.settings import Control, Settings
 from tests.unit.control.running import BEARER, TOKEN, Running
 
@@ -32,8 +33,8 @@ def test_anything_else_is_refused(asked: Running, authorization: str) -> None:
 
 def sign_in(control: Running) -> dict[str, str]:
     """The cookie header of a new session."""
-    cookie = control.services.sessions.cookie_name
-    return {"Cookie": f"{cookie}={control.services.sessions.open()}"}
+    cookie = session_store(control.services).cookie_name
+    return {"Cookie": f"{cookie}={session_store(control.services).open()}"}
 
 
 def test_a_session_reads(asked: Running) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from hookline.features.audiences.watch import DefinitionWatch
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
+from hookline.features.audiences.service import preview_requests
+from hookline.features.audiences.watch import DefinitionWatch
 from hookline.people.previews.requests import KEPT_MS, PREVIEWS_MAX
 from hookline.people.role import ProfilesRole
 from tests.unit.control.running import Answer, Running, record, source
@@ -102,7 +103,7 @@ def test_what_could_not_be_saved_cannot_be_previewed(sent: Running) -> None:
         assert answer.json["errors"][0]["pointer"] == pointer
     for wrong in ({}, {"condition": TWICE, "computedTrait": SPEND}, {"condition": {"events": "x"}}, {"other": 1}):
         assert sent.api("POST", PATH, wrong).status == 422, wrong
-    assert sent.services.preview_wishes.asked(0) == []
+    assert preview_requests(sent.services).asked(0) == []
 
 
 def test_nobody_is_told_and_nothing_is_saved(sent: Running, role: ProfilesRole) -> None:
@@ -168,6 +169,6 @@ def test_one_that_nobody_takes_goes(sent: Running) -> None:
     """Where no role profiles runs, nothing piles up."""
     ask(sent, {"condition": TWICE})
     now_ms = int(time.time() * 1000)
-    assert len(sent.services.preview_wishes.asked(now_ms)) == 1
-    assert sent.services.preview_wishes.asked(now_ms + KEPT_MS + 1_000) == []
+    assert len(preview_requests(sent.services).asked(now_ms)) == 1
+    assert preview_requests(sent.services).asked(now_ms + KEPT_MS + 1_000) == []
     assert not list((sent.data_path / "run" / "previews").iterdir())

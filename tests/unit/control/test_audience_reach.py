@@ -12,6 +12,7 @@ import pytest
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.database.location import location_of
 from hookline.database.open import ensure
+from hookline.features.audiences.service import sync_requests
 from hookline.journal.local.reader import LocalReader
 from hookline.people.definitions.definition import Key, in_order
 from hookline.people.definitions.features import windows_of
@@ -193,7 +194,7 @@ def test_a_sync_is_asked_for_and_counted(people: People) -> None:
     assert len(people.get("syncs").json["items"]) == 1, "not due yet"
     asked = people.control.api("POST", "/audiences/buyers/sync")
     assert (asked.status, asked.json["id"]) == (202, "buyers")
-    wishes = people.control.services.sync_wishes
+    wishes = sync_requests(people.control.services)
     assert wishes.asked() == [("audience", "buyers")]
     assert people.sync.bring_forward(("audience", "buyers"))
     wishes.done(("audience", "buyers"))
@@ -225,7 +226,7 @@ def test_computed_traits_have_syncs_too(people: People) -> None:
     """The same two calls."""
     assert people.control.api("GET", "/computed-traits/spend/syncs").json["items"][0]["came"] == 4
     assert people.control.api("POST", "/computed-traits/spend/sync").status == 202
-    assert people.control.services.sync_wishes.asked() == [("trait", "spend")]
+    assert sync_requests(people.control.services).asked() == [("trait", "spend")]
     assert people.control.api("POST", "/computed-traits/nope/sync").status == 404
 
 

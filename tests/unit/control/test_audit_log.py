@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.features.audit import audit_log as module
-from hookline.features.audit.audit_log import KEPT_MS, AuditLog
-from hookline.features.audit.entry import AuditChange
-from hookline.features.audit.refused import HOUR_MS, ROWS_PER_HOUR_MAX
-from hookline.features.audit.refused import KEPT_MS as REFUSED_KEPT_MS
+from hookline.api.audit import log as module
+from hookline.api.audit.entry import AuditChange
+from hookline.api.audit.log import KEPT_MS, AuditLog
+from hookline.api.audit.refused import HOUR_MS, ROWS_PER_HOUR_MAX
+from hookline.api.audit.refused import KEPT_MS as REFUSED_KEPT_MS
+from hookline.api.audit.service import audit_log
 from hookline.api.caller import Caller
+from hookline.api.services import control_database
 from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import TOKEN, Running, destination, record, source
 from tests.unit.control.test_sign_in import cookie_of, login
@@ -95,7 +97,7 @@ def test_a_log_that_cannot_be_written_undoes_no_answer(
     def full(*_: object, **__: object) -> None:
         raise OperationalError("database or disk is full")
 
-    monkeypatch.setattr(control.services.audit, "record", full)
+    monkeypatch.setattr(audit_log(control.services), "record", full)
     assert control.api("POST", "/sources", source()).status == 201
     assert "audit_log_failed" in "".join(capfd.readouterr())
 
@@ -149,7 +151,7 @@ def test_an_entry_names_its_request(control: Running) -> None:
 def test_it_is_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest entries go when there are too many, and when they are more than a year old."""
     now = 1_000_000
-    log = AuditLog(control.services.people, now_ms=lambda: now)
+    log = AuditLog(control_database(control.services), now_ms=lambda: now)
     monkeypatch.setattr(module, "KEPT_ROWS_MAX", 3)
     monkeypatch.setattr(module, "IDS_OF_STRANGERS_MAX", 0)
     for number in range(5):
@@ -163,7 +165,7 @@ def test_it_is_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_clock_set_forward_takes_nothing(control: Running) -> None:
     """Rows go when the service's own clock says that a year is over, whatever the wall clock became."""
     now = steady = 10 * KEPT_MS
-    log = AuditLog(control.services.people, now_ms=lambda: now, steady_ms=lambda: steady)
+    log = AuditLog(control_database(control.services), now_ms=lambda: now, steady_ms=lambda: steady)
     log.record(OLGA, "a", "x/1", "", "")
     now += 2 * KEPT_MS
     log.record(OLGA, "b", "x/1", "", "")
@@ -172,7 +174,7 @@ def test_a_clock_set_forward_takes_nothing(control: Running) -> None:
 
 def test_a_large_change_is_cut_and_says_so(control: Running) -> None:
     """An entry has a bound; how much is left out is in it."""
-    log = control.services.audit
+    log = audit_log(control.services)
     log.record(OLGA, "b", "c", "", "", [AuditChange("x", str(number), None, "y" * 1000) for number in range(50)])
     (entry,) = log.newest(1)
     assert entry.changes[-1].after == f"and {50 - len(entry.changes) + 1} more"
@@ -195,7 +197,7 @@ def test_what_strangers_try_is_counted(control: Running, capfd: pytest.CaptureFi
 def test_strangers_push_nothing_out(control: Running) -> None:
     """In a day of tries from ever new addresses there are a hundred rows an hour at most, and what people did stays."""
     now = 1_000 * HOUR_MS
-    log = AuditLog(control.services.people, now_ms=lambda: now)
+    log = AuditLog(control_database(control.services), now_ms=lambda: now)
     log.record(OLGA, "create_source", "sources/site", "", "")
     for hour in range(24):
         now += HOUR_MS
@@ -213,16 +215,16 @@ def test_strangers_push_nothing_out(control: Running) -> None:
 
 def test_counts_survive_a_restart(control: Running) -> None:
     """What was counted is written down at the end; a disk that refuses loses nothing of it."""
-    log = AuditLog(control.services.people)
+    log = AuditLog(control_database(control.services))
     for _ in range(7):
         log.count_refused("sign_in_failed", "admin token", "10.0.0.1", "")
     log.flush()
-    assert [entry.count for entry in AuditLog(control.services.people).newest(10)] == [7]
+    assert [entry.count for entry in AuditLog(control_database(control.services)).newest(10)] == [7]
 
 
 def test_an_entry_says_what_kind_of_actor_it_is_of(control: Running) -> None:
     """An account that was called like the admin token before that was refused is told from it, also by its name."""
-    log = AuditLog(control.services.people)
+    log = AuditLog(control_database(control.services))
     for caller in (
         Caller("admin_token", "admin token", "owner"),
         Caller("account", "admin token", "owner", 1),
@@ -242,7 +244,7 @@ def test_the_page_shows_counts_and_kinds(control: Running) -> None:
     """Who looks at the log sees how often strangers were refused, and which of the actors are accounts."""
     for _ in range(12):
         control.call("GET", "/open/wrong", token=False)
-    control.services.audit.record(OLGA, "create_source", "sources/site", "", "")
+    audit_log(control.services).record(OLGA, "create_source", "sources/site", "", "")
     cookie = cookie_of(login(control, TOKEN))
     shown = control.call("GET", "/settings/audit-log", headers={"Cookie": cookie}, token=False).text
     assert "12 ×" in shown

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.deliver.store import writer as store
 from hookline.features.dead_letters import log as dead_letter_log
 from hookline.features.replays.planning import Planning
-from hookline.deliver.store import writer as store
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import make_rig, rig
 from tests.unit.deliver.rig import Rig, destination, source

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.features.dead_letters import api
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
+from hookline.features.dead_letters import api
 from hookline.replays.feed import ReplayFeed
 from tests.unit.control.running import Running, destination, record, source, wait_until
 

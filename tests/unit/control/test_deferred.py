@@ -12,7 +12,7 @@ import pytest
 from litestar.types import ControllerRouterHandler
 
 from hookline.api.deferred import Deferred
-from hookline.web.pages import routes
+from hookline.control.pages import routes
 from tests.unit.control.running import Running
 
 

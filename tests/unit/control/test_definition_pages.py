@@ -10,6 +10,7 @@ import pytest
 
 from hookline.connections.definitions.model import Audience
 from hookline.database.open import ensure
+from hookline.features.sources.service import schema_watcher
 from tests.unit.control.running import Running, record, source, wait_until
 from tests.unit.control.test_access import sign_in
 from tests.unit.control.test_audience_reach import BUYERS, People, defined, people
@@ -148,7 +149,7 @@ def test_the_builder_is_offered_what_sources_have_sent(control: Running) -> None
         record("i1", type="identify", traits={"plan": "pro"}),
         record("g1", type="group", groupId="g", traits={"employees": 5}),
     )
-    control.services.schema_watch.run_once()
+    schema_watcher(control.services).run_once()
     offered = msgspec.json.decode(_data(control, "/audiences/new", "choices"))
     assert offered["event"] == [
         {"name": "Order", "paths": ["properties.gift\\ card", "properties.total"]},

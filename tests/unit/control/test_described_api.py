@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 
-from hookline.api.app import api
 from hookline.api.openapi import description
+from hookline.control.app import api
 from tests.unit.control.running import BEARER, Running, destination, record, source
 
 EXAMPLES = 6

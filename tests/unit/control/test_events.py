@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from hookline.features.events.log import parse_cursor
 from hookline.api.problem import Problem
+from hookline.features.events.log import parse_cursor
 from tests.unit.control.running import Running, destination, record, source
 
 

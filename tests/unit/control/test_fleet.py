@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hookline.features.notices.conditions.partitions import Partitions
-from hookline.features.fleet.fleet import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
-from hookline.features.fleet.metrics import RoleMetrics
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation, location_of
@@ -18,6 +15,9 @@ from hookline.database.open import ensure
 from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.heartbeat import Heartbeat
 from hookline.deliver.cluster.worker_state import WorkerState
+from hookline.features.fleet.fleet import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
+from hookline.features.fleet.metrics import RoleMetrics
+from hookline.features.notices.conditions.partitions import Partitions
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.port import partition_of
 from hookline.settings import Database, Journal, Settings

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.connections.store import Store
-from hookline.features.audit.audit_log import AuditLog
-from hookline.features.audit.entry import AuditChange
+from hookline.api.audit.entry import AuditChange
+from hookline.api.audit.log import AuditLog
 from hookline.api.caller import Caller
-from hookline.features.privacy.forgetting import Forgetting
+from hookline.connections.store import Store
 from hookline.database.shared import Shared
+from hookline.features.privacy.forgetting import Forgetting
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
 from tests.unit.conftest import LocationOf

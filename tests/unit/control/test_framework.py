@@ -9,9 +9,9 @@ PROGRAM = """
 import sys
 from hookline.api import framework
 framework.load()
-from hookline.api.serve import run
+from hookline.control.serve import run
 print(*[name for name in sys.modules if name.startswith(("hookline.web", "jinja2"))])
-from hookline.web.pages import routes
+from hookline.control.pages import routes
 print(*sorted({"yaml", "pdb", "attr", "pydantic"} & {name for name, module in sys.modules.items() if module}))
 import yaml
 print(yaml.safe_dump({"a": 1}).strip())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.api import idempotency as module
-from hookline.api.idempotency import KEPT_MS, KeptAnswer, KeptAnswers
+from hookline.api.idempotency import KEPT_MS, KeptAnswer, KeptAnswers, kept_answers
+from hookline.api.services import control_database
 from tests.unit.control.running import Answer, Running, source
 
 ANSWER = KeptAnswer(201, ((b"location", b"/x"),), b'{"secret": "shown-once"}')
@@ -51,7 +52,7 @@ def test_a_secret_shown_once_is_shown_to_who_repeats_and_not_stored(control: Run
     """The lost answer of a token can be had again with the key; the database alone does not have it."""
     first = post(control, {"name": "ci"}, path="/tokens")
     assert post(control, {"name": "ci"}, path="/tokens").json["text"] == first.json["text"]
-    ((kept,),) = control.services.people.rows("SELECT answer FROM idempotency_keys")
+    ((kept,),) = control_database(control.services).rows("SELECT answer FROM idempotency_keys")
     assert first.json["text"].encode() not in kept
 
 
@@ -65,10 +66,10 @@ def test_a_key_that_cannot_be_one_is_refused(control: Running) -> None:
 
 def test_a_request_that_is_being_served_is_not_begun_again(control: Running) -> None:
     """It is told to wait; after a restart, that nobody knows what became of it."""
-    answers = control.services.kept_answers
+    answers = kept_answers(control.services)
     assert answers.take(b"key", b"body") == "new"
     assert answers.take(b"key", b"body") == "running"
-    after_restart = KeptAnswers(control.services.people)
+    after_restart = KeptAnswers(control_database(control.services))
     assert after_restart.take(b"key", b"body") == "lost"
     assert after_restart.take(b"key", b"other") == "other_request"
 
@@ -76,7 +77,7 @@ def test_a_request_that_is_being_served_is_not_begun_again(control: Running) -> 
 def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 24 hours a key is new again; at the bound the oldest goes; a huge answer is not kept."""
     now = 1_000
-    answers = KeptAnswers(control.services.people, now_ms=lambda: now)
+    answers = KeptAnswers(control_database(control.services), now_ms=lambda: now)
     answers.take(b"key", b"body")
     answers.keep(b"key", ANSWER)
     now += KEPT_MS
@@ -87,7 +88,7 @@ def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypa
     for number in range(3):
         now += 1
         answers.take(b"key%d" % number, b"body")
-    assert len(control.services.people.rows("SELECT 1 FROM idempotency_keys")) == 2
+    assert len(control_database(control.services).rows("SELECT 1 FROM idempotency_keys")) == 2
     monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 4)
     answers.keep(b"key2", ANSWER)
     assert answers.take(b"key2", b"body") == "new"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.features.destinations.lane_watch import LaneWatch
 from hookline.database.sqlite import connect
+from hookline.features.destinations.lane_watch import LaneWatch
 from tests.unit.deliver.rig import Rig, destination, source
 
 

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from hookline.features.events import live
+from hookline.features.events.service import live_events
 from hookline.features.events.watcher import QUEUE_MESSAGES_MAX, Message, Watcher
 from tests.unit.control.running import Running, Stream, record, wait_until
 
 
 def watching(control: Running) -> Stream:
     """A stream whose loop has taken its bearings: what is appended from now on is new to it."""
-    looks = control.services.live.looks
+    looks = live_events(control.services).looks
     stream = Stream(control)
     assert stream.answer.status == 200
     assert stream.answer.readline() == b"retry: 1000\n"  # the head comes before it is among the watchers, this after
-    wait_until(lambda: control.services.live.looks > looks)
+    wait_until(lambda: live_events(control.services).looks > looks)
     return stream
 
 
@@ -68,11 +69,11 @@ def test_every_watcher_gets_every_event(control: Running) -> None:
 
 def test_a_filtered_stream_tells_of_what_matches_alone(control: Running) -> None:
     """The server leaves out what a watcher did not ask for; another watcher gets all the same."""
-    looks = control.services.live.looks
+    looks = live_events(control.services).looks
     filtered, every = Stream(control, query="?event=Order%20Paid&text=CARD-7"), Stream(control)
     for stream in (filtered, every):
         assert stream.answer.readline() == b"retry: 1000\n"
-    wait_until(lambda: control.services.live.looks > looks)
+    wait_until(lambda: live_events(control.services).looks > looks)
     control.append(record("m1", "Order Paid"), record("m2", card="card-7"), record("m3", "Order Paid", by="Card-7"))
     assert [next(every.events())[1]["messageId"] for _ in range(3)] == ["m1", "m2", "m3"]
     assert next(filtered.events())[1]["messageId"] == "m3"
@@ -95,7 +96,7 @@ def test_streams_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) 
     streams = [watching(control), watching(control)]
     assert control.api("GET", "/events/stream").json["code"] == "too_many_streams"
     streams[0].close()
-    wait_until(lambda: control.services.live.watchers < 2)
+    wait_until(lambda: live_events(control.services).watchers < 2)
     watching(control).close()
 
 
@@ -110,9 +111,9 @@ def test_nobody_watching_costs_nothing(control: Running, monkeypatch: pytest.Mon
     """When the last watcher left, the journal is not looked at any more."""
     monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
     stream = watching(control)
-    assert control.services.live.looking
+    assert live_events(control.services).looking
     stream.close()
-    wait_until(lambda: not control.services.live.looking)
+    wait_until(lambda: not live_events(control.services).looking)
 
 
 def test_who_comes_back_is_told_what_came_meanwhile(control: Running) -> None:
@@ -141,7 +142,7 @@ def test_an_id_that_names_nothing_begins_now(control: Running, position: str) ->
     """What is not an id of ours, or of another journal, is no position."""
     control.append(record("old"))
     stream = Stream(control, {"Last-Event-ID": position})
-    wait_until(lambda: control.services.live.looks > 0)
+    wait_until(lambda: live_events(control.services).looks > 0)
     control.append(record("new"))
     assert next(stream.events())[1]["messageId"] == "new"
 

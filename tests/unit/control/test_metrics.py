@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hookline.features.fleet.exposition import exposition
 from hookline.features.fleet.metrics import RoleMetrics
+from hookline.features.fleet.service import own_metrics
 from hookline.telemetry.metrics import METRICS, PROCESS_CLOCK_SHIFT, histogram, publish
 from tests.unit.control.running import Running
 
@@ -72,7 +73,7 @@ def test_control_counts_its_own_answers(control: Running) -> None:
     """Every answer is counted by its status and scraped with the rest."""
     control.api("GET", "/sources")
     control.api("GET", "/nope")
-    publish(control.data_path / "run", "control", control.services.own_metrics.values())
+    publish(control.data_path / "run", "control", own_metrics(control.services).values())
     text = control.call("GET", "/metrics", token=False).text
     assert 'hookline_control_requests_total{status="200"} 1.0' in text
     assert 'hookline_control_requests_total{status="404"} 1.0' in text

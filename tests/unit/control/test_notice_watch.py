@@ -9,12 +9,12 @@ import pytest
 
 from hookline.connections.model import Pause
 from hookline.connections.store import Store
-from hookline.features.notices.conditions.finding import Finding, Moment
+from hookline.database.location import DatabaseLocation
+from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
 from hookline.features.notices import log
+from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.features.notices.log import Notice, NoticeLog
 from hookline.features.notices.watch import SUBJECTS_MAX, NoticeWatch
-from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
-from hookline.database.location import DatabaseLocation
 from hookline.telemetry.metrics import publish
 from tests.unit.conftest import LocationOf
 from tests.unit.connections.examples import change, destination, source

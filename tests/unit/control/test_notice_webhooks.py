@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from hookline.database.open import ensure
+from hookline.features.fleet.metrics import OwnMetrics
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.log import Notice, NoticeLog
 from hookline.features.notices.webhooks import InvalidNoticeWebhooks, NoticeWebhooks, checked
-from hookline.features.fleet.metrics import OwnMetrics
-from hookline.database.open import ensure
 from hookline.settings import Deliver, Networks, Notices, Seconds, Settings, Urls
 from tests.service.deliver.certificates import Authority
 from tests.service.receiver import Receiver, Reply

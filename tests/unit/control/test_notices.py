@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.features.notices.conditions.finding import Finding
+from hookline.features.notices.service import notice_log
 from tests.unit.control.running import Running
 
 NOW_MS = 1_760_000_000_123
@@ -19,7 +20,7 @@ def control(control_on_both: Running) -> Running:
 def fill(control: Running) -> None:
     """Three notices; the first is resolved, and the second is of another kind."""
     findings = [Finding("source_silent", "a", "x"), Finding("role_down", "b", "x"), Finding("source_silent", "c", "x")]
-    control.services.notices.settle([(each, 0) for each in findings], [], [1], NOW_MS, [])
+    notice_log(control.services).settle([(each, 0) for each in findings], [], [1], NOW_MS, [])
 
 
 def subjects(control: Running, query: str = "") -> list[str]:

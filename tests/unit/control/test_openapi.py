@@ -10,8 +10,8 @@ from litestar import Litestar
 from litestar.di import Provide
 from litestar.routes import HTTPRoute
 
-from hookline.api.app import api
 from hookline.api.openapi import description
+from hookline.control.app import api
 from tests.unit.control.running import Running, destination, source
 
 DESCRIBED = description(api())

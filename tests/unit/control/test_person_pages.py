@@ -9,6 +9,7 @@ import pytest
 
 from hookline.database.location import location_of
 from hookline.database.open import ensure
+from hookline.features.privacy.service import deletion_requests
 from hookline.web.address import person_href
 from tests.unit.control.running import Answer, Running
 from tests.unit.control.test_access import sign_in
@@ -84,7 +85,7 @@ def test_a_search_leads_to_the_person(people: People) -> None:
 
 def test_those_who_were_met_last_are_listed(people: People) -> None:
     """Newest first; who was merged into somebody is not there twice, who is suppressed not at all."""
-    people.control.services.deletion_requests.create(["ben"], "suppress", "somebody")
+    deletion_requests(people.control.services).create(["ben"], "suppress", "somebody")
     text = page(people.control, "/people").text
     assert text.index("/people/user/1") < text.index("/people/user/ann")
     assert "/people/anonymous/visitor" not in text
@@ -105,7 +106,7 @@ def test_before_there_are_profiles_a_person_has_events(defined: Running) -> None
 
 def test_nothing_is_shown_of_whom_nothing_may_be_shown(people: People) -> None:
     """Suppressed, being erased, erased: the page says so, names the request, and has none of the person's data."""
-    requests = people.control.services.deletion_requests
+    requests = deletion_requests(people.control.services)
     suppressed = requests.create(["ann"], "suppress", "somebody")
     for path in ("/people/user/ann", "/people/anonymous/visitor"):
         text = page(people.control, path).text

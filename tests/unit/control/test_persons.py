@@ -10,6 +10,7 @@ import pytest
 
 from hookline.database.location import location_of
 from hookline.database.open import ensure
+from hookline.features.privacy.service import deletion_requests
 from hookline.journal.record import Record
 from tests.unit.control.running import Running, record
 from tests.unit.control.test_audience_reach import People, defined
@@ -151,7 +152,7 @@ def test_a_person_is_named_by_one_id(people: People) -> None:
 
 def test_nothing_is_shown_of_somebody_who_is_suppressed(people: People) -> None:
     """Neither by the suppressed id nor by another one of the same person; after it is lifted everything is."""
-    people.control.services.deletion_requests.create(["ann"], "suppress", "somebody")
+    deletion_requests(people.control.services).create(["ann"], "suppress", "somebody")
     for named in ({"userId": "ann"}, {"anonymousId": "visitor"}):
         for path in ("/people", "/people/events"):
             answer = people.control.api("GET", f"{path}?{urlencode(named)}")
@@ -164,7 +165,7 @@ def test_nothing_is_shown_of_somebody_who_is_suppressed(people: People) -> None:
 
 def test_who_has_a_device_of_somebody_suppressed_is_shown(people: People) -> None:
     """An anonymous id on the list hides who has no other, and not the user it was handed to."""
-    people.control.services.deletion_requests.create(["phone", "lonely"], "suppress", "somebody")
+    deletion_requests(people.control.services).create(["phone", "lonely"], "suppress", "somebody")
     people.control.append(of("alone", "track", None, "lonely", event="Seen"))
     people.apply()
     assert person(people.control, userId="ben")["userId"] == "ben"
@@ -175,10 +176,10 @@ def test_who_has_a_device_of_somebody_suppressed_is_shown(people: People) -> Non
 
 def test_nothing_is_shown_of_somebody_who_is_being_erased(people: People) -> None:
     """From the request on; of somebody whose data is gone it is said which request that was."""
-    made = people.control.services.deletion_requests.create(["ann", "never seen"], "delete", "somebody")
+    made = deletion_requests(people.control.services).create(["ann", "never seen"], "delete", "somebody")
     found = person(people.control, userId="ann")
     assert found["code"] == "person_erased"
     assert f"dr{made.number}" in found["detail"]
-    people.control.services.deletion_requests.finish(made.number)
+    deletion_requests(people.control.services).finish(made.number)
     assert person(people.control, userId="never seen")["code"] == "person_erased"
     assert person(people.control, userId="ann")["userId"] == "ann"

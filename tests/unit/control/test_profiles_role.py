@@ -19,6 +19,7 @@ from hookline.bench.service import free_port
 from hookline.database.connect import connect
 from hookline.database.location import location_of
 from hookline.database.open import ensure
+from hookline.features.privacy.service import deletion_watch
 from hookline.journal.local.reader import LocalReader
 from hookline.settings import Collect, Settings
 from tests.unit.control.running import Running, destination, record, source, wait_until
@@ -92,7 +93,7 @@ def test_killed_again_and_again_it_keeps_tells_and_erases(service: Running) -> N
         members = service.api("GET", "/audiences/buyers/members?limit=100").json["items"]
         assert len(members) == 100
     assert service.api("POST", "/deletion-requests", {"userId": "u7", "action": "delete"}).status == 201
-    asyncio.run(service.services.deletion_watch.look())
+    asyncio.run(deletion_watch(service.services).look())
     with role("profiles", service.settings, "profiles.erased_before_answer") as armed:
         assert armed.wait(60) == -signal.SIGKILL
     assert answered(service) == []

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.features.replays import planner
-from hookline.features.replays.planning import Planning
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.database.upsert import replacing
+from hookline.features.replays import planner
+from hookline.features.replays.planning import Planning
+from hookline.features.replays.service import replay_planner, replay_store, replay_watch
 from hookline.journal.record import Record
 from tests.unit.control.running import Running, destination, record, source, wait_until
 
@@ -165,20 +166,20 @@ def test_only_so_many_at_once(control: Running, monkeypatch: pytest.MonkeyPatch)
     id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
     assert control.api("POST", "/replays", {"destination": "crm"}).json["code"] == "too_many_replays"
     saved(control, id, "done", 1)
-    control.services.replay_watch.look()
+    replay_watch(control.services).look()
     assert control.api("POST", "/replays", {"destination": "crm"}).status == 409  # a power cut could take that back
-    control.services.replay_watch.look()
+    replay_watch(control.services).look()
     assert control.api("POST", "/replays", {"destination": "crm"}).status == 201
 
 
 def test_single_events_are_prepared_over_a_restart(control: Running) -> None:
     """A replay that was being prepared when control ended is prepared by the next one's first look."""
     begin(control, record("m0"), record("m1"))
-    control.services.planner.close()
+    replay_planner(control.services).close()
     id = control.api("POST", "/replays", {"destination": "crm", "messageIds": ["m1"]}).json["id"]
     assert control.api("GET", f"/replays/{id}").json["state"] == "preparing"
     with Running(control.data_path, database_url=control.database_url) as after:
-        after.services.replay_watch.look()
+        replay_watch(after.services).look()
         wait_until(lambda: after.api("GET", f"/replays/{id}").json["state"] == "queued")
         assert after.api("GET", f"/replays/{id}").json["total"] == 1
 
@@ -198,7 +199,7 @@ def test_a_count_that_fails_is_made_again(control: Running, monkeypatch: pytest.
     monkeypatch.undo()
     assert counted(control)["total"] == 1
     monkeypatch.setattr(planner, "RETRY_SECONDS", 0.0)
-    control.services.replay_watch.look()
+    replay_watch(control.services).look()
     wait_until(lambda: control.api("GET", f"/replays/{id}").json["total"] == 1)
 
 
@@ -206,8 +207,8 @@ def test_old_replays_are_forgotten(control: Running) -> None:
     """When the journal has forgotten their events, so are they."""
     begin(control, record("m0"))
     id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
-    control.services.replays.end(int(id[1:]), 1_000)
-    control.services.replay_watch.look()
+    replay_store(control.services).end(int(id[1:]), 1_000)
+    replay_watch(control.services).look()
     assert control.api("GET", f"/replays/{id}").status == 404
 
 

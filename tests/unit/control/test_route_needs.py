@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 from litestar import Litestar, get, post
 
-from hookline.features.accounts.access import UndeclaredRoute, check_needs, needs_of
-from hookline.features.accounts.roles import NEEDS as LADDER
-from hookline.features.accounts.roles import ROLE_OF_SCOPE, ROLES, SCOPES
-from hookline.api.app import api_routes, application
-from hookline.web.pages import routes
+from hookline.api.auth.access import UndeclaredRoute, check_needs, needs_of
+from hookline.api.auth.roles import NEEDS as LADDER
+from hookline.api.auth.roles import ROLE_OF_SCOPE, ROLES, SCOPES
+from hookline.api.auth.service import account_store, session_store, token_store
+from hookline.control.app import api_routes, application
+from hookline.control.pages import routes
 from tests.unit.control.route_needs import NEEDS
 from tests.unit.control.running import TOKEN, Running
 
@@ -26,14 +27,14 @@ def credentials(control: Running, caller: str) -> dict[str, str]:
     if caller == "admin token":
         return {"Authorization": f"Bearer {TOKEN}"}
     if caller in ROLES:
-        accounts = {account.name: account.id for account in services.accounts.page(100)}
-        key = services.sessions.open(accounts[caller])
-        return {"Cookie": f"{services.sessions.cookie_name}={key}", **OWN}
+        accounts = {account.name: account.id for account in account_store(services).page(100)}
+        key = session_store(services).open(accounts[caller])
+        return {"Cookie": f"{session_store(services).cookie_name}={key}", **OWN}
     if caller.startswith("token:"):
-        for token in services.tokens.page(100):
-            services.tokens.revoke(token.id)
+        for token in token_store(services).page(100):
+            token_store(services).revoke(token.id)
         scope = next(each for each in SCOPES if caller.endswith(each))
-        return {"Authorization": f"Bearer {services.tokens.create('t', scope, None, 'test')[1]}"}
+        return {"Authorization": f"Bearer {token_store(services).create('t', scope, None, 'test')[1]}"}
     return {}
 
 
@@ -60,7 +61,7 @@ def test_every_route_has_its_line() -> None:
 def peopled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Control with an account of each role."""
     with Running(tmp_path_factory.mktemp("peopled") / "data") as running:
-        accounts = running.services.accounts
+        accounts = account_store(running.services)
         accounts.create_first("owner", "hash")
         accounts.invite("editor", "editor")
         accounts.invite("viewer", "viewer")

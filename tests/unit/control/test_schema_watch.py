@@ -12,6 +12,7 @@ import pytest
 
 from hookline.features.sources import schema_watch
 from hookline.features.sources.schema_watch import CROWDED_REST_SECONDS, IDLE_SECONDS, REST_SECONDS
+from hookline.features.sources.service import schema_watcher
 from tests.service.waiting import wait_until
 from tests.unit.control.running import Running, record, source
 
@@ -22,7 +23,7 @@ def test_it_rests_longer_while_others_want_the_core(
 ) -> None:
     """With more to read, by how long it was kept from its core; when all is read, until something comes."""
     control.api("POST", "/sources", source())
-    watch = control.services.schema_watch
+    watch = schema_watcher(control.services)
     watch.run_once()
     control.append(*(record(f"m{n}", "Order") for n in range(3)))
     seen = count()

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from hookline.features.fleet.metrics import RoleMetrics
-from hookline.features.insights.watch import SeriesWatch
 from hookline.database.open import open_deliver
+from hookline.features.fleet.metrics import RoleMetrics
+from hookline.features.insights.service import series_store
+from hookline.features.insights.watch import SeriesWatch
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket, time_bucket_of, write_time_buckets
@@ -133,7 +134,7 @@ def test_the_api_answers_series_funnel_and_top_failing(control: Running) -> None
     counts = DestinationCounts(delivered=3, attempted=4, failures=2, not_delivered=1, response=[0, 3, *[0] * 11])
     at = time_bucket_of(int(time.time() * 1000)) - 10
     both = {"crm": counts, "deleted": counts}
-    control.services.series_store.add_time_buckets(
+    series_store(control.services).add_time_buckets(
         [TimeBucket(at=at, delivered=3, latency=counts.response, destinations=both)]
     )
     series: dict[str, Any] = control.api("GET", "/metrics/series?destination=crm").json

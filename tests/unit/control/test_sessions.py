@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.features.accounts import sessions as module
-from hookline.features.accounts.accounts import Accounts
-from hookline.features.accounts.login_throttle import (
+from hookline.api.auth import sessions as module
+from hookline.api.auth.accounts import Accounts
+from hookline.api.auth.login_throttle import (
     FAILURES_MAX,
     FAILURES_PER_ACCOUNT_MAX,
     FAILURES_PER_ADDRESS_MAX,
     KEYS_MAX,
     LoginThrottle,
 )
-from hookline.features.accounts.sessions import IDLE_MS, LIFETIME_MS, Sessions
+from hookline.api.auth.sessions import IDLE_MS, LIFETIME_MS, Sessions
 from hookline.database.open import ensure
 from hookline.database.shared import Shared
 from tests.unit.conftest import LocationOf
@@ -112,7 +112,7 @@ def test_a_session_has_the_role_of_its_account_at_once(sessions: Sessions, datab
     assert sessions.find(key) is None
     accounts.change(viewer.id, "editor", disabled=False)
     assert sessions.find(key) is None
-    assert sessions.close_all(owner.id) == 0
+    assert sessions.end_all(owner.id) == 0
 
 
 def test_the_key_itself_is_not_stored(sessions: Sessions, database: Shared) -> None:

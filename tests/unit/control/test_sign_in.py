@@ -7,8 +7,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hookline.features.accounts.access import local_path
-from hookline.features.accounts.one_time_link import VALID_SECONDS, OneTimeLink, one_time_link
+from hookline.api.auth.access import local_path
+from hookline.api.auth.one_time_link import VALID_SECONDS, OneTimeLink, one_time_link
+from hookline.api.auth.service import login_link, session_store
+from hookline.features.fleet.service import own_metrics
 from tests.unit.control.running import TOKEN, Answer, Running
 
 OWN = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
@@ -74,7 +76,7 @@ def test_over_tls_the_cookie_is_pinned_to_the_host(tmp_path: Path) -> None:
 
 def test_a_planted_cookie_is_worth_nothing(control: Running) -> None:
     """Signing in always makes a new key and ends the session the browser came with."""
-    planted = f"{control.services.sessions.cookie_name}=planted"
+    planted = f"{session_store(control.services).cookie_name}=planted"
     first = cookie_of(login(control, TOKEN, {"Cookie": planted}))
     assert first != planted
     second = cookie_of(login(control, TOKEN, {"Cookie": first}))
@@ -94,7 +96,7 @@ def test_signing_out_ends_the_session(control: Running) -> None:
 
 def test_wrong_tokens_lock_the_right_one_out_never(control: Running) -> None:
     """After five wrong ones a sixth is told how long to wait; the right one, and the right link, open all the same."""
-    link = control.services.link.make("http://localhost").removeprefix("http://localhost")
+    link = login_link(control.services).make("http://localhost").removeprefix("http://localhost")
     assert [login(control, "wrong").status for _ in range(5)] == [403] * 5
     answer = login(control, "wrong")
     assert answer.status == 429
@@ -102,7 +104,7 @@ def test_wrong_tokens_lock_the_right_one_out_never(control: Running) -> None:
     assert login(control, TOKEN).status == 303
     assert [login(control, "wrong").status for _ in range(6)] == [429] * 6
     assert control.call("GET", link, token=False).status == 200
-    assert control.services.own_metrics.sign_ins == {"failed": 5, "throttled": 7, "succeeded": 2}
+    assert own_metrics(control.services).sign_ins == {"failed": 5, "throttled": 7, "succeeded": 2}
 
 
 def test_wrong_links_are_throttled(control: Running) -> None:
@@ -118,7 +120,7 @@ def test_the_form_is_sent_from_our_page_only(control: Running) -> None:
 
 def test_the_one_time_link_opens_once(control: Running) -> None:
     """The link signs in once and its file goes; the second use meets the form."""
-    link = control.services.link.make("http://localhost")
+    link = login_link(control.services).make("http://localhost")
     assert one_time_link(control.data_path) == link
     assert (control.data_path / "run" / "one-time-link").stat().st_mode & 0o777 == 0o600
     path = link.removeprefix("http://localhost")

@@ -6,6 +6,7 @@ import pytest
 
 from hookline.cli.admin_api import AdminApi
 from hookline.features.insights.cli import print_schema
+from hookline.features.sources.service import schema_watcher
 from tests.unit.control.running import TOKEN, Running, record, source
 
 
@@ -13,7 +14,7 @@ def test_the_api(control: Running) -> None:
     """Names in order, by pages and by filters, and how many events are still to be looked at."""
     control.api("POST", "/sources", source())
     control.append(*(record(f"m{n}", f"Event {n % 5}", properties={"n": n}) for n in range(10)))
-    control.services.schema_watch.run_once()
+    schema_watcher(control.services).run_once()
     control.append(record("later", "Later"))
     answer = control.api("GET", "/sources/site/schema?limit=3").json
     assert [each["name"] for each in answer["items"]] == ["Event 0", "Event 1", "Event 2"]
@@ -33,7 +34,7 @@ def test_the_command(control: Running, capsys: pytest.CaptureFixture[str]) -> No
     print_schema(admin, "site", None, None, 50, as_json=False)
     assert "no events of this kind yet" in capsys.readouterr().out
     control.append(*(record(f"m{n}", f"Event {n}", properties={"total": n}) for n in range(3)))
-    control.services.schema_watch.run_once()
+    schema_watcher(control.services).run_once()
     print_schema(admin, "site", None, None, 2, as_json=False)
     shown = capsys.readouterr().out
     assert "track Event 0  1 times" in shown

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.features.fleet.storage import DATABASES, FOLDERS, storage_of
 from hookline.database.location import Schema
 from hookline.database.open import ensure
+from hookline.features.fleet.storage import DATABASES, FOLDERS, storage_of
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
 

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from hookline.features.accounts.roles import is_token, new_token
+from hookline.api.auth.roles import is_token, new_token
+from hookline.api.auth.service import session_store
+from hookline.api.services import control_database
 from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import Answer, Running, source
 
@@ -39,7 +41,7 @@ def test_a_token_is_shown_once(control: Running) -> None:
         "write",
         "admin token",
     )
-    assert text[10:-4] not in repr(control.services.people.rows("SELECT * FROM tokens"))
+    assert text[10:-4] not in repr(control_database(control.services).rows("SELECT * FROM tokens"))
 
 
 @pytest.mark.parametrize(("scope", "status"), [("read", 403), ("write", 201), ("admin", 201)])
@@ -48,7 +50,7 @@ def test_a_token_does_what_its_scope_allows(control: Running, scope: str, status
     _, text = made(control, scope=scope)
     assert call(control, text).status == 200
     assert call(control, text, "POST", body=source()).status == status
-    authors = control.services.people.rows("SELECT author FROM versions")
+    authors = control_database(control.services).rows("SELECT author FROM versions")
     assert authors == ([("token ci",)] if status == 201 else [])
 
 
@@ -66,7 +68,7 @@ def test_an_expired_token_says_so_and_is_on_record(control: Running) -> None:
     """Its time over, it opens nothing, stays listed, and its use is in the audit log, once a minute at most."""
     id, text = made(control, expiresIn="1s")
     assert call(control, text).status == 200
-    control.services.people.rows("UPDATE tokens SET expires_at = 1, last_used_at = NULL")
+    control_database(control.services).rows("UPDATE tokens SET expires_at = 1, last_used_at = NULL")
     answers = [call(control, text) for _ in range(3)]
     assert [answer.status for answer in answers] == [401] * 3
     assert "has expired" in answers[0].json["detail"]
@@ -86,15 +88,15 @@ def test_use_is_written_down(control: Running) -> None:
 def test_a_full_disk_shuts_nobody_out(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """That a token or a session was used may get lost; who comes with one is let in all the same."""
     _, text = made(control)
-    key = control.services.sessions.open()
-    control.services.people.rows("UPDATE sessions SET used_at = used_at - 100000")
+    key = session_store(control.services).open()
+    control_database(control.services).rows("UPDATE sessions SET used_at = used_at - 100000")
 
     def full() -> None:
         raise OperationalError("database or disk is full")
 
-    monkeypatch.setattr(control.services.people, "transaction", full)
+    monkeypatch.setattr(control_database(control.services), "transaction", full)
     assert call(control, text).status == 200
-    assert control.services.sessions.is_open(key)
+    assert session_store(control.services).is_open(key)
 
 
 @pytest.mark.parametrize("fields", [{"expiresIn": "soon"}, {"expiresIn": "0s"}, {"expiresIn": "99999d"}])

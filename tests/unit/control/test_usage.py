@@ -10,6 +10,7 @@ import pytest
 
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
+from hookline.features.usage.service import usage_log
 from hookline.settings import Plan
 from tests.unit.control.running import Running, source
 
@@ -112,7 +113,7 @@ def test_what_is_refused(asked: Running, query: str) -> None:
 def test_sums_by_day_and_by_source(control: Running) -> None:
     """Both add up to what the report says; days outside are left out."""
     fill(control, *ROWS)
-    log = control.services.usage
+    log = usage_log(control.services)
     october = (date(2026, 10, 1), date(2026, 10, 31))
     assert log.of_days(*october) == {date(2026, 10, 30): (100, 10), date(2026, 10, 31): (57, 53)}
     assert log.of_sources(*october) == {"site": (150, 60), "web": (7, 3)}

@@ -10,6 +10,8 @@ import pytest
 
 from hookline.cli.admin_api import AdminApi
 from hookline.features.insights.cli import print_usage
+from hookline.features.insights.service import series_store
+from hookline.features.sources.service import schema_watcher
 from hookline.features.usage.api import csv_answer
 from hookline.features.usage.details import TrackedUsersItem
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
@@ -24,7 +26,7 @@ def deliver(control: Running, *days: tuple[str, str, int]) -> None:
     for day, destination, delivered in days:
         at = int(datetime.fromisoformat(f"{day}T12:00:00").replace(tzinfo=UTC).timestamp())
         counts = DestinationCounts(delivered=delivered, failures=1, filtered=2)
-        control.services.series_store.add_time_buckets([TimeBucket(at=at, destinations={destination: counts})])
+        series_store(control.services).add_time_buckets([TimeBucket(at=at, destinations={destination: counts})])
 
 
 def rows(text: str) -> list[list[str]]:
@@ -55,7 +57,7 @@ def test_per_destination(control: Running) -> None:
 def test_tracked_users(control: Running) -> None:
     """Per month, all sources together and each."""
     control.append(*(record(f"m{n}", userId=f"u{n % 7}", source=("site", "app")[n % 2]) for n in range(28)))
-    control.services.schema_watch.run_once()
+    schema_watcher(control.services).run_once()
     answer = control.api("GET", "/usage/users").json
     month = datetime.now(UTC).strftime("%Y-%m")
     assert answer["items"] == [

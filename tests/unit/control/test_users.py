@@ -8,10 +8,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hookline.features.accounts.accounts import INVITATION_MS, AccountError, Accounts
-from hookline.features.accounts.passwords import Passwords, refusal_of
-from hookline.features.events import api
-from hookline.features.events import live
+from hookline.api.auth.accounts import INVITATION_MS, AccountError, Accounts
+from hookline.api.auth.passwords import Passwords, refusal_of
+from hookline.api.auth.service import account_store, login_link, session_store
+from hookline.api.services import control_database
+from hookline.features.events import api, live
 from hookline.settings import Collect, Networks
 from tests.unit.control.running import TOKEN, Answer, Running, Stream
 from tests.unit.control.test_sign_in import OWN, cookie_of, home, login
@@ -39,7 +40,7 @@ def as_browser(control: Running, method: str, path: str, cookie: str, body: obje
 
 def owner(control: Running, name: str = "olga@example.com") -> str:
     """Create the owner account the way a person does; return its cookie."""
-    link = control.services.link.make("http://localhost")
+    link = login_link(control.services).make("http://localhost")
     opened = cookie_of(control.call("GET", link.removeprefix("http://localhost"), token=False))
     made = post_form(control, "/welcome", opened, name=name, password=PASSWORD)
     assert (made.status, made.headers["location"]) == (303, "/")
@@ -126,7 +127,7 @@ def test_an_open_stream_ends_with_its_session(control: Running, monkeypatch: pyt
     monkeypatch.setattr(api, "KNOWN_SECONDS", 0.0)
     stream = Stream(control, {"Cookie": owner(control), "Authorization": ""})
     assert stream.answer.status == 200
-    control.services.sessions.close_all(1)
+    session_store(control.services).end_all(1)
     assert list(stream.events()) == []
     stream.close()
 
@@ -221,7 +222,7 @@ def test_strangers_lock_no_account_out(tmp_path: Path) -> None:
 def test_an_invitation_grows_old(control: Running) -> None:
     """After three days the link is worth nothing; a new one is."""
     now = 1_000
-    accounts = Accounts(control.services.people, now_ms=lambda: now)
+    accounts = Accounts(control_database(control.services), now_ms=lambda: now)
     account, code = accounts.invite("vera", "viewer")
     now += INVITATION_MS
     assert accounts.invited(code) is None
@@ -230,9 +231,9 @@ def test_an_invitation_grows_old(control: Running) -> None:
 
 def test_only_the_first_account_needs_no_invitation(control: Running) -> None:
     """Two who open the first form at once do not both become owners."""
-    control.services.accounts.create_first("olga", "hash")
+    account_store(control.services).create_first("olga", "hash")
     with pytest.raises(AccountError, match="an owner invites"):
-        control.services.accounts.create_first("otto", "hash")
+        account_store(control.services).create_first("otto", "hash")
 
 
 def test_passwords_are_kept_as_argon2id() -> None:

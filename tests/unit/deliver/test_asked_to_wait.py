@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hookline.cli.admin_api import AdminApi
+from hookline.events.timestamps import iso
 from hookline.features.insights.cli import print_destination
 from hookline.features.notices.conditions.finding import NEXT_PROBE
-from hookline.events.timestamps import iso
 from hookline.features.overview.connections import destination_views
 from tests.unit.control.running import TOKEN, Running
 from tests.unit.deliver.rig import Rig, destination, source

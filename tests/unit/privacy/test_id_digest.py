@@ -29,7 +29,7 @@ def test_what_a_folder_begins_with_is_made_without_hard_links(tmp_path: Path) ->
     refuses = ["strace", "-f", "-o", "/dev/null", "-e", "inject=link,linkat:error=EPERM"]
     program = """if True:
         import msgspec, pathlib, sys
-        from hookline.features.accounts import admin_token
+        from hookline.api.auth import admin_token
         from hookline.features.fleet import machine
         from hookline.privacy import id_digest
         from hookline.settings import load

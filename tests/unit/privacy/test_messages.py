@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hookline.database.location import DatabaseLocation
 from hookline.features.notices.conditions.deletions import Deletions
 from hookline.features.notices.conditions.finding import Moment
-from hookline.database.location import DatabaseLocation
 from hookline.privacy import id_digest
 from hookline.privacy.messages import Messages, NextTry
 from hookline.privacy.model import DeletionRequest, Message, Receipt

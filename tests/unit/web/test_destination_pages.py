@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline.features.destinations.pages.delivery import Flow, flows
+from hookline.features.destinations.pages.list import destination_list
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.insights.watch import SeriesWatch
 from hookline.insights.series_store import SeriesStore
@@ -20,8 +22,6 @@ from hookline.telemetry.time_buckets import (
     write_time_buckets,
 )
 from hookline.web.address import address
-from hookline.features.destinations.pages.delivery import Flow, flows
-from hookline.features.destinations.pages.list import destination_list
 from tests.unit.control.running import Running, destination, source
 
 

@@ -9,17 +9,16 @@ import sys
 
 import pytest
 
-from hookline.features.notices.conditions import finding
-from hookline.features.notices.conditions import sources
 from hookline.features.fleet.metrics import RoleReport
+from hookline.features.notices.conditions import finding, sources
+from hookline.features.overview import event_flow
+from hookline.features.overview.event_flow import the_way
+from hookline.features.setup.snippets import url_of
 from hookline.outcomes.status import QUEUED_BECAUSE
 from hookline.route import decision, selection
 from hookline.telemetry.metrics import METRICS, histogram
-from hookline.features.overview import event_flow
 from hookline.web.reasons import SENTENCES, in_words
 from hookline.web.rendering import number
-from hookline.features.setup.snippets import url_of
-from hookline.features.overview.event_flow import the_way
 
 
 def reports(**values: object) -> dict[str, RoleReport]:
@@ -59,7 +58,7 @@ def test_without_reports_there_are_zeros() -> None:
 
 def test_every_metric_that_is_shown_exists() -> None:
     """The names that the pages and the notices read are in the table of metrics: a renamed one is noticed."""
-    for module in (way, finding, sources):
+    for module in (event_flow, finding, sources):
         tree = ast.parse(inspect.getsource(module))
         names = {
             node.value
@@ -106,7 +105,7 @@ def test_numbers_are_grouped() -> None:
 def test_starting_does_not_load_what_only_a_page_needs() -> None:
     """Control starts without template engine, Prometheus client and YAML: it stays light until somebody looks."""
     program = (
-        "import sys, hookline.api.serve, hookline.web.pages;"
+        "import sys, hookline.control.serve, hookline.control.pages;"
         "print([n for n in ('jinja2', 'prometheus_client', 'rich', 'cyclopts')"
         " if n in sys.modules])"
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hookline.api.auth.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.checkup.finding import Finding, Status
 from hookline.cli.checkup.here import Here
@@ -17,16 +18,15 @@ from hookline.connections.model import Destination, Snapshot
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.rotation import SECRET_SETTINGS, running_rotations, secret_of
 from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
-from hookline.features.accounts.admin_token import TOKEN_CHARACTERS_GOOD
-from hookline.features.notices.conditions.client_certificates import AHEAD
-from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE
-from hookline.features.notices.webhooks import InvalidNoticeWebhooks, checked
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.deliver.send.client_certificate import fault_and_details, fault_of
 from hookline.deliver.send.guard import Guard
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.client_certificates import AHEAD
+from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE
+from hookline.features.notices.webhooks import InvalidNoticeWebhooks, checked
 
 PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}
 """Hookline pauses only what cannot go on: every URL answered 410."""

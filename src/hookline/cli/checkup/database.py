@@ -9,7 +9,6 @@ from pathlib import Path
 from hookline.cli.checkup.data_folder import in_words
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.features.fleet.storage import DATABASES
 from hookline.database.installation import LOCAL, check_usable, verify_installation
 from hookline.database.location import NOTE_FILE, Schema, location_of
 from hookline.database.open import refuse_newer
@@ -22,6 +21,7 @@ from hookline.database.sqlite import (
     DatabaseTooNew,
     DatabaseUnusable,
 )
+from hookline.features.fleet.storage import DATABASES
 
 SHOWN_MAX = 5
 """Troubles of one database that are named; the others are counted."""

@@ -11,9 +11,9 @@ import msgspec
 from hookline.cli.address import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.features.fleet.whole import STANDING_BY, WORKING
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
+from hookline.features.fleet.whole import STANDING_BY, WORKING
 from hookline.listening import bound
 from hookline.roles import wanted
 from hookline.settings import parse_listen

@@ -9,15 +9,15 @@ import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
 from litestar.params import Body, JSONBody
 
-from hookline.features.accounts.accounts import Account, AccountError
-from hookline.features.accounts.passwords import TooManyWaiting, refusal_of
-from hookline.features.accounts.roles import Role
-from hookline.features.accounts.sessions import session_cookie
-from hookline.features.audit.entry import AuditChange
+from hookline.api.audit.entry import AuditChange
+from hookline.api.auth.accounts import Account, AccountError
+from hookline.api.auth.passwords import TooManyWaiting, refusal_of
+from hookline.api.auth.roles import Role
+from hookline.api.auth.service import account_store, login_throttle, password_hasher, session_store
+from hookline.api.auth.sessions import session_cookie
 from hookline.api.calls import Call, the_call, the_caller
 from hookline.api.json_body import MERGE_PATCH
-from hookline.api.listing import After, Limit, Listing, etag_of, id_number, number_after, require_match, tagged
-from hookline.api.listing import Id
+from hookline.api.listing import After, Id, Limit, Listing, etag_of, id_number, number_after, require_match, tagged
 from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
@@ -92,7 +92,7 @@ class Users(Controller):
     @get(needs="owner")
     async def list_users(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[User]:
         """List the accounts in the order they were made."""
-        found = services.accounts.page(limit + 1, number_after(after, "u") or 0)
+        found = account_store(services).page(limit + 1, number_after(after, "u") or 0)
         page = [user_of(account) for account in found[:limit]]
         return Listing(page, page[-1].id if len(found) > limit else None)
 
@@ -101,7 +101,7 @@ class Users(Controller):
         self, services: FromServices, request: Request[Any, Any, Any], data: JSONBody[Invitation]
     ) -> Response[InvitedUser]:
         """Make an account and the link with which its owner chooses a password (once, within 72 hours)."""
-        account, code = _refused(lambda: services.accounts.invite(data.name, data.role))
+        account, code = _refused(lambda: account_store(services).invite(data.name, data.role))
         user = user_of(account)
         _changed(user.id, AuditChange(f"users/{user.id}", "role", None, f"{user.role} {user.name}"))
         headers = {"Location": f"/api/v1/users/{user.id}"}
@@ -119,7 +119,7 @@ class Users(Controller):
         """Change one's own password; every session ends, this one goes on under a new key."""
         ended = await change_own_password(services, the_call(), data.current, data.new)
         answer = Response(SignedOut(ended))
-        answer.cookies.append(session_cookie(services.sessions, services.sessions.open(the_caller().id)))
+        answer.cookies.append(session_cookie(session_store(services), session_store(services).open(the_caller().id)))
         return answer
 
     @post("/me/sign-out", needs="signed_in", status_code=200)
@@ -129,7 +129,7 @@ class Users(Controller):
         if caller.kind == "token":
             raise Problem(409, "no_sessions", "A token has no sessions; revoke it instead.")
         the_call().changed("sessions")
-        return SignedOut(services.sessions.close_all(caller.id))
+        return SignedOut(session_store(services).end_all(caller.id))
 
     @get("/{id:str}", needs="owner", tagged=True)
     async def get_user(self, services: FromServices, user_id: Id) -> Response[User]:
@@ -146,9 +146,9 @@ class Users(Controller):
         require_match(tag_of(before))
         role = before.role if data.role is msgspec.UNSET else data.role
         disabled = before.disabled if data.disabled is msgspec.UNSET else data.disabled
-        after = user_of(_refused(lambda: services.accounts.change(account.id, role, disabled)))
+        after = user_of(_refused(lambda: account_store(services).change(account.id, role, disabled)))
         if (before.role, before.disabled) != (after.role, after.disabled):
-            services.sessions.close_all(account.id)
+            session_store(services).end_all(account.id)
         fields = (("role", before.role, after.role), ("disabled", before.disabled, after.disabled))
         _changed(before.id, *(AuditChange(f"users/{before.id}", *field) for field in fields if field[1] != field[2]))
         return _tagged(after)
@@ -159,7 +159,7 @@ class Users(Controller):
     ) -> InvitedUser:
         """Make a new link for an account, also for one whose password is forgotten; the last one is worth nothing."""
         account = _account(services, user_id)
-        code = services.accounts.invite_again(account.id)
+        code = account_store(services).invite_again(account.id)
         _changed(user_id)
         return InvitedUser(user_of(_account(services, user_id)), join_link(services, request, code))
 
@@ -168,8 +168,8 @@ class Users(Controller):
         """Take an account away; its sessions end, what it did stays on the record."""
         account = _account(services, user_id)
         require_match(tag_of(user_of(account)))
-        _refused(lambda: services.accounts.remove(account.id))
-        services.sessions.close_all(account.id)
+        _refused(lambda: account_store(services).remove(account.id))
+        session_store(services).end_all(account.id)
         _changed(user_id, AuditChange(f"users/{user_id}", "role", f"{account.role} {account.name}", None))
 
 
@@ -207,7 +207,7 @@ def _refused(work: Callable[[], ResultT]) -> ResultT:
 
 def _account(services: Services, user_id: str) -> Account:
     number = id_number(user_id, "u")
-    account = None if number is None else services.accounts.get(number)
+    account = None if number is None else account_store(services).get(number)
     if account is None:
         raise not_found("user", user_id)
     return account
@@ -238,26 +238,26 @@ async def change_own_password(services: Services, call: Call, current: str, new:
     caller = call.caller
     if caller is None or caller.kind != "account" or caller.id is None:
         raise Problem(409, "no_password", "Only an account has a password; you came with a token.")
-    wait_seconds = services.throttle.begin(SESSION, caller.name)
+    wait_seconds = login_throttle(services).begin(SESSION, caller.name)
     if wait_seconds is not None:
         raise Problem(429, "too_many_requests", "Too many wrong passwords; wait.", headers=_after(wait_seconds))
-    found = services.accounts.credentials_of(caller.id)
+    found = account_store(services).credentials_of(caller.id)
     try:
-        right = await services.passwords.matches(current, None if found is None else found.password_hash)
+        right = await password_hasher(services).matches(current, None if found is None else found.password_hash)
     except TooManyWaiting:
-        services.throttle.not_tried(SESSION, caller.name)
+        login_throttle(services).not_tried(SESSION, caller.name)
         raise Problem(503, "unavailable", "Many sign in right now; try again in a moment.") from None
     if not right:
         raise Problem(
             403, "wrong_password", "That is not your password.", [FieldError("/current", "That is not your password.")]
         )
-    services.throttle.succeeded(SESSION, caller.name)
+    login_throttle(services).succeeded(SESSION, caller.name)
     refusal = refusal_of(new, caller.name)
     if refusal is not None:
         raise Problem(422, "weak_password", refusal, [FieldError("/new", refusal)])
-    services.accounts.set_password(caller.id, await services.passwords.hash(new))
+    account_store(services).set_password(caller.id, await password_hasher(services).hash(new))
     call.changed(f"users/u{caller.id}")
-    return services.sessions.close_all(caller.id)
+    return session_store(services).end_all(caller.id)
 
 
 def _after(seconds: int) -> dict[str, str]:

@@ -10,9 +10,9 @@ from cyclopts import App, Parameter
 from hookline.cli.admin_api import AdminApi, Json
 from hookline.cli.app import HERE, PEOPLE, app
 from hookline.cli.failure import CommandFailed
-from hookline.features.replays.cli import moment
 from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
+from hookline.features.replays.cli import moment
 
 Role = Literal["owner", "editor", "viewer"]
 Scope = Literal["read", "write", "admin"]

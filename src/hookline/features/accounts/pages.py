@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl
+
 from litestar import Controller, Request, Response, get, post
+from litestar.exceptions import InternalServerException
 from litestar.params import FromPath
-from hookline.features.accounts.access import Connection, local_path, require_same_origin
-from hookline.features.accounts.identity import caller_of
-from hookline.features.accounts.passwords import TooManyWaiting
-from hookline.features.accounts.sessions import session_cookie
-from hookline.api.calls import the_call
+
+from hookline.api.audit.service import audit_log
+from hookline.api.auth.access import Connection, local_path, require_same_origin
+from hookline.api.auth.accounts import Account, AccountError
+from hookline.api.auth.identity import caller_of
+from hookline.api.auth.passwords import TooManyWaiting, refusal_of
+from hookline.api.auth.service import (
+    account_store,
+    admin_token,
+    login_link,
+    login_throttle,
+    password_hasher,
+    session_store,
+)
+from hookline.api.auth.sessions import session_cookie
 from hookline.api.caller import ADMIN_TOKEN, Caller
+from hookline.api.calls import the_call
+from hookline.api.problem import CODES, Problem
 from hookline.api.services import FromServices, Services
+from hookline.features.fleet.service import own_metrics
 from hookline.telemetry.log import logger
 from hookline.web.rendering import page, redirect
-from hookline.features.accounts.access import require_same_origin
-from hookline.features.accounts.accounts import AccountError
-from hookline.features.accounts.passwords import refusal_of
-from urllib.parse import parse_qsl
-from litestar import Request, Response
-from litestar.exceptions import InternalServerException
-from hookline.features.accounts.accounts import Account
-from hookline.api.problem import CODES, Problem
-from hookline.api.services import Services
 
 
 class SignIn(Controller):
@@ -43,9 +50,9 @@ class SignIn(Controller):
         form = await read_form(request)
         after, account = local_path(form.get("next", "/")), form.get("account", "").strip()
         password = form.get("password", "")
-        if not account and services.token.matches(password.strip()):  # it cannot be guessed, so it never waits
+        if not account and admin_token(services).matches(password.strip()):  # it cannot be guessed, so it never waits
             return signed_in(redirect(after), services, owner_by_token(), "sign_in")
-        address, throttle = the_call().address, services.throttle
+        address, throttle = the_call().address, login_throttle(services)
         wait_seconds = throttle.begin(address, account)
         if wait_seconds is not None:
             return _throttled(services, after, account, wait_seconds)
@@ -71,8 +78,8 @@ class SignIn(Controller):
         """Open a session with the code of the one-time link; where nobody has an account yet, offer to make one."""
         if is_signed_in(request, services):
             return redirect("/")
-        if not services.link.consume(code):
-            wait_seconds = services.throttle.begin(the_call().address)
+        if not login_link(services).consume(code):
+            wait_seconds = login_throttle(services).begin(the_call().address)
             if wait_seconds is not None:
                 return _throttled(services, "/", "", wait_seconds, "one-time link")
             _refused(services, "failed", "one-time link")
@@ -80,18 +87,18 @@ class SignIn(Controller):
             return _form(services, "/", "", error, 403)
         # A page that goes on by itself, not a redirect: after one that began on another site (a web terminal) the
         # browser would not send the strict cookie back.
-        opened = page("opened.html", after="/" if services.accounts.any() else "/welcome")
+        opened = page("opened.html", after="/" if account_store(services).any() else "/welcome")
         return signed_in(opened, services, owner_by_token(), "open_one_time_link")
 
     @post("/logout", needs="open")
     async def sign_out(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """End the session."""
         require_same_origin(request)
-        call, sessions = the_call(), services.sessions
+        call, sessions = the_call(), session_store(services)
         session = sessions.find(call.session_key)
         if session is not None:
-            services.audit.record(caller_of(session), "sign_out", "sessions", call.address, call.id)
-            sessions.close(call.session_key)
+            audit_log(services).record(caller_of(session), "sign_out", "sessions", call.address, call.id)
+            sessions.end(call.session_key)
         answer = redirect("/login")
         answer.cookies.append(session_cookie(sessions, ""))
         return answer
@@ -100,17 +107,17 @@ class SignIn(Controller):
 async def _found(services: Services, account: str, password: str, others_first: bool) -> Caller | None:
     if not account:
         return None
-    credentials = services.accounts.credentials(account)
+    credentials = account_store(services).credentials(account)
     stored = None if credentials is None else credentials.password_hash
-    if not await services.passwords.matches(password, stored, others_first) or credentials is None:
+    if not await password_hasher(services).matches(password, stored, others_first) or credentials is None:
         return None
-    known = services.accounts.get(credentials.id)
+    known = account_store(services).get(credentials.id)
     return None if known is None else person(known)
 
 
 def is_signed_in(request: Connection, services: Services) -> bool:
     """Return whether the browser has an open session."""
-    return services.sessions.is_open(request.cookies.get(services.sessions.cookie_name))
+    return session_store(services).is_open(request.cookies.get(session_store(services).cookie_name))
 
 
 def _form(
@@ -122,7 +129,7 @@ def _form(
     headers: dict[str, str] | None = None,
 ) -> Response[str]:
     # Where nobody has an account, the token is what one signs in with: its field comes first and alone.
-    people = services.accounts.any()
+    people = account_store(services).any()
     return page("login.html", status, headers, after=after, account=account, error=error, people=people)
 
 
@@ -130,7 +137,7 @@ def _target(services: Services, account: str) -> str:
     """Whom somebody tried to be; what was typed may be a password in the wrong field, and is not kept."""
     if not account:
         return ADMIN_TOKEN
-    found = services.accounts.credentials(account)
+    found = account_store(services).credentials(account)
     return "unknown account" if found is None else f"users/u{found.id}"
 
 
@@ -143,9 +150,9 @@ def _throttled(
 
 
 def _refused(services: Services, outcome: str, target: str) -> None:
-    services.own_metrics.sign_ins[outcome] += 1
+    own_metrics(services).sign_ins[outcome] += 1
     call = the_call()
-    if services.audit.count_refused("sign_in_failed", target, call.address, call.id):
+    if audit_log(services).count_refused("sign_in_failed", target, call.address, call.id):
         logger().warning("sign_in_failed", target=target, address=call.address)
 
 
@@ -158,7 +165,7 @@ class Joining(Controller):
     @get("/welcome", needs="owner")
     async def show_welcome(self, services: FromServices) -> Response[str]:
         """Offer to create the owner account, as long as there is none at all."""
-        return redirect("/") if services.accounts.any() else page("welcome.html", name="", error=None)
+        return redirect("/") if account_store(services).any() else page("welcome.html", name="", error=None)
 
     @post("/welcome", request_max_body_size=FORM_BYTES_MAX, needs="owner")
     async def create_owner(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
@@ -169,7 +176,7 @@ class Joining(Controller):
         if refusal is not None:
             return page("welcome.html", 422, name=name, error=refusal)
         try:
-            account = services.accounts.create_first(name, await services.passwords.hash(password))
+            account = account_store(services).create_first(name, await password_hasher(services).hash(password))
         except AccountError as error:
             return page("welcome.html", 422, name=name, error=str(error))
         return signed_in(redirect("/"), services, person(account), "create_owner")
@@ -183,25 +190,25 @@ class Joining(Controller):
     async def join(self, request: Request[Any, Any, Any], services: FromServices, code: FromPath[str]) -> Response[str]:
         """Put the password in force and open a session; the link is used up, and other sessions end."""
         require_same_origin(request)
-        account = services.accounts.invited(code)
+        account = account_store(services).invited(code)
         if account is None:
             return _join_form(services, code)
         password = (await read_form(request)).get("password", "")
         refusal = refusal_of(password, account.name)
         if refusal is not None:
             return _join_form(services, code, refusal)
-        password_hash = await services.passwords.hash(password)
-        if services.accounts.invited(code) != account:  # used while the password was hashed
+        password_hash = await password_hasher(services).hash(password)
+        if account_store(services).invited(code) != account:  # used while the password was hashed
             return _join_form(services, code)
-        services.accounts.set_password(account.id, password_hash)
-        services.sessions.close_all(account.id)
+        account_store(services).set_password(account.id, password_hash)
+        session_store(services).end_all(account.id)
         return signed_in(redirect("/"), services, person(account), "join")
 
 
 def _join_form(services: Services, code: str, error: str | None = None) -> Response[str]:
-    account = services.accounts.invited(code)
+    account = account_store(services).invited(code)
     if account is None:
-        people = services.accounts.any()
+        people = account_store(services).any()
         return page("login.html", 403, after="/", account="", error=OVER, people=people)
     return page("join.html", 422 if error else 200, code=code, account=account, error=error)
 
@@ -225,12 +232,12 @@ async def read_form(request: Request[Any, Any, Any]) -> dict[str, str]:
 
 def signed_in(answer: Response[str], services: Services, caller: Caller, action: str) -> Response[str]:
     """Return the answer with the cookie of a new session; the one that the browser came with ends."""
-    call, sessions = the_call(), services.sessions
-    sessions.close(call.session_key)
+    call, sessions = the_call(), session_store(services)
+    sessions.end(call.session_key)
     answer.cookies.append(session_cookie(sessions, sessions.open(caller.id)))
-    services.own_metrics.sign_ins["succeeded"] += 1
+    own_metrics(services).sign_ins["succeeded"] += 1
     target = "sessions" if caller.id is None else f"users/u{caller.id}"
-    services.audit.record(caller, action, target, call.address, call.id)
+    audit_log(services).record(caller, action, target, call.address, call.id)
     return answer
 
 

@@ -7,14 +7,15 @@ from typing import Any
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
-from hookline.features.accounts.roles import ROLES, SCOPES
-from hookline.features.accounts.tokens_api import token_view_of
-from hookline.features.accounts.api import tag_of, user_of
+from hookline.api.auth.roles import ROLES, SCOPES
+from hookline.api.auth.service import account_store, token_store
 from hookline.api.listing import After, id_number, number_after
 from hookline.api.services import FromServices
-from hookline.web.screen import screen, unknown
-from hookline.features.settings.pages import tabs
+from hookline.features.accounts.api import tag_of, user_of
 from hookline.features.accounts.pages import person
+from hookline.features.accounts.tokens_api import token_view_of
+from hookline.features.settings.pages import tabs
+from hookline.web.screen import screen, unknown
 
 ROWS_ON_A_PAGE = 50
 WHAT_ROLES_DO = {
@@ -40,7 +41,7 @@ class PeopleScreens(Controller):
     @get("/people", needs="owner")
     async def show_people(self, request: PageRequest, services: FromServices, after: After = None) -> Response[str]:
         """List the accounts."""
-        found = services.accounts.page(ROWS_ON_A_PAGE + 1, number_after(after, "u") or 0)
+        found = account_store(services).page(ROWS_ON_A_PAGE + 1, number_after(after, "u") or 0)
         users = [user_of(account) for account in found[:ROWS_ON_A_PAGE]]
         return screen(
             request,
@@ -57,7 +58,7 @@ class PeopleScreens(Controller):
     async def show_person(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show one account and what can be changed about it."""
         number = id_number(id, "u")
-        account = None if number is None else services.accounts.get(number)
+        account = None if number is None else account_store(services).get(number)
         if account is None:
             return unknown(request, "settings", "Account", "There is no account of this id", id, "It may be removed.")
         user = user_of(account)
@@ -67,7 +68,7 @@ class PeopleScreens(Controller):
     @get("/tokens", needs="owner")
     async def show_tokens(self, request: PageRequest, services: FromServices, after: After = None) -> Response[str]:
         """List the tokens."""
-        found = services.tokens.page(ROWS_ON_A_PAGE + 1, number_after(after, "t") or 0)
+        found = token_store(services).page(ROWS_ON_A_PAGE + 1, number_after(after, "t") or 0)
         tokens = [token_view_of(services, token) for token in found[:ROWS_ON_A_PAGE]]
         return screen(
             request,
@@ -85,7 +86,7 @@ class PeopleScreens(Controller):
     async def show_token(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show one token."""
         number = id_number(id, "t")
-        token = None if number is None else services.tokens.get(number)
+        token = None if number is None else token_store(services).get(number)
         if token is None:
             return unknown(request, "settings", "Token", "There is no token of this id", id, "It may be revoked.")
         view = token_view_of(services, token)

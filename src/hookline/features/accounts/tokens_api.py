@@ -9,12 +9,12 @@ import msgspec
 from litestar import Controller, Response, delete, get, post
 from litestar.params import JSONBody
 
-from hookline.features.accounts.roles import Scope
-from hookline.features.accounts.tokens import Token, TokenError
-from hookline.features.audit.entry import AuditChange
+from hookline.api.audit.entry import AuditChange
+from hookline.api.auth.roles import Scope
+from hookline.api.auth.service import token_store
+from hookline.api.auth.tokens import Token, TokenError
 from hookline.api.calls import current_author, the_call
-from hookline.api.listing import After, Limit, Listing, id_number, number_after
-from hookline.api.listing import Id
+from hookline.api.listing import After, Id, Limit, Listing, id_number, number_after
 from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
@@ -61,7 +61,7 @@ class TokensApi(Controller):
     @get(needs="owner")
     async def list_tokens(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[TokenView]:
         """List the tokens in the order they were made."""
-        found = services.tokens.page(limit + 1, number_after(after, "t") or 0)
+        found = token_store(services).page(limit + 1, number_after(after, "t") or 0)
         page = [token_view_of(services, token) for token in found[:limit]]
         return Listing(page, page[-1].id if len(found) > limit else None)
 
@@ -72,7 +72,7 @@ class TokensApi(Controller):
             raise Problem(422, "invalid_object", "A name is printable.", [FieldError("/name", "not printable")])
         expires_at = None if data.expires_in is None else _time_after(data.expires_in)
         try:
-            token, text = services.tokens.create(data.name.strip(), data.scope, expires_at, current_author())
+            token, text = token_store(services).create(data.name.strip(), data.scope, expires_at, current_author())
         except TokenError as error:
             status = STATUS_OF_TOKEN_ERROR[error.code]
             raise Problem(status, error.code, str(error), [FieldError("/name", str(error))]) from None
@@ -90,7 +90,7 @@ class TokensApi(Controller):
     async def revoke_token(self, services: FromServices, token_id: Id) -> None:
         """Revoke a token: it opens nothing from now on."""
         token = _token(services, token_id)
-        services.tokens.revoke(token.id)
+        token_store(services).revoke(token.id)
         told = _told(token_view_of(services, token))
         the_call().changed(f"tokens/{token_id}", AuditChange(f"tokens/{token_id}", "scope", told, None))
 
@@ -105,7 +105,7 @@ def token_view_of(services: Services, token: Token) -> TokenView:
         created_at=iso(token.created_at),
         created_by=token.created_by,
         expires_at=None if token.expires_at is None else iso(token.expires_at),
-        expired=services.tokens.has_expired(token),
+        expired=token_store(services).has_expired(token),
         last_used_at=None if token.last_used_at is None else iso(token.last_used_at),
     )
 
@@ -116,7 +116,7 @@ def _told(view: TokenView) -> str:
 
 def _token(services: Services, token_id: str) -> Token:
     number = id_number(token_id, "t")
-    token = None if number is None else services.tokens.get(number)
+    token = None if number is None else token_store(services).get(number)
     if token is None:
         raise not_found("token", token_id)
     return token

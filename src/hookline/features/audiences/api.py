@@ -6,6 +6,10 @@ from __future__ import annotations
 from litestar import Controller, Response, delete, get, patch, post, put
 from litestar.params import JSONBody
 
+from hookline.api.json_body import Patch
+from hookline.api.listing import After, Id, Limit, Listing, by_id, tagged
+from hookline.api.problem import not_found
+from hookline.api.services import FromServices, Services
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.state import Stored
 from hookline.features.connections.api import (
@@ -16,11 +20,6 @@ from hookline.features.connections.api import (
     patch_object,
     put_object,
 )
-from hookline.api.json_body import Patch
-from hookline.api.listing import After, Limit, Listing, by_id, tagged
-from hookline.api.listing import Id
-from hookline.api.problem import not_found
-from hookline.api.services import FromServices, Services
 
 
 class Audiences(Controller):

@@ -14,10 +14,10 @@ from cyclopts import App
 from hookline.cli.admin_api import AdminApi, Json
 from hookline.cli.app import HERE
 from hookline.cli.failure import CommandFailed
-from hookline.features.connections.cli.objects import audiences_app, computed_traits_app, read_object
-from hookline.features.people.cli import require_one
 from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
+from hookline.features.connections.cli.objects import audiences_app, computed_traits_app, read_object
+from hookline.features.people.cli import require_one
 
 INDENT = "  "
 POLL_SECONDS = 0.3

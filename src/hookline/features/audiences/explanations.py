@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
-from hookline.features.people.log import ProfileReader
 from hookline.events.timestamps import iso
+from hookline.features.people.log import ProfileReader
 from hookline.people.definitions.compute import compute
 from hookline.people.definitions.explain import explain
 from hookline.people.definitions.features import features_of

@@ -7,15 +7,15 @@ import time
 import msgspec
 from litestar import Controller, get
 
+from hookline.api.listing import After, AnonymousId, Id, Limit, Listing, UserId, number_after
+from hookline.api.problem import FieldError, Problem
+from hookline.api.services import FromServices
 from hookline.connections.definitions.model import ComputedTrait
+from hookline.events.timestamps import iso
 from hookline.features.audiences.api import stored_audience
 from hookline.features.audiences.explanations import Explanation, explanation_of
-from hookline.api.listing import After, Limit, Listing, number_after
-from hookline.api.listing import AnonymousId, Id, UserId
-from hookline.api.problem import FieldError, Problem
 from hookline.features.people.log import ProfileReader
-from hookline.api.services import FromServices
-from hookline.events.timestamps import iso
+from hookline.features.people.service import profile_log
 
 ID_CHARACTERS_MAX = 1_000
 CHANGES_SHOWN_MAX = 200
@@ -54,7 +54,7 @@ class AudienceMembers(Controller):
         """List the members of an audience as its last sync left them, in the order in which they were first seen."""
         stored_audience(services, object_id)
         above = number_after(after) or 0
-        found = await services.profiles.read(lambda reader: _members(reader, object_id, limit, above))
+        found = await profile_log(services).read(lambda reader: _members(reader, object_id, limit, above))
         return Listing([], None) if found is None else found
 
     @get("/explain", needs="viewer")
@@ -73,7 +73,7 @@ class AudienceMembers(Controller):
             each.object.id: each.object for each in services.store.in_force("computedTrait")
         }
         now_ms = int(time.time() * 1000)
-        found = await services.profiles.read(
+        found = await profile_log(services).read(
             lambda reader: explanation_of(reader, audience, traits, user_id, anonymous_id, now_ms)
         )
         if found is None:
@@ -91,7 +91,7 @@ class AudienceMembers(Controller):
         """List when a person came to an audience and went from it, newest first: give `userId` or `anonymousId`."""
         stored_audience(services, object_id)
         _require_one(user_id, anonymous_id)
-        found = await services.profiles.read(lambda reader: _history(reader, object_id, user_id, anonymous_id))
+        found = await profile_log(services).read(lambda reader: _history(reader, object_id, user_id, anonymous_id))
         if found is None:
             raise _nobody()
         return found

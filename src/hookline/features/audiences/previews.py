@@ -11,14 +11,16 @@ import msgspec
 from litestar import Controller, get, post
 from litestar.params import JSONBody
 
-from hookline.connections.definitions.check import definition_problems
-from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
-from hookline.connections.definitions.together import Surroundings, problems_together
 from hookline.api.calls import the_call
 from hookline.api.listing import Id
 from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
-from hookline.features.people.log import ProfileReader
 from hookline.api.services import FromServices, Services
+from hookline.connections.definitions.check import definition_problems
+from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
+from hookline.connections.definitions.together import Surroundings, problems_together
+from hookline.features.audiences.service import preview_requests
+from hookline.features.people.log import ProfileReader
+from hookline.features.people.service import profile_log
 from hookline.people.previews.requests import (
     ID_PREFIX,
     PREVIEWS_MAX,
@@ -84,20 +86,20 @@ class AudiencePreviews(Controller):
             audience=definition if isinstance(definition, Audience) else None,
             computed_trait=definition if isinstance(definition, ComputedTrait) else None,
         )
-        under_way = await services.profiles.read(lambda reader: reader.previews.open()) or 0
-        if under_way + len(services.preview_wishes.asked(wish.asked_ms)) >= PREVIEWS_MAX:
+        under_way = await profile_log(services).read(lambda reader: reader.previews.open()) or 0
+        if under_way + len(preview_requests(services).asked(wish.asked_ms)) >= PREVIEWS_MAX:
             detail = f"{PREVIEWS_MAX} previews are under way; ask again once one of them is done."
             raise Problem(409, "too_many_previews", detail)
         id = PreviewId(f"{ID_PREFIX}{secrets.token_hex(ID_BYTES)}")
-        await asyncio.to_thread(services.preview_wishes.ask, id, wish)
+        await asyncio.to_thread(preview_requests(services).ask, id, wish)
         return PreviewView(id=id, state="reading", progress=0.0)
 
     @get("/{id:str}", needs="viewer")
     async def get_audience_preview(self, services: FromServices, preview_id: Id) -> PreviewView:
         """Return how far a preview is, how many people it found, and up to ten of them."""
         id = PreviewId(preview_id)
-        since_ms = services.preview_wishes.since_ms(id)  # first: it is written down before it is taken away there
-        found = await services.profiles.read(lambda reader: _view(reader, reader.previews.get(id)))
+        since_ms = preview_requests(services).since_ms(id)  # first: it is written down before it is taken away there
+        found = await profile_log(services).read(lambda reader: _view(reader, reader.previews.get(id)))
         if found is not None:
             return found
         if since_ms is None:

@@ -8,15 +8,16 @@ import time
 import msgspec
 from litestar import Controller, get, post
 
-from hookline.connections.definitions.model import Definition
-from hookline.features.audit.entry import AuditChange
-from hookline.features.audiences.api import stored_audience, stored_computed_trait
+from hookline.api.audit.entry import AuditChange
 from hookline.api.calls import the_call
-from hookline.api.listing import After, Limit, Listing, number_after
-from hookline.api.listing import Id
+from hookline.api.listing import After, Id, Limit, Listing, number_after
 from hookline.api.problem import Problem
 from hookline.api.services import FromServices, Services
+from hookline.connections.definitions.model import Definition
 from hookline.events.timestamps import iso
+from hookline.features.audiences.api import stored_audience, stored_computed_trait
+from hookline.features.audiences.service import sync_requests
+from hookline.features.people.service import profile_log
 from hookline.people.definitions.definition import Key
 
 
@@ -83,7 +84,7 @@ async def _ask(services: Services, key: Key, definition: Definition) -> SyncAske
             409, "definition_disabled", f"{definition.id!r} is disabled; enable it, and it is synced at once."
         )
     asked_at = iso(int(time.time() * 1000))
-    await asyncio.to_thread(services.sync_wishes.ask, key)
+    await asyncio.to_thread(sync_requests(services).ask, key)
     name = f"{'audiences' if key[0] == 'audience' else 'computed-traits'}/{key[1]}"
     the_call().changed(name, AuditChange(name, "sync", None, asked_at))
     return SyncAsked(id=definition.id, asked_at=asked_at)
@@ -91,7 +92,7 @@ async def _ask(services: Services, key: Key, definition: Definition) -> SyncAske
 
 async def _syncs(services: Services, key: Key, limit: int, after: str | None) -> Listing[SyncView]:
     before = number_after(after)
-    found = await services.profiles.read(lambda reader: reader.results.syncs(key, limit + 1, before)) or []
+    found = await profile_log(services).read(lambda reader: reader.results.syncs(key, limit + 1, before)) or []
     page = [
         SyncView(
             number=each.number,

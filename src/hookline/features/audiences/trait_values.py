@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from litestar import Controller, get
 
+from hookline.api.listing import After, AnonymousId, Id, Limit, Listing, UserId, number_after
+from hookline.api.problem import FieldError, Problem
+from hookline.api.services import FromServices
 from hookline.connections.definitions.model import ComputedTrait
+from hookline.events.timestamps import iso
 from hookline.features.audiences.api import stored_computed_trait
 from hookline.features.audiences.explanations import TraitExplanation, trait_explanation_of
-from hookline.api.listing import After, Limit, Listing, number_after
-from hookline.api.listing import AnonymousId, Id, UserId
-from hookline.api.problem import FieldError, Problem
 from hookline.features.people.log import ProfileReader
-from hookline.api.services import FromServices
-from hookline.events.timestamps import iso
+from hookline.features.people.service import profile_log
 from hookline.people.sync.state import empty_value
 
 
@@ -45,7 +45,7 @@ class TraitValues(Controller):
         seen."""
         trait = stored_computed_trait(services, object_id).object
         above = number_after(after) or 0
-        found = await services.profiles.read(lambda reader: _values(reader, trait, limit, above))
+        found = await profile_log(services).read(lambda reader: _values(reader, trait, limit, above))
         return Listing([], None) if found is None else found
 
     @get("/explain", needs="viewer")
@@ -62,7 +62,7 @@ class TraitValues(Controller):
             errors = [FieldError("?userId", "give either userId or anonymousId")]
             raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)
         now_ms = int(time.time() * 1000)
-        found = await services.profiles.read(
+        found = await profile_log(services).read(
             lambda reader: trait_explanation_of(reader, trait, user_id, anonymous_id, now_ms)
         )
         if found is None:

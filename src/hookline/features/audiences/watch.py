@@ -29,8 +29,8 @@ class DefinitionWatch:
         self._store = store
         self._previews = PreviewRequests(settings.data_path / "run")
 
-    async def run(self) -> None:
-        """Return once the database is there."""
+    async def run_forever(self) -> None:
+        """Look until it is there; it stays."""
         failed = False
         while not self._mark.exists():
             try:

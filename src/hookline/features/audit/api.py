@@ -7,9 +7,9 @@ from typing import Annotated
 from litestar import Controller, get
 from litestar.params import QueryParameter
 
-from hookline.features.audit.entry import AuditEntry
-from hookline.api.listing import After, Limit, Listing, id_number, number_after
-from hookline.api.listing import TIME, Id, milliseconds
+from hookline.api.audit.entry import AuditEntry
+from hookline.api.audit.service import audit_log
+from hookline.api.listing import TIME, After, Id, Limit, Listing, id_number, milliseconds, number_after
 from hookline.api.problem import not_found
 from hookline.api.services import FromServices
 
@@ -55,7 +55,7 @@ class AuditEntries(Controller):
     ) -> Listing[AuditEntry]:
         """List who did what, newest first; kept for a year, and at most a million entries. What nobody known was
         refused is counted by the hour, and kept for a month."""
-        found = services.audit.newest(
+        found = audit_log(services).newest(
             limit + 1,
             number_after(after),
             actor,
@@ -71,7 +71,7 @@ class AuditEntries(Controller):
     async def get_audit_entry(self, services: FromServices, entry_id: Id) -> AuditEntry:
         """Return one entry of the audit log."""
         number = id_number(entry_id)
-        entry = None if number is None else services.audit.get(number)
+        entry = None if number is None else audit_log(services).get(number)
         if entry is None:
             raise not_found("audit entry", entry_id)
         return entry

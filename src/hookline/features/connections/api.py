@@ -10,6 +10,11 @@ import msgspec
 from litestar import Controller, Response, delete, get, patch, post, put
 from litestar.params import JSONBody, QueryParameter
 
+from hookline.api.calls import current_author
+from hookline.api.json_body import FieldsOf, Patch
+from hookline.api.listing import After, Id, Limit, Listing, by_id, has_condition, require_match, tagged
+from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
+from hookline.api.services import FromServices, Services, connections_past
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import WORDS, Kind
 from hookline.connections.model import Destination, Source
@@ -17,16 +22,10 @@ from hookline.connections.redaction import redact
 from hookline.connections.state import ObjectT, Stored, kind_of
 from hookline.connections.store import ChangeRefused, VersionConflict
 from hookline.connections.write_key import new_write_key
-from hookline.features.connections.journal_ends import journal_ends
-from hookline.features.destinations.generated_secret import generate_secret, revealed
-from hookline.api.calls import current_author
-from hookline.api.json_body import FieldsOf, Patch
-from hookline.api.listing import After, Limit, Listing, by_id, has_condition, require_match, tagged
-from hookline.api.listing import Id
-from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
-from hookline.api.services import FromServices, Services
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.events.timestamps import iso
+from hookline.features.connections.journal_ends import journal_ends
+from hookline.features.destinations.generated_secret import generate_secret, revealed
 
 AnyStored = Stored[Any] | None
 
@@ -199,7 +198,7 @@ class Destinations(Controller):
     async def remove_old_secrets(self, services: FromServices, object_id: Id) -> SecretsRemoved:
         """Remove every secret that is not in force from the history of a destination, deleted or not, at once; else it
         goes 30 days after it left force."""
-        if not services.past.had("destination", object_id):
+        if not connections_past(services).had("destination", object_id):
             raise not_found("destination", object_id)
         return SecretsRemoved(object_id, await _remove_old_secrets(services, object_id))
 

@@ -8,17 +8,16 @@ import msgspec
 from litestar import Controller, Response, get, post
 from litestar.params import JSONBody
 
-from hookline.connections import check
-from hookline.connections.changes import Change
-from hookline.features.connections.journal_ends import journal_ends
-from hookline.features.connections.api import refused_as_problem
 from hookline.api.calls import current_author, the_call
+from hookline.api.idempotency import BODY_BYTES_MAX
 from hookline.api.problem import FieldError, Problem, pointer_of
 from hookline.api.services import FromServices, Services
+from hookline.connections import check
+from hookline.connections.changes import Change
+from hookline.features.connections.api import refused_as_problem
+from hookline.features.connections.journal_ends import journal_ends
 
 YAML = "application/yaml"
-APPLY_BODY_BYTES_MAX = 18 * 1024 * 1024
-"""A connections file may have 16 MB (``connections.file``); the rest is for its JSON quoting."""
 
 
 class ApplyRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -44,7 +43,7 @@ class Connections(Controller):
     @post(
         "/apply",
         status_code=200,
-        request_max_body_size=APPLY_BODY_BYTES_MAX,
+        request_max_body_size=BODY_BYTES_MAX,
         needs="editor",
         operation_id="applyConnections",
     )

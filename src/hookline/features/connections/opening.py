@@ -9,11 +9,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from hookline.connections.store import Store
-from hookline.features.connections.journal_ends import journal_ends
 from hookline.database.commits import commits_of
 from hookline.database.location import location_of
 from hookline.database.open import ensure
 from hookline.database.steady_clock import steady_clock_of
+from hookline.features.connections.journal_ends import journal_ends
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 

@@ -8,15 +8,15 @@ import msgspec
 from litestar import Controller, get, post
 from litestar.params import FromPath, JSONBody
 
-from hookline.connections.past import Version, way_back
-from hookline.connections.store import ChangeRefused
-from hookline.features.connections.apply import ApplyResult
-from hookline.features.connections.journal_ends import journal_ends
-from hookline.features.connections.api import refused_as_problem
 from hookline.api.calls import current_author, the_call
 from hookline.api.listing import After, Limit, Listing, number_after
 from hookline.api.problem import not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import FromServices, Services, connections_past
+from hookline.connections.past import Version, way_back
+from hookline.connections.store import ChangeRefused
+from hookline.features.connections.api import refused_as_problem
+from hookline.features.connections.apply import ApplyResult
+from hookline.features.connections.journal_ends import journal_ends
 
 
 class RollBackRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ class Versions(Controller):
     @get(needs="viewer")
     async def list_versions(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Version]:
         """List the changes of the connections, newest first: when, by whom, and the first objects each touched."""
-        found = services.past.newest(limit + 1, number_after(after))
+        found = connections_past(services).newest(limit + 1, number_after(after))
         return Listing(found[:limit], str(found[limit - 1].version) if len(found) > limit else None)
 
     @get("/{number:int}", needs="viewer")
@@ -53,7 +53,7 @@ class Versions(Controller):
 
 
 def _version(services: Services, number: int) -> Version:
-    found = services.past.version(number) if number < 1 << 63 else None
+    found = connections_past(services).version(number) if number < 1 << 63 else None
     if found is None:
         raise not_found("version", str(number))
     return found

@@ -9,15 +9,29 @@ import msgspec
 from litestar import Controller, get, post
 from litestar.params import JSONBody, QueryParameter
 
-from hookline.features.audit.entry import AuditChange
-from hookline.features.dead_letters.log import DeadLetter
+from hookline.api.audit.entry import AuditChange
 from hookline.api.calls import current_author, the_call
-from hookline.api.listing import After, Limit, Listing, number_after
-from hookline.api.listing import TIME, Id, OfDestination, OfEvent, OfSource, OfType, milliseconds
+from hookline.api.listing import (
+    TIME,
+    After,
+    Id,
+    Limit,
+    Listing,
+    OfDestination,
+    OfEvent,
+    OfSource,
+    OfType,
+    milliseconds,
+    number_after,
+)
 from hookline.api.problem import Problem, not_found
-from hookline.features.replays.api import begin
-from hookline.features.replays.view import ReplayView, view_of
 from hookline.api.services import FromServices, Services
+from hookline.features.dead_letters.log import DeadLetter
+from hookline.features.dead_letters.service import dead_letter_log
+from hookline.features.events.service import event_log
+from hookline.features.replays.api import begin
+from hookline.features.replays.service import replay_store
+from hookline.features.replays.view import ReplayView, view_of
 from hookline.outcomes.delivery import Attempt
 from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
 from hookline.replays.model import RATE_MAX, Moment, ReplayRequest
@@ -105,7 +119,7 @@ class DeadLetters(Controller):
             since_ms=milliseconds("from", since),
             until_ms=milliseconds("to", until),
         )
-        letters = services.dead_letters.newest(limit + 1, number_after(after), wanted)
+        letters = dead_letter_log(services).newest(limit + 1, number_after(after), wanted)
         page = letters[:limit]
         return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
@@ -113,7 +127,7 @@ class DeadLetters(Controller):
     async def get_dead_letter(self, services: FromServices, dead_letter_id: Id) -> DeadLetterDetail:
         """Return one dead letter with its event, every attempt and the receiver's last answer."""
         letter = _letter(services, dead_letter_id)
-        found = await services.events.events_at([(letter.partition, letter.offset)])
+        found = await event_log(services).events_at([(letter.partition, letter.offset)])
         statuses = found[0].status.destinations if found else ()
         return DeadLetterDetail(
             **msgspec.structs.asdict(letter),
@@ -141,7 +155,7 @@ class DeadLetters(Controller):
     ) -> Listing[ReplayView]:
         """Send all that match again: one replay for each destination."""
         wanted = _filter(services, data)
-        destinations = sorted(services.dead_letters.count(wanted))
+        destinations = sorted(dead_letter_log(services).count(wanted))
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
             detail = f"They are of {len(destinations)} destinations; name one of them."
             raise Problem(409, "too_many_replays", detail)
@@ -159,14 +173,14 @@ class DeadLetters(Controller):
 
 
 async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
-    matched = sum(services.dead_letters.count(wanted).values())
+    matched = sum(dead_letter_log(services).count(wanted).values())
     if not matched:
         return Discarded(0, 0)
-    action = services.replays.discard(wanted, current_author())
+    action = replay_store(services).discard(wanted, current_author())
     target = f"dead-letters/{wanted.ids[0]}" if wanted.ids and len(wanted.ids) == 1 else "dead-letters"
     the_call().changed(target, AuditChange(target, "discarded", None, matched))
     for _ in range(int(DISCARD_SECONDS / POLL_SECONDS)):
-        done = services.dead_letters.discarded(action)
+        done = dead_letter_log(services).discarded(action)
         if done is not None:
             return Discarded(matched, done)
         await asyncio.sleep(POLL_SECONDS)
@@ -184,13 +198,13 @@ def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFil
         since_ms=None if selection.since is None else int(selection.since.timestamp() * 1000),
         until_ms=None if selection.until is None else int(selection.until.timestamp() * 1000),
         ids=selection.ids,
-        last_id=services.dead_letters.last_id(),
+        last_id=dead_letter_log(services).last_id(),
     )
 
 
 def _letter(services: Services, dead_letter_id: str) -> DeadLetter:
     letter = (
-        services.dead_letters.get(int(dead_letter_id))
+        dead_letter_log(services).get(int(dead_letter_id))
         if dead_letter_id.isdecimal() and len(dead_letter_id) < 19
         else None
     )

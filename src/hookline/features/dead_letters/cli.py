@@ -10,10 +10,10 @@ from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, Json
 from hookline.cli.app import HERE, USAGE
-from hookline.features.events.cli.why import attempt_line
 from hookline.cli.failure import CommandFailed
-from hookline.features.replays.cli import line, moment
 from hookline.cli.target import Options
+from hookline.features.events.cli.why import attempt_line
+from hookline.features.replays.cli import line, moment
 
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]

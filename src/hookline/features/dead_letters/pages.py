@@ -8,12 +8,14 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.features.dead_letters.log import DeadLetter
 from hookline.api.services import FromServices
+from hookline.features.dead_letters.log import DeadLetter
+from hookline.features.dead_letters.service import dead_letter_log
+from hookline.features.events.pages import pretty
+from hookline.features.events.service import event_log
+from hookline.features.people.pages import PersonLink, person_link
 from hookline.outcomes.delivery import Attempt
 from hookline.web.address import destination_href, event_href
-from hookline.features.events.pages import pretty
-from hookline.features.people.pages import PersonLink, person_link
 from hookline.web.screen import screen, unknown
 
 
@@ -31,11 +33,11 @@ class DeadLetterPage(NamedTuple):
 @get("/dead-letters/{id:str}", needs="viewer")
 async def show_dead_letter(request: Request[Any, Any, Any], services: FromServices, id: FromPath[str]) -> Response[str]:
     """Show one dead letter."""
-    letter = services.dead_letters.get(int(id)) if id.isascii() and id.isdecimal() and len(id) < 19 else None
+    letter = dead_letter_log(services).get(int(id)) if id.isascii() and id.isdecimal() and len(id) < 19 else None
     if letter is None:
         hint = "It was delivered by a retry, or it is older than the retention time."
         return unknown(request, "destinations", "Dead letter", "There is no such dead letter", id, hint)
-    found = await services.events.events_at([(letter.partition, letter.offset)])
+    found = await event_log(services).events_at([(letter.partition, letter.offset)])
     statuses = found[0].status.destinations if found else ()
     view = DeadLetterPage(
         letter=letter,

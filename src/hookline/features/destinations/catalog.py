@@ -9,11 +9,11 @@ import msgspec
 from litestar import Response, get
 from litestar.params import FromPath
 
+from hookline.api.listing import Listing
+from hookline.api.problem import not_found
 from hookline.connections.catalog.kinds import Kind, kinds
 from hookline.connections.catalog.manifest import Call, FieldGuide
 from hookline.connections.model import WEBHOOKS_MAX, WebhookSettings
-from hookline.api.listing import Listing
-from hookline.api.problem import not_found
 
 
 class CatalogKind(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

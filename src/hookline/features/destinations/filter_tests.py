@@ -9,12 +9,13 @@ from litestar import Controller, post
 from litestar.params import JSONBody
 from msgspec.structs import replace
 
-from hookline.connections.check import check_destination, check_plan
-from hookline.connections.model import FILTERS_MAX, Filter
 from hookline.api.calls import the_call
 from hookline.api.listing import Id
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
 from hookline.api.services import FromServices
+from hookline.connections.check import check_destination, check_plan
+from hookline.connections.model import FILTERS_MAX, Filter
+from hookline.features.events.service import event_log
 from hookline.route.filter_trial import (
     EVENTS_DEFAULT,
     EVENTS_MAX,
@@ -58,6 +59,6 @@ class FilterTests(Controller):
         if problems:
             errors = [FieldError(pointer_of(each.path), each.message) for each in problems]
             raise Problem(422, problems[0].code, f"{problems[0]}.", errors)
-        return await services.events.over_newest(
+        return await event_log(services).over_newest(
             lambda records: try_filters(destination, records, wanted.events, wanted.samples)
         )

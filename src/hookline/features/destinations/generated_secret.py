@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from hookline.api.problem import FieldError, Problem
 from hookline.connections.model import Destination, StandardWebhooks
 from hookline.connections.rotation import new_secret
-from hookline.api.problem import FieldError, Problem
 
 _POINTER = "/settings/standardWebhooks/generate"
 

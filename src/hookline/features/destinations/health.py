@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.api.listing import COUNTED_MAX
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.insights.series_log import Recent
 
-COUNTED_MAX = 1_000
-"""Dead letters and retries of one destination are counted up to this: pages show many destinations at once."""
 WINDOW_SECONDS = 300
 FAILING_SHARE = 0.1
 FAILURES_MIN = 3

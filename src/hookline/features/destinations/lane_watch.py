@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from hookline.connections.model import Pause
 from hookline.connections.store import ChangeRefused, Store
-from hookline.features.connections.journal_ends import journal_ends
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
+from hookline.features.connections.journal_ends import journal_ends
 from hookline.journal.port import JournalError
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -41,7 +41,7 @@ class LaneWatch:
         """A person has resumed it a moment ago."""
         self._resumed[destination] = self._monotonic()
 
-    async def watch_forever(self) -> None:
+    async def run_forever(self) -> None:
         """Look once a second until cancelled."""
         while True:
             await asyncio.sleep(POLL_SECONDS)

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 import msgspec
 from litestar import get
 
-from hookline.connections.model import Destination
-from hookline.connections.state import Stored
-from hookline.features.destinations.health import FailureCause
-from hookline.features.destinations.state import DestinationState, state_of
 from hookline.api.listing import Back, Id
 from hookline.api.problem import not_found
 from hookline.api.services import FromServices, Services
+from hookline.connections.model import Destination
+from hookline.connections.state import Stored
+from hookline.features.destinations.health import FailureCause
+from hookline.features.destinations.service import failure_causes
+from hookline.features.destinations.state import DestinationState, state_of
+from hookline.features.insights.service import series_log
 from hookline.insights.percentile import percentile
 from hookline.insights.resolutions import SPANS, Range
 
@@ -66,10 +68,10 @@ def metrics_of(services: Services, stored: Stored[Destination], range: Range) ->
     """Look it up; reads files, so not on an event loop."""
     current = state_of(services, stored)
     now = int(time.time())
-    sums = services.series.sums(stored.object.id, range, now)
-    causes = services.causes.of(stored.object.id, (now - SPANS[range].seconds) * 1000)
+    sums = series_log(services).sums(stored.object.id, range, now)
+    causes = failure_causes(services).of(stored.object.id, (now - SPANS[range].seconds) * 1000)
     funnel = Funnel(
-        accepted=services.series.accepted(stored.object.sources, range, now),
+        accepted=series_log(services).accepted(stored.object.sources, range, now),
         filtered=sums.counts["filtered"],
         attempted=sums.counts["attempted"],
         delivered=sums.counts["delivered"],

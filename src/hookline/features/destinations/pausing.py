@@ -10,16 +10,18 @@ from litestar import Controller, post
 from litestar.params import JSONBody
 from msgspec.structs import replace
 
-from hookline.connections.edits import Put
-from hookline.connections.model import Pause
-from hookline.features.audit.entry import AuditChange
-from hookline.features.connections.journal_ends import journal_ends
-from hookline.features.connections.api import change, refused_as_problem
-from hookline.features.destinations.state import DestinationState, State, Waiting, state_of
+from hookline.api.audit.entry import AuditChange
 from hookline.api.calls import current_author, the_call
 from hookline.api.listing import Id
 from hookline.api.problem import Problem, not_found
 from hookline.api.services import FromServices, Services
+from hookline.connections.edits import Put
+from hookline.connections.model import Pause
+from hookline.features.connections.api import change, refused_as_problem
+from hookline.features.connections.journal_ends import journal_ends
+from hookline.features.destinations.service import lane_watch
+from hookline.features.destinations.state import DestinationState, State, Waiting, state_of
+from hookline.features.replays.service import replay_store
 
 
 class DisableRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,7 +87,7 @@ class Pausing(Controller):
         refused_as_problem(
             lambda: services.store.resume(object_id, asked.rate, author, lambda: journal_ends(services.settings))
         )
-        services.lane_watch.resumed(object_id)
+        lane_watch(services).resumed(object_id)
         return await _state(services, object_id)
 
     @post("/{id:str}/try", status_code=202, needs="editor")
@@ -101,7 +103,7 @@ class Pausing(Controller):
             raise Problem(
                 409, "nothing_waits", f"No event is queued for {object_id}. The next one is sent when it arrives."
             )
-        services.replays.try_lane(stored.lane.number, current_author())
+        replay_store(services).try_lane(stored.lane.number, current_author())
         target = f"destinations/{object_id}"
         the_call().changed(target, AuditChange(target, "tried", None, count))
         tries: Literal["oldest", "retries"] = "oldest" if current.state in ("open", "gone") else "retries"

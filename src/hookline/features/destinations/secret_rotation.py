@@ -9,16 +9,16 @@ import msgspec
 from litestar import Controller, post
 from litestar.params import JSONBody
 
-from hookline.connections.edits import Put
-from hookline.connections.model import Destination, SecretSetting
-from hookline.connections.redaction import redact, stands_for_stored
-from hookline.connections.rotation import RotationRefused, end_overlap, new_secret, rotate, setting_to_rotate
-from hookline.features.connections.journal_ends import journal_ends
-from hookline.features.connections.api import refused_as_problem
 from hookline.api.calls import current_author
 from hookline.api.listing import Id
 from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
+from hookline.connections.edits import Put
+from hookline.connections.model import Destination, SecretSetting
+from hookline.connections.redaction import redact, stands_for_stored
+from hookline.connections.rotation import RotationRefused, end_overlap, new_secret, rotate, setting_to_rotate
+from hookline.features.connections.api import refused_as_problem
+from hookline.features.connections.journal_ends import journal_ends
 from hookline.settings import parse_duration
 from hookline.telemetry.log import logger
 

@@ -7,13 +7,15 @@ from typing import Literal
 
 import msgspec
 
+from hookline.api.services import Services
 from hookline.connections.model import Destination, LaneConfig
 from hookline.connections.state import Stored
-from hookline.features.notices.conditions.finding import NEXT_PROBE
-from hookline.features.destinations.health import WINDOW_SECONDS, is_failing
-from hookline.api.services import Services
 from hookline.database.location import location_of
 from hookline.events.timestamps import iso
+from hookline.features.destinations.health import WINDOW_SECONDS, is_failing
+from hookline.features.fleet.service import role_metrics
+from hookline.features.insights.service import series_log
+from hookline.features.notices.conditions.finding import NEXT_PROBE
 from hookline.insights.series_log import Recent
 from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError, Reader
@@ -76,7 +78,7 @@ class DestinationState(msgspec.Struct, frozen=True, rename="camel"):
 def state_of(services: Services, stored: Stored[Destination]) -> DestinationState:
     """Look it up; reads the journal where something waits, so not on an event loop."""
     id, settings = stored.object.id, services.settings
-    recent = services.series.recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
+    recent = series_log(services).recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
     deliveries = Deliveries(settings.data_path, location_of(settings, "deliver"))
     journal = open_reader(settings.data_path / "journal")
     try:
@@ -91,7 +93,7 @@ def state_of(services: Services, stored: Stored[Destination]) -> DestinationStat
 
 def next_probes(services: Services) -> dict[str, str]:
     """Return when each receiver with an open breaker is asked next, as far as the deliver process here knows."""
-    deliver = services.metrics.reports().get("deliver")
+    deliver = role_metrics(services).reports().get("deliver")
     found = deliver.by_label(NEXT_PROBE) if deliver is not None else {}
     return {id: iso(int(seconds * 1000)) for id, seconds in found.items()}
 

@@ -11,12 +11,12 @@ from litestar import Controller, Request, get
 from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 
-from hookline.features.events.log import EventFilter
 from hookline.api.calls import Call, the_call
-from hookline.api.listing import After, Limit, Listing
-from hookline.api.listing import OfEvent, OfSource, OfType
+from hookline.api.listing import After, Limit, Listing, OfEvent, OfSource, OfType
 from hookline.api.problem import Problem, problems
 from hookline.api.services import FromServices
+from hookline.features.events.log import EventFilter
+from hookline.features.events.service import event_log, live_events
 from hookline.outcomes.event_status import EventStatus
 from hookline.outcomes.status import DeliveryStatus
 
@@ -65,7 +65,7 @@ class Events(Controller):
     ) -> Listing[EventStatus]:
         """List the newest events with their status. A page may be short when the search took long; `after` goes on."""
         wanted = EventFilter(source, type_, event, user_id, message_id, status, text)
-        page = await services.events.newest(wanted, limit, after)
+        page = await event_log(services).newest(wanted, limit, after)
         return Listing([logged.status for logged in page.events], page.after)
 
     @get("/stream", needs="viewer", responses=problems(503), media_type="text/event-stream")
@@ -84,7 +84,7 @@ class Events(Controller):
         changed), `skipped` (how many were left out). With `Last-Event-ID` it goes on where a lost stream was; what is
         left out may be of any kind."""
         wanted = EventFilter(source, type_, event, user_id, message_id, text=text)
-        watched = await services.live.watch(request.headers.get("last-event-id"), wanted)
+        watched = await live_events(services).watch(request.headers.get("last-event-id"), wanted)
         messages = _while_known(the_call(), watched)
         return Stream(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
@@ -98,9 +98,9 @@ class Events(Controller):
     ) -> EventStatus:
         """Return what became of one message: its acceptance, each routing decision, each attempt."""
         wanted = id_in_path(request, "/events/")
-        status = await services.events.of_message(wanted, source)
+        status = await event_log(services).of_message(wanted, source)
         if status is None:
-            raise unknown_event(wanted, await services.events.why_unknown(wanted, source))
+            raise unknown_event(wanted, await event_log(services).why_unknown(wanted, source))
         return status
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.events.timestamps import iso
 from hookline.features.destinations.past import DestinationPast
 from hookline.features.events.log import EventLog
-from hookline.events.timestamps import iso
 from hookline.journal.record import Record
 from hookline.outcomes.attempt_key import Key, id_of
 from hookline.outcomes.attempt_log import AttemptFilter, AttemptLog, LoggedAttempt

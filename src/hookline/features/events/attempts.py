@@ -9,15 +9,18 @@ import msgspec
 from litestar import Controller, get, post
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
-from hookline.connections.old_secrets import is_removed
-from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
 from hookline.api.calls import current_author
-from hookline.api.listing import After, Limit, Listing
-from hookline.api.listing import TIME, Id, milliseconds
+from hookline.api.listing import TIME, After, Id, Limit, Listing, milliseconds
 from hookline.api.problem import Problem, not_found
 from hookline.api.services import FromServices, Services
+from hookline.connections.old_secrets import is_removed
+from hookline.features.dead_letters.service import dead_letter_log
+from hookline.features.destinations.service import destination_past
 from hookline.features.destinations.tester.request_writer import RequestWriter
 from hookline.features.destinations.tester.shown_request import Header, ShownRequest, shown, without_signatures
+from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
+from hookline.features.events.service import attempt_log, event_log
+from hookline.features.replays.service import replay_store
 from hookline.outcomes.attempt_key import Key, attempt_key
 from hookline.outcomes.attempt_log import AttemptFilter, LoggedAttempt
 from hookline.outcomes.outcome import Outcome
@@ -96,7 +99,7 @@ class Attempts(Controller):
         """List the newest requests to a destination. A page may be short when the search took long; `after` goes on."""
         search = _search(services, object_id)
         wanted = AttemptFilter(outcome, http_status, milliseconds("from", from_), milliseconds("to", to))
-        page = await services.events.run(lambda: search.page(wanted, url, limit, _cursor(after)))
+        page = await event_log(services).run(lambda: search.page(wanted, url, limit, _cursor(after)))
         return Listing(page.attempts, page.after)
 
     @get("/attempts/{attempt:str}", needs="viewer")
@@ -105,26 +108,26 @@ class Attempts(Controller):
     ) -> AttemptDetail:
         """Return one attempt: the request as it was sent, and what was kept of the answer if it failed."""
         search, key = _search(services, object_id), attempt_key(attempt_id)
-        found = await services.events.run(lambda: search.get(key)) if key is not None else None
+        found = await event_log(services).run(lambda: search.get(key)) if key is not None else None
         if found is None:
             raise not_found("attempt", attempt_id)
-        request, note = await services.events.run(lambda: _request(services, object_id, search, found))
-        shown_attempt = await services.events.run(lambda: search.shown(found))
+        request, note = await event_log(services).run(lambda: _request(services, object_id, search, found))
+        shown_attempt = await event_log(services).run(lambda: search.shown(found))
         return AttemptDetail(attempt=shown_attempt, request=request, note=note, answer=_answer(found))
 
     @post("/retry-now", status_code=202, needs="editor")
     async def retry_now(self, services: FromServices, object_id: Id, data: JSONBody[RetryNow]) -> RetryAsked:
         """Try an event that waits for another attempt at once; deliver does it within a moment."""
         search = _search(services, object_id)
-        found = await services.events.find(data.message_id, data.source)
+        found = await event_log(services).find(data.message_id, data.source)
         places: list[RetryPlace] = []
         if found is not None:
-            places = services.dead_letters.retries(found.partition, found.offset, search.lanes)
+            places = dead_letter_log(services).retries(found.partition, found.offset, search.lanes)
         if not places:
             detail = f"{data.message_id[:100]!r} does not wait for another attempt at {object_id}."
             raise Problem(409, "not_retrying", detail)
         for place in places:
-            services.replays.retry_now(place, current_author())
+            replay_store(services).retry_now(place, current_author())
         return RetryAsked(destination=object_id, message_id=data.message_id, asked=len(places))
 
 
@@ -132,7 +135,7 @@ def _search(services: Services, object_id: str) -> AttemptSearch:
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
-    return AttemptSearch(services.attempt_log, services.destination_past, services.events, object_id)
+    return AttemptSearch(attempt_log(services), destination_past(services), event_log(services), object_id)
 
 
 def _cursor(after: str | None) -> Key:
@@ -147,7 +150,7 @@ def _cursor(after: str | None) -> Key:
 def _request(
     services: Services, object_id: str, search: AttemptSearch, found: LoggedAttempt
 ) -> tuple[ShownRequest | None, str | None]:
-    destination = services.destination_past.at(object_id, found.at_ms, found.lane)
+    destination = destination_past(services).at(object_id, found.at_ms, found.lane)
     record = search.record(found)
     if record is None or record.erased:
         return None, "the event is no longer stored"

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from hookline.api.problem import Problem
 from hookline.features.events.log import EVERYTHING, EventFilter, EventLog, LoggedEvent, statuses_of
 from hookline.features.events.watcher import Message, Watcher, message_of, positions_after, skipped
-from hookline.api.problem import Problem
 from hookline.outcomes.event_status import EventStatus
 from hookline.outcomes.status import FINAL
 from hookline.telemetry.log import logger

@@ -11,24 +11,25 @@ from litestar import Request, Response, get
 from litestar.params import FromPath, QueryParameter
 from msgspec.structs import replace
 
+from hookline.api.services import FromServices, Services
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
+from hookline.events.warnings import EventWarning
 from hookline.features.events.api import id_in_path
 from hookline.features.events.log import name_in
-from hookline.api.services import FromServices, Services
-from hookline.events.warnings import EventWarning
+from hookline.features.events.service import event_log
+from hookline.features.overview.event_flow import Station
+from hookline.features.people.pages import PersonLink, person_link
+from hookline.features.setup.snippets import collect_url
+from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
 from hookline.outcomes.delivery import ReplayStatus
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.outcomes.status import QUEUED_BECAUSE, DeliveryStatus, urgency
 from hookline.web.address import destination_href
-from hookline.features.people.pages import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import MARKS
 from hookline.web.screen import screen, unknown
-from hookline.features.setup.snippets import collect_url
-from hookline.features.setup.verification import Verification, verifications_of
-from hookline.features.overview.event_flow import Station
 
 SOURCES_SHOWN = 200
 """Sources to pick from; with more of them the others are named in the address."""
@@ -251,9 +252,9 @@ async def show_event(
 ) -> Response[str]:
     """Show one event."""
     wanted = id_in_path(request, "/events/")
-    event = await services.events.of_message(wanted, source)
+    event = await event_log(services).of_message(wanted, source)
     if event is None:
-        reason = await services.events.why_unknown(wanted, source)
+        reason = await event_log(services).why_unknown(wanted, source)
         hint = f"{reason[:1].upper()}{reason[1:]}."
         return unknown(request, "events", "Event", "No event has this message id", wanted, hint)
     return screen(request, "event.html", "events", view=event_page(services, event))

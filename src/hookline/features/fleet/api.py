@@ -6,11 +6,12 @@ import asyncio
 
 from litestar import get
 
-from hookline.features.fleet.fleet import Fleet
 from hookline.api.services import FromServices
+from hookline.features.fleet.fleet import Fleet
+from hookline.features.fleet.service import fleet_log
 
 
 @get("/workers", needs="viewer")
 async def get_workers(services: FromServices) -> Fleet:
     """Return which deliver processes there are, what each delivers, and how far behind each partition is."""
-    return await asyncio.to_thread(services.fleet.look)
+    return await asyncio.to_thread(fleet_log(services).look)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from hookline.features.fleet.metrics import RoleMetrics
 from hookline.database.connection import Connection
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.deliver.cluster.worker_state import WorkerState, decode
 from hookline.events.timestamps import iso
+from hookline.features.fleet.metrics import RoleMetrics
 from hookline.journal.opening import is_shared, limit_wait, open_reader
 from hookline.journal.port import JournalAway, Reader
 from hookline.settings import Settings

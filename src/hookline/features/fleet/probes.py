@@ -6,9 +6,10 @@ import msgspec
 from litestar import Response, get
 from litestar.types import Scope
 
-from hookline.features.fleet.whole import WORKING, asks_for_all
 from hookline.api.services import FromServices
 from hookline.database.outages import OUTAGES
+from hookline.features.fleet.service import role_metrics, whole_machine
+from hookline.features.fleet.whole import WORKING, asks_for_all
 
 PASSING = ("locked", "slow")
 JSON = "application/json"
@@ -31,7 +32,7 @@ def get_readyz(services: FromServices, scope: Scope) -> Response[bytes]:
     lasting = [outage.trouble.code for outage in met if outage.kind not in PASSING]
     status = "not_ready" if not services.ready else lasting[-1] if lasting else "ready"
     if asks_for_all(scope["query_string"]):
-        whole = services.whole.look(WORKING if status == "ready" else status)
+        whole = whole_machine(services).look(WORKING if status == "ready" else status)
         return Response(msgspec.json.encode(whole), status_code=200 if whole.is_ready else 503, media_type=JSON)
     body = {"status": status}
     if status == "ready" and met:
@@ -44,4 +45,4 @@ async def get_metrics(services: FromServices) -> Response[bytes]:
     """Return the counters of all roles in Prometheus' text format."""
     from hookline.features.fleet.exposition import CONTENT_TYPE, exposition  # here: only a scraped server pays for it
 
-    return Response(exposition(services.metrics.reports()), media_type=CONTENT_TYPE)
+    return Response(exposition(role_metrics(services).reports()), media_type=CONTENT_TYPE)

@@ -7,9 +7,9 @@ from os import DirEntry, scandir
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.features.notices.conditions.disk import free_bytes
 from hookline.database.location import Which, location_of
 from hookline.database.size import BLOCK_BYTES, bytes_taken
+from hookline.features.notices.conditions.disk import free_bytes
 from hookline.settings import Settings
 
 FILES_MAX = 100_000

@@ -15,6 +15,7 @@ from hookline.api.listing import Back, OfDestination
 from hookline.api.problem import not_found, problems
 from hookline.api.services import FromServices
 from hookline.events.timestamps import iso
+from hookline.features.insights.service import series_log
 from hookline.insights.resolutions import SPANS, Range
 from hookline.insights.series_log import Series, Values
 
@@ -74,11 +75,11 @@ class Metrics(Controller):
         """Return what happened over a range, of everything or of one destination; null where no report was seen."""
         now = int(time.time())
         if destination is None:
-            found = await asyncio.to_thread(services.series.totals, range, now)
+            found = await asyncio.to_thread(series_log(services).totals, range, now)
         elif services.store.destination(destination) is None:
             raise not_found("destination", destination)
         else:
-            found = await asyncio.to_thread(services.series.of_destination, destination, range, now)
+            found = await asyncio.to_thread(series_log(services).of_destination, destination, range, now)
         return report_of(found, range, destination)
 
     @get("/failing", needs="viewer")
@@ -90,7 +91,7 @@ class Metrics(Controller):
     ) -> FailingReport:
         """Return the destinations with most failed requests; those that were deleted are left out."""
         now = int(time.time())
-        failing = await asyncio.to_thread(services.series.top_failing, range, now, limit)
+        failing = await asyncio.to_thread(series_log(services).top_failing, range, now, limit)
         items = [
             FailingDestination(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)
             for each in failing

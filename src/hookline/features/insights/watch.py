@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.features.fleet.metrics import RoleMetrics
 from hookline.database.sqlite import engine as sqlite
+from hookline.features.fleet.metrics import RoleMetrics
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.log import logger
 from hookline.telemetry.metrics import PROCESS_STARTED

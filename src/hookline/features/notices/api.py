@@ -8,11 +8,11 @@ from typing import Annotated, Literal, get_args
 from litestar import Controller, get, post
 from litestar.params import QueryParameter
 
-from hookline.api.listing import After, Limit, Listing, number_after
-from hookline.api.listing import Id
+from hookline.api.listing import After, Id, Limit, Listing, number_after
 from hookline.api.problem import not_found
-from hookline.features.notices.log import Notice
 from hookline.api.services import FromServices
+from hookline.features.notices.log import Notice
+from hookline.features.notices.service import notice_log
 from hookline.telemetry.notices import KINDS
 
 State = Literal["open", "resolved"]
@@ -49,14 +49,14 @@ class Notices(Controller):
     ) -> Listing[Notice]:
         """List the newest notices about the system itself."""
         is_open = None if state_ is None else state_ == "open"
-        found = services.notices.newest(limit + 1, number_after(after), is_open, kind, subject)
+        found = notice_log(services).newest(limit + 1, number_after(after), is_open, kind, subject)
         page = found[:limit]
         return Listing(page, str(page[-1].id) if len(found) > limit else None)
 
     @get("/{id:str}", needs="viewer")
     async def get_notice(self, services: FromServices, notice_id: Id) -> Notice:
         """Return one notice."""
-        notice = services.notices.get(int(notice_id)) if _is_id(notice_id) else None
+        notice = notice_log(services).get(int(notice_id)) if _is_id(notice_id) else None
         if notice is None:
             raise not_found("notice", notice_id)
         return notice
@@ -65,7 +65,7 @@ class Notices(Controller):
     async def acknowledge_notice(self, services: FromServices, notice_id: Id) -> Notice:
         """Note that somebody has seen a notice."""
         now_ms = int(time.time() * 1000)
-        notice = services.notices.acknowledge(int(notice_id), now_ms) if _is_id(notice_id) else None
+        notice = notice_log(services).acknowledge(int(notice_id), now_ms) if _is_id(notice_id) else None
         if notice is None:
             raise not_found("notice", notice_id)
         return notice

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.features.notices.conditions.finding import Finding, OpenNotice
 from hookline.database.connect import connect
 from hookline.database.location import DatabaseLocation
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, OpenNotice
 from hookline.telemetry.notices import KINDS, sentence
 
 RESOLVED_KEPT_MAX = 1_000

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from litestar import Request, Response, get
 
-from hookline.features.notices.log import Notice
 from hookline.api.services import FromServices, Services
+from hookline.features.notices.log import Notice
+from hookline.features.notices.service import notice_log
 from hookline.telemetry.notices import KINDS, OTHERS
 from hookline.web.address import address, destination_href
 from hookline.web.screen import query_of, screen
@@ -80,7 +81,7 @@ def notices_page(
     after = query.get("after", "")
     before_id = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
     is_open = None if state == "all" else state == "open"
-    found = services.notices.newest(ROWS + 1, before_id, is_open, subject=subject)
+    found = notice_log(services).newest(ROWS + 1, before_id, is_open, subject=subject)
     return NoticesPage(
         rows=[NoticeRow(notice_view(notice), notice, _href(notice)) for notice in found[:ROWS]],
         tabs=[(title, address(path, {"state": id}), id == state) for id, title in STATES],

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hookline.connections.store import Store
-from hookline.features.notices.conditions.finding import Condition, Finding, Moment, OpenNotice
-from hookline.features.notices.log import NoticeLog
-from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
+from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
+from hookline.features.notices.conditions.finding import Condition, Finding, Moment, OpenNotice
+from hookline.features.notices.log import NoticeLog
 from hookline.journal.port import JournalError
 from hookline.telemetry.log import logger
 from hookline.telemetry.notices import KINDS, OTHERS, sentence

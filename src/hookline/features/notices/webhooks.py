@@ -15,11 +15,11 @@ import msgspec
 
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.connections.secrets import SecretMissing, check_secret, resolve
-from hookline.features.notices.log import Notice, NoticeLog, Unsent
-from hookline.features.fleet.metrics import OwnMetrics
 from hookline.database.sqlite import engine as sqlite
 from hookline.events.canonical import canonicalize
 from hookline.events.signature import Signer
+from hookline.features.fleet.metrics import OwnMetrics
+from hookline.features.notices.log import Notice, NoticeLog, Unsent
 from hookline.outcomes.outcome import FINAL, Outcome
 from hookline.settings import Settings
 from hookline.telemetry.log import logger

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hookline.api.services import Services
 from hookline.connections.model import Destination, SecretSetting, Source
 from hookline.connections.rotation import running_rotations, secret_of
 from hookline.connections.state import Stored
-from hookline.features.notices.conditions.finding import BREAKER_OPEN
 from hookline.features.destinations.health import WINDOW_SECONDS, Failure, Health, is_failing
+from hookline.features.destinations.service import destination_health
 from hookline.features.destinations.state import next_probes
-from hookline.api.services import Services
-from hookline.insights.series_log import Recent
+from hookline.features.fleet.service import fleet_log, role_metrics
+from hookline.features.insights.service import series_log
+from hookline.features.notices.conditions.finding import BREAKER_OPEN
 from hookline.features.setup.snippets import Snippet, few_of_source, host_of
+from hookline.insights.series_log import Recent
 
 SIGNATURES: dict[SecretSetting, str] = {"sharedSecret": "X-Signature", "standardWebhooks": "Standard Webhooks"}
 """What people know the ways of signing by."""
@@ -71,12 +74,12 @@ def source_view(source: Source, url: str) -> SourceView:
 def destination_views(services: Services, destinations: Sequence[Stored[Destination]]) -> list[DestinationView]:
     """Return every destination with its health."""
     lanes = {stored.object.id: stored.lane.number for stored in destinations if stored.lane is not None}
-    healths = services.health.of_lanes(lanes)
-    deliver = services.metrics.reports().get("deliver")
+    healths = destination_health(services).of_lanes(lanes)
+    deliver = role_metrics(services).reports().get("deliver")
     here = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
-    open_breakers, probes = here | services.fleet.open_breakers, next_probes(services)
+    open_breakers, probes = here | fleet_log(services).open_breakers, next_probes(services)
     now_ms = services.store.now_ms()
-    recent = services.series.recent(WINDOW_SECONDS, now_ms // 1000)
+    recent = series_log(services).recent(WINDOW_SECONDS, now_ms // 1000)
     views: list[DestinationView] = []
     for stored in destinations:
         id, health = stored.object.id, healths.get(stored.object.id)

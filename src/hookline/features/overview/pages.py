@@ -11,24 +11,28 @@ from typing import Any, NamedTuple
 from litestar import Request, Response, get
 from litestar.params import FromQuery
 
-from hookline.features.events.log import EventFilter, LoggedEvent, event_name
-from hookline.features.fleet.metrics import RoleReport
 from hookline.api.services import FromServices, Services
+from hookline.features.events.log import EventFilter, LoggedEvent, event_name
+from hookline.features.events.service import event_log
+from hookline.features.fleet.metrics import RoleReport
+from hookline.features.fleet.pages import FleetView, fleet_view
+from hookline.features.fleet.service import fleet_log, own_metrics, role_metrics
+from hookline.features.insights.service import series_log
+from hookline.features.notices.pages import NoticeView, notice_view
+from hookline.features.notices.service import notice_log
+from hookline.features.overview.connections import DestinationView, destination_views
+from hookline.features.overview.event_flow import Aside, Station, the_way
+from hookline.features.people.pages import PersonLink, person_link
+from hookline.features.setup.first_steps import First, first_steps
 from hookline.insights.resolutions import Range
 from hookline.insights.series_log import Series, SeriesLog
 from hookline.outcomes.status import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.address import event_href
 from hookline.web.chart_view import ChartView, Line, Values, chart
-from hookline.features.overview.connections import DestinationView, destination_views
-from hookline.features.setup.first_steps import First, first_steps
-from hookline.features.fleet.pages import FleetView, fleet_view
-from hookline.features.notices.pages import NoticeView, notice_view
-from hookline.features.people.pages import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import iso_seconds, number
 from hookline.web.screen import screen
-from hookline.features.overview.event_flow import Aside, Station, the_way
 
 EVENTS_SHOWN = 20
 NOTICES_SHOWN = 10
@@ -97,30 +101,30 @@ class Overview(NamedTuple):
 async def overview(services: Services, range: Range) -> Overview:
     """Gather the page as it is now, its charts over a range."""
     now = int(time.time())
-    reports = services.metrics.reports()
+    reports = role_metrics(services).reports()
     sources, destinations = services.store.sources(), services.store.destinations()
-    page = await services.events.newest(EventFilter(), EVENTS_SHOWN)
+    page = await event_log(services).newest(EventFilter(), EVENTS_SHOWN)
     stations, asides = the_way(reports)
-    notices = services.notices.newest(NOTICES_SHOWN, is_open=True)
+    notices = notice_log(services).newest(NOTICES_SHOWN, is_open=True)
     return Overview(
         notices=sorted(map(notice_view, notices), key=lambda each: (each.acknowledged, each.rank)),
-        notices_more=max(0, sum(services.own_metrics.notices_open.values()) - NOTICES_SHOWN),
+        notices_more=max(0, sum(own_metrics(services).notices_open.values()) - NOTICES_SHOWN),
         stations=stations,
         asides=asides,
         roles=[role_view(name, reports.get(name)) for name in ROLES if name in reports or name not in OPTIONAL_ROLES],
-        fleet=fleet_view(await asyncio.to_thread(services.fleet.look)) if services.fleet.is_shared else None,
+        fleet=fleet_view(await asyncio.to_thread(fleet_log(services).look)) if fleet_log(services).is_shared else None,
         first=first_steps(services, sources, destinations, bool(page.events)),
         events=[event_view(logged) for logged in page.events],
         destinations=destination_views(services, destinations[:THINGS_SHOWN]),
         destinations_more=max(0, len(destinations) - THINGS_SHOWN),
         range=range,
-        charts=await asyncio.to_thread(overview_charts, services.series, range, now),
+        charts=await asyncio.to_thread(overview_charts, series_log(services), range, now),
         failing=await asyncio.to_thread(_failing, services, range, now),
     )
 
 
 def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
-    found = services.series.top_failing(range, now, FAILING_SHOWN)
+    found = series_log(services).top_failing(range, now, FAILING_SHOWN)
     named = ((each, services.store.destination(each.destination)) for each in found)
     return [
         FailingView(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)

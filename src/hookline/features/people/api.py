@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from litestar import Controller, get
 
-from hookline.api.listing import After, Limit, Listing
-from hookline.api.listing import AnonymousId, UserId
+from hookline.api.listing import After, AnonymousId, Limit, Listing, UserId
 from hookline.api.problem import FieldError, Problem, problems
+from hookline.api.services import FromServices
 from hookline.features.people.log import PersonReader
 from hookline.features.people.privacy import refuse_withheld
+from hookline.features.people.service import person_log
 from hookline.features.people.view import PersonEvent, PersonView, defined, person_events, person_view
-from hookline.api.services import FromServices
 from hookline.people.store.people import Identity
 from hookline.people.timeline import Ownership
 
@@ -36,7 +36,7 @@ class Persons(Controller):
             person, owned = reader.find(asked)
             return person_view(reader.profiles, person, known) if reader.profiles and person else None, owned
 
-        found, owned = await services.person_log.read(look)
+        found, owned = await person_log(services).read(look)
         refuse_withheld(services, asked.id, owned, found is not None)
         if found is None:
             raise Problem(404, "not_found", "Nothing is known of a person with this id.")
@@ -59,7 +59,7 @@ class Persons(Controller):
             found = reader.find(asked)
             return person_events(reader, found, limit, after, SEARCH_SECONDS_MAX), found.owned
 
-        page, owned = await services.person_log.read(look)
+        page, owned = await person_log(services).read(look)
         refuse_withheld(services, asked.id, owned, bool(page.items) or after is not None)
         return page
 

@@ -1,4 +1,4 @@
-"""One person's page, and links to it: who they are, what is known of them and from where, what they did, and what their erasure would take."""
+"""One person's page, and links to it: what is known of them and from where, what they did, what erasing takes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
+
+import msgspec
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
+
+from hookline.api.listing import id_number
+from hookline.api.services import FromServices, Services
 from hookline.connections.definitions.model import Audience
+from hookline.events.timestamps import iso, parse
 from hookline.features.audiences.explanations import (
     Explanation,
     TraitExplanation,
@@ -16,9 +22,9 @@ from hookline.features.audiences.explanations import (
     trait_explanation_of,
 )
 from hookline.features.events.api import id_in_path
-from hookline.api.listing import id_number
 from hookline.features.people.log import PersonReader
 from hookline.features.people.privacy import withheld
+from hookline.features.people.service import person_log
 from hookline.features.people.view import (
     Defined,
     PersonAudience,
@@ -29,21 +35,16 @@ from hookline.features.people.view import (
     person_events,
     person_view,
 )
-from hookline.api.services import FromServices, Services
-from hookline.events.timestamps import iso, parse
+from hookline.features.privacy.pages import ACTIONS
+from hookline.features.privacy.service import id_digests, suppressions
+from hookline.outcomes.event_status import EventStatus
+from hookline.people.ingest.extraction import Scalar, text
 from hookline.people.store.memberships import Change
 from hookline.people.store.people import Identity, ListedPerson, Person
 from hookline.people.timeline import Ownership
 from hookline.web.address import address, event_href, person_href
-from hookline.features.privacy.pages import ACTIONS
 from hookline.web.rendering import redirect
 from hookline.web.screen import query_of, screen, unknown
-from typing import NamedTuple
-import msgspec
-from hookline.outcomes.event_status import EventStatus
-from hookline.people.ingest.extraction import Scalar, text
-from hookline.web.address import person_href
-
 
 ROWS_ON_A_PAGE = 50
 EVENTS_SECONDS_MAX = 0.15
@@ -262,7 +263,7 @@ class PersonScreens(Controller):
         found = await _identity_of(services, id) if id else None
         if found is not None:
             return redirect(person_href(*((found.id, None) if found.kind == "user" else (None, found.id))))
-        met = await services.person_log.read(_met_last)
+        met = await person_log(services).read(_met_last)
         known = defined(services)
         return screen(
             request,
@@ -287,7 +288,7 @@ class PersonScreens(Controller):
 async def _show(request: PageRequest, services: Services, asked: Identity) -> Response[str]:
     query = query_of(request)
     known, now_ms = defined(services), int(time.time() * 1000)
-    view = await services.person_log.read(
+    view = await person_log(services).read(
         lambda reader: person_page(
             reader,
             asked,
@@ -321,7 +322,7 @@ async def _identity_of(services: Services, id: str) -> Identity | None:
     """Whose id it is: a user's before a device's; None when it is nobody's."""
     if withheld(services, id, None, is_known=False) is not None:
         return Identity("user", id)
-    return await services.person_log.read(lambda reader: _looked_up(reader, id))
+    return await person_log(services).read(lambda reader: _looked_up(reader, id))
 
 
 def _looked_up(reader: PersonReader, id: str) -> Identity | None:
@@ -346,7 +347,7 @@ def _met_last(reader: PersonReader) -> list[ListedPerson] | None:
 
 
 def _is_suppressed(services: Services, met: ListedPerson) -> bool:
-    return services.suppressions.get(services.digests.of(met.identity.id)) is not None
+    return suppressions(services).get(id_digests(services).of(met.identity.id)) is not None
 
 
 class PersonLink(NamedTuple):

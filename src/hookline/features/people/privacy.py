@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from hookline.api.problem import Problem
 from hookline.api.services import Services
 from hookline.events.timestamps import iso
+from hookline.features.privacy.service import deletion_requests, id_digests, suppressions
 from hookline.people.timeline import Ownership
 from hookline.privacy.model import request_id
 
@@ -50,11 +51,11 @@ def withheld(services: Services, asked: str, owned: Ownership | None, is_known: 
     """
     ids = (owned.users or owned.anonymous) if owned is not None else ()
     for id in [asked, *ids][:IDENTITIES_LOOKED_AT]:
-        suppression = services.suppressions.get(services.digests.of(id))
+        suppression = suppressions(services).get(id_digests(services).of(id))
         if suppression is not None:
             request = None if suppression.request is None else request_id(suppression.request)
             return Withheld("suppressed", iso(suppression.at_ms), request)
-    for each in services.deletion_requests.newest(REQUESTS_LOOKED_AT, user_id=asked):
+    for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=asked):
         if each.action == "suppress":
             continue
         if each.state in ERASING:

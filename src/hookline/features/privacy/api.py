@@ -8,14 +8,14 @@ import msgspec
 from litestar import Controller, Response, get, post
 from litestar.params import JSONBody, QueryParameter
 
-from hookline.features.audit.entry import AuditChange
+from hookline.api.audit.entry import AuditChange
 from hookline.api.calls import current_author, the_call
-from hookline.api.listing import After, Limit, Listing, id_number, number_after
-from hookline.api.listing import Id
+from hookline.api.listing import After, Id, Limit, Listing, id_number, number_after
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.features.privacy.evidence import DeletionEvidence, evidence_of
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
+from hookline.features.privacy.evidence import DeletionEvidence, evidence_of
+from hookline.features.privacy.service import delete_messages, deletion_requests, deletion_watch
 from hookline.privacy.model import (
     ID_CHARACTERS_MAX,
     Action,
@@ -74,7 +74,7 @@ class DeletionRequests(Controller):
         ] = None,
     ) -> Listing[DeletionRequestView]:
         """List the deletion requests, newest first."""
-        found = services.deletion_requests.newest(limit + 1, number_after(after, PREFIX), user_id)
+        found = deletion_requests(services).newest(limit + 1, number_after(after, PREFIX), user_id)
         page = found[:limit]
         return Listing(
             [view_of(services, each) for each in page], request_id(page[-1].number) if len(found) > limit else None
@@ -90,12 +90,12 @@ class DeletionRequests(Controller):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
         try:
-            made = services.deletion_requests.create(data.ids, data.action, current_author())
+            made = deletion_requests(services).create(data.ids, data.action, current_author())
         except TooManyRequests as error:
             raise Problem(409, "too_many_deletion_requests", f"{error}.") from None
         except TooManySuppressed as error:
             raise Problem(409, "too_many_suppressed", f"{error}.") from None
-        services.deletion_watch.wake()
+        deletion_watch(services).wake()
         view = view_of(services, made)
         # The audit log outlives the person's data, so it says how many people and not who.
         fields = (("action", view.action), ("people", view.people))
@@ -121,8 +121,8 @@ def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView
         action=request.action,
         state=request.state,
         people=request.people,
-        messages=MessageProgress(*services.delete_messages.count(request.number)),
-        erased=services.deletion_requests.erased(request.number),
+        messages=MessageProgress(*delete_messages(services).count(request.number)),
+        erased=deletion_requests(services).erased(request.number),
         author=request.author,
         created_at=iso(request.at_ms),
         updated_at=iso(request.updated_ms),
@@ -133,7 +133,7 @@ def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView
 def deletion_request(services: Services, id: str) -> DeletionRequest:
     """Return the request with this id; raise Problem when there is none."""
     number = id_number(id, PREFIX)
-    found = None if number is None else services.deletion_requests.get(number)
+    found = None if number is None else deletion_requests(services).get(number)
     if found is None:
         raise not_found("deletion request", id)
     return found

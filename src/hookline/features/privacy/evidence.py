@@ -9,6 +9,7 @@ import msgspec
 from hookline.api.services import Services
 from hookline.database.installation import LOCAL
 from hookline.events.timestamps import iso
+from hookline.features.privacy.service import delete_messages, deletion_requests
 from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
 
 DIGEST = (
@@ -73,10 +74,10 @@ class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidence:
     """Return the report as of now."""
     by_person: dict[int, list[AffectedSource]] = {}
-    for message in services.delete_messages.of(request.number):
-        receipts = services.delete_messages.receipts(message.id)
+    for message in delete_messages(services).of(request.number):
+        receipts = delete_messages(services).receipts(message.id)
         by_person.setdefault(message.number, []).append(_source(message, receipts))
-    people = services.deletion_requests.people(request.number)
+    people = deletion_requests(services).people(request.number)
     return DeletionEvidence(
         request=request_id(request.number),
         action=request.action,
@@ -87,7 +88,7 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
         done_at=None if request.done_ms is None else iso(request.done_ms),
         journal=OVERWRITTEN if services.settings.journal.url == "local" else ON_KAFKA,
         databases=OVERWRITTEN if services.settings.database.url == LOCAL else IN_POSTGRESQL,
-        erased=services.deletion_requests.erased(request.number),
+        erased=deletion_requests(services).erased(request.number),
         people=[
             PersonEvidence(each.digest.hex(), each.identity_count, each.events, by_person.get(each.number, []))
             for each in people

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.features.events.log import EventLog
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
+from hookline.features.events.log import EventLog
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
 from hookline.journal.record import FORMAT_VERSION, Record

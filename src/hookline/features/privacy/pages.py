@@ -8,9 +8,10 @@ from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
 from hookline.api.listing import After, id_number, number_after
-from hookline.features.privacy.evidence import evidence_of
-from hookline.features.privacy.api import PREFIX, view_of
 from hookline.api.services import FromServices
+from hookline.features.privacy.api import PREFIX, view_of
+from hookline.features.privacy.evidence import evidence_of
+from hookline.features.privacy.service import deletion_requests, suppressions
 from hookline.privacy.model import request_id
 from hookline.web.screen import screen, unknown
 
@@ -46,7 +47,7 @@ class DeletionScreens(Controller):
         self, request: Request[Any, Any, Any], services: FromServices, after: After = None
     ) -> Response[str]:
         """List the requests, newest first."""
-        found = services.deletion_requests.newest(ROWS_ON_A_PAGE + 1, number_after(after, PREFIX))
+        found = deletion_requests(services).newest(ROWS_ON_A_PAGE + 1, number_after(after, PREFIX))
         page = found[:ROWS_ON_A_PAGE]
         return screen(
             request,
@@ -55,7 +56,7 @@ class DeletionScreens(Controller):
             requests=[view_of(services, each) for each in page],
             states=MARKS,
             actions=ACTIONS,
-            suppressed=services.suppressions.count(),
+            suppressed=suppressions(services).count(),
             first="/deletion-requests" if after else "",
             after=f"/deletion-requests?after={request_id(page[-1].number)}" if len(found) > len(page) else "",
         )
@@ -66,7 +67,7 @@ class DeletionScreens(Controller):
     ) -> Response[str]:
         """Show one request with its evidence, to be printed."""
         number = id_number(id, PREFIX)
-        found = None if number is None else services.deletion_requests.get(number)
+        found = None if number is None else deletion_requests(services).get(number)
         if found is None:
             hint = "It was never created here. Requests are kept forever."
             return unknown(request, "deletion", "Deletion request", "There is no such deletion request", id, hint)

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import date, timedelta
 
+from hookline.database.upsert import replacing
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.usage.log import EPOCH, By
-from hookline.database.upsert import replacing
 from hookline.privacy.store import PrivacyStore
 from hookline.telemetry.metrics import PROCESS_STARTED
 

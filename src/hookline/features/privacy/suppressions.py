@@ -8,12 +8,13 @@ import msgspec
 from litestar import Controller, delete, get, post
 from litestar.params import FromPath, JSONBody
 
-from hookline.features.audit.entry import AuditChange
+from hookline.api.audit.entry import AuditChange
 from hookline.api.calls import the_call
 from hookline.api.listing import After, Limit, Listing
 from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
+from hookline.features.privacy.service import id_digests, suppressions
 from hookline.privacy.model import PEOPLE_MAX, Id, request_id
 from hookline.privacy.suppressions import Suppression
 
@@ -52,11 +53,11 @@ class SuppressionsApi(Controller):
         """List the suppressed ids by their keyed hashes, newest first."""
         before = None
         if after is not None:
-            last = services.suppressions.get(_digest(after))
+            last = suppressions(services).get(_digest(after))
             if last is None:
                 raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
             before = last.at_ms, last.digest
-        found = services.suppressions.page(limit + 1, before)
+        found = suppressions(services).page(limit + 1, before)
         page = [_view(each) for each in found[:limit]]
         return Listing(page, page[-1].digest if len(found) > limit else None)
 
@@ -67,18 +68,18 @@ class SuppressionsApi(Controller):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
         ids = data.user_ids or (data.user_id or "",)
-        return Lifted(_lift(services, [services.digests.of(id) for id in ids]))
+        return Lifted(_lift(services, [id_digests(services).of(id) for id in ids]))
 
     @delete("/{digest:str}", needs="editor")
     async def delete_suppression(self, services: FromServices, digest: FromPath[str]) -> None:
         """Store the events of the id with this hash again."""
-        if services.suppressions.get(_digest(digest)) is None:
+        if suppressions(services).get(_digest(digest)) is None:
             raise not_found("suppression", digest)
         _lift(services, [_digest(digest)])
 
 
 def _lift(services: Services, digests: list[bytes]) -> int:
-    lifted = services.suppressions.lift(digests)
+    lifted = suppressions(services).lift(digests)
     changed = (AuditChange("suppressions", digest.hex(), True, None) for digest in digests)
     the_call().changed("suppressions", *changed)
     return lifted

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Callable
 
 from hookline.connections.store import Store
+from hookline.database.location import location_of
+from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.features.privacy.erased_profiles import ErasedProfiles
 from hookline.features.privacy.forgetting import Forgetting
 from hookline.features.privacy.messages import DeletionMessages
 from hookline.features.privacy.suppressed_usage import SuppressedUsage
-from hookline.database.location import location_of
-from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import DatabaseAway, engine
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.privacy.model import DeletionRequest, Erased, request_id

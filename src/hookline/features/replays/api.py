@@ -9,14 +9,14 @@ import msgspec
 from litestar import Controller, Response, delete, get, patch, post
 from litestar.params import JSONBody
 
-from hookline.connections.model import Destination, Offsets
-from hookline.features.audit.entry import AuditChange
+from hookline.api.audit.entry import AuditChange
 from hookline.api.calls import current_author, the_call
-from hookline.api.listing import After, Limit, Listing, etag_of, require_match, tagged
-from hookline.api.listing import Id, OfDestination
+from hookline.api.listing import After, Id, Limit, Listing, OfDestination, etag_of, require_match, tagged
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.features.replays.view import ReplayView, dry_view_of, view_of
 from hookline.api.services import FromServices, Services
+from hookline.connections.model import Destination, Offsets
+from hookline.features.replays.service import replay_planner, replay_progress, replay_store
+from hookline.features.replays.view import ReplayView, dry_view_of, view_of
 from hookline.journal.opening import open_reader
 from hookline.replays.model import RATE_MAX, Replay, ReplayRequest, State, lane_of, replay_id
 from hookline.replays.span import span_of
@@ -50,7 +50,7 @@ class Replays(Controller):
         before = None if after is None else lane_of(after)
         if after is not None and before is None:
             raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
-        found = services.replays.newest(limit + 1, before, destination)
+        found = replay_store(services).newest(limit + 1, before, destination)
         page = found[:limit]
         views = [view_of(services, replay) for replay in page]
         return Listing(views, replay_id(page[-1].lane) if len(found) > limit else None)
@@ -65,14 +65,14 @@ class Replays(Controller):
             return Response(made, status_code=201, headers={"Location": f"/api/v1/replays/{made.id}"})
         the_call().only_looked = True
         destination, starts, ends = await _prepared(services, data)
-        run = services.planner.dry_run(data, destination, starts, ends)
+        run = replay_planner(services).dry_run(data, destination, starts, ends)
         await asyncio.to_thread(run.finished.wait, DRY_RUN_SECONDS)
         return Response(dry_view_of(services, run), status_code=200)
 
     @get("/{id:str}", needs="viewer", tagged=True)
     async def get_replay(self, services: FromServices, id: Id) -> Response[ReplayView]:
         """Return one replay, or a dry run of a moment ago, with its progress."""
-        run = services.planner.dry_run_of(id)
+        run = replay_planner(services).dry_run_of(id)
         if run is not None:
             return Response(dry_view_of(services, run))
         replay = _replay(services, id)
@@ -105,10 +105,10 @@ class Replays(Controller):
         replay = _replay(services, id)
         if not _has_ended(services, replay):
             raise Problem(409, "replay_not_ended", f"Replay {id!r} has not ended; cancel it first.")
-        progress = services.replay_progress.of(replay.lane)
+        progress = replay_progress(services).of(replay.lane)
         if progress is not None and progress.ended_ms is not None:
-            services.replays.end(replay.lane, progress.ended_ms)
-        services.replays.forget(replay.lane)
+            replay_store(services).end(replay.lane, progress.ended_ms)
+        replay_store(services).forget(replay.lane)
 
 
 async def begin(services: Services, request: ReplayRequest) -> Replay:
@@ -116,10 +116,10 @@ async def begin(services: Services, request: ReplayRequest) -> Replay:
     destination, starts, ends = await _prepared(services, request)
     state: State = "preparing" if request.by_places else "running"
     try:
-        made = services.replays.create(request, services.store.version, starts, ends, current_author(), state)
+        made = replay_store(services).create(request, services.store.version, starts, ends, current_author(), state)
     except TooManyReplays as error:
         raise Problem(409, "too_many_replays", f"{error}.") from None
-    services.planner.plan(made, destination)
+    replay_planner(services).plan(made, destination)
     name = f"replays/{replay_id(made.lane)}"
     fields = msgspec.to_builtins(request).items()
     the_call().changed(name, *(AuditChange(name, path, None, value) for path, value in fields if value is not None))
@@ -159,7 +159,7 @@ def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
     state: State = replay.state if change.state is msgspec.UNSET else change.state
     rate = replay.rate if change.rate is msgspec.UNSET else change.rate
     require_match(_tag(replay))
-    services.replays.want(replay.lane, state, rate)
+    replay_store(services).want(replay.lane, state, rate)
     fields = (("state", replay.state, state), ("rate", replay.rate, rate))
     changed = (AuditChange(f"replays/{id}", *field) for field in fields if field[1] != field[2])
     the_call().changed(f"replays/{id}", *changed)
@@ -172,13 +172,13 @@ def _tag(replay: Replay) -> str:
 
 
 def _has_ended(services: Services, replay: Replay) -> bool:
-    progress = services.replay_progress.of(replay.lane)
+    progress = replay_progress(services).of(replay.lane)
     return replay.ended_ms is not None or (progress is not None and progress.ended_ms is not None)
 
 
 def _replay(services: Services, id: str) -> Replay:
     lane = lane_of(id)
-    found = None if lane is None else services.replays.get(lane)
+    found = None if lane is None else replay_store(services).get(lane)
     if found is None:
         raise not_found("replay", id)
     return found

@@ -9,13 +9,14 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.features.replays.view import ReplayView, view_of
 from hookline.api.services import FromServices, Services
+from hookline.features.overview.event_flow import Station
+from hookline.features.replays.service import replay_store
+from hookline.features.replays.view import ReplayView, view_of
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
 from hookline.web.address import address
 from hookline.web.rendering import number
 from hookline.web.screen import query_of, screen, unknown
-from hookline.features.overview.event_flow import Station
 
 ROWS = 50
 MARKS = {
@@ -59,7 +60,7 @@ class ReplayPage(NamedTuple):
 def replay_list(services: Services, query: Mapping[str, str], path: str, destination: str = "") -> ReplayList:
     """Return the newest replays, of one destination when it is given."""
     before = lane_of(query.get("after", ""))
-    found = services.replays.newest(ROWS + 1, before, destination or None)
+    found = replay_store(services).newest(ROWS + 1, before, destination or None)
     asked = {"destination": destination} if path == "/replays" else {}
     return ReplayList(
         rows=[_row(services, replay) for replay in found[:ROWS]],
@@ -127,7 +128,7 @@ async def show_replays(request: Request[Any, Any, Any], services: FromServices) 
 async def show_replay(request: Request[Any, Any, Any], services: FromServices, id: FromPath[str]) -> Response[str]:
     """Show one replay with its progress."""
     lane = lane_of(id)
-    replay = None if lane is None else services.replays.get(lane)
+    replay = None if lane is None else replay_store(services).get(lane)
     if replay is None:
         hint = "It was never created, or it ended too long ago to be kept."
         return unknown(request, "destinations", "Replay", "There is no such replay", id, hint)

@@ -13,8 +13,8 @@ from itertools import count
 from threading import Event
 
 from hookline.connections.model import Destination, Offsets
-from hookline.features.replays.planning import Planning
 from hookline.database.location import location_of
+from hookline.features.replays.planning import Planning
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings

@@ -6,10 +6,12 @@ from typing import Literal
 
 import msgspec
 
-from hookline.features.replays.planner import DryRun
-from hookline.features.replays.planning import SampleEvent
 from hookline.api.services import Services
 from hookline.events.timestamps import iso
+from hookline.features.fleet.service import role_metrics
+from hookline.features.replays.planner import DryRun
+from hookline.features.replays.planning import SampleEvent
+from hookline.features.replays.service import replay_planner, replay_progress
 from hookline.limits import LIMITS
 from hookline.replays.model import Replay, ReplayRequest
 
@@ -48,8 +50,8 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def view_of(services: Services, replay: Replay) -> ReplayView:
     """Show a replay as it stands now."""
-    progress = services.replay_progress.of(replay.lane)
-    planning = services.planner.planning_of(replay.lane)
+    progress = replay_progress(services).of(replay.lane)
+    planning = replay_planner(services).planning_of(replay.lane)
     delivered, failed = (progress.delivered, progress.failed) if progress else (0, 0)
     ended_ms = replay.ended_ms if progress is None else progress.ended_ms
     state = _state(replay, None if progress is None else progress.state)
@@ -113,7 +115,7 @@ def _state(replay: Replay, reached: str | None) -> ViewState:
 def _eta(services: Services, replay: Replay, left: int | None) -> float | None:
     if left is None:
         return None
-    speed = services.replay_progress.per_second(replay.lane) or _speed_guessed(services, replay.rate)
+    speed = replay_progress(services).per_second(replay.lane) or _speed_guessed(services, replay.rate)
     return _seconds(left, speed)
 
 
@@ -123,7 +125,7 @@ def _seconds(events: int, per_second: float) -> float:
 
 def _speed_guessed(services: Services, rate: float | None) -> float:
     """Return what the receivers' answers so far allow, and the rate."""
-    report = services.metrics.reports().get("deliver")
+    report = role_metrics(services).reports().get("deliver")
     times = report.values.get("hookline_deliver_request_seconds") if report is not None else None
     answers = sum(times["buckets"].values()) if times else 0
     seconds = times["sum"] / answers if times and answers else ANSWER_SECONDS_GUESSED

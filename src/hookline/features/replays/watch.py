@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 from hookline.connections.store import Store
+from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
 from hookline.features.replays.planner import Planner
 from hookline.features.replays.progress import ReplayProgress
-from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -37,7 +37,7 @@ class ReplayWatch:
         self._steady_ms = steady_ms
         self._ended: set[int] = set()
 
-    async def watch_forever(self) -> None:
+    async def run_forever(self) -> None:
         """Look once a second until cancelled."""
         while True:
             began = time.monotonic()

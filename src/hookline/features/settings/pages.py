@@ -8,11 +8,12 @@ from urllib.parse import quote, urlencode
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.features.accounts.roles import Need
+from hookline.api.audit.service import audit_log
+from hookline.api.auth.roles import Need
 from hookline.api.calls import the_caller
 from hookline.api.listing import After, id_number, number_after
+from hookline.api.services import FromServices, connections_past
 from hookline.features.settings.api import effective_settings
-from hookline.api.services import FromServices
 from hookline.setting_text import written
 from hookline.web.rendering import redirect
 from hookline.web.screen import screen, unknown
@@ -46,7 +47,7 @@ async def show_settings() -> Response[str]:
 @get("/settings/versions", needs="viewer")
 async def show_versions(request: Request[Any, Any, Any], services: FromServices, after: After = None) -> Response[str]:
     """List what changed the connections."""
-    found = services.past.newest(VERSIONS_ON_A_PAGE + 1, number_after(after))
+    found = connections_past(services).newest(VERSIONS_ON_A_PAGE + 1, number_after(after))
     shown = found[:VERSIONS_ON_A_PAGE]
     return screen(
         request,
@@ -63,7 +64,7 @@ async def show_versions(request: Request[Any, Any, Any], services: FromServices,
 @get("/settings/versions/{number:int}", needs="viewer")
 async def show_version(request: Request[Any, Any, Any], services: FromServices, number: FromPath[int]) -> Response[str]:
     """Show one change field by field."""
-    version = services.past.version(number, OBJECTS_ON_A_PAGE) if number < 1 << 63 else None
+    version = connections_past(services).version(number, OBJECTS_ON_A_PAGE) if number < 1 << 63 else None
     if version is None:
         return unknown(request, "settings", "Version", "There is no version of this number", str(number), "")
     in_force = services.store.version
@@ -109,7 +110,7 @@ class AuditScreens(Controller):
         wanted = {"actor": actor.strip(), "action": action.strip().replace(" ", "_"), "target": target.strip()}
         given = {name: value for name, value in wanted.items() if value}
         older_than = number_after(after)
-        found = services.audit.newest(
+        found = audit_log(services).newest(
             ENTRIES_ON_A_PAGE + 1, older_than, given.get("actor"), given.get("action"), given.get("target")
         )
         entries = found[:ENTRIES_ON_A_PAGE]
@@ -131,7 +132,7 @@ class AuditScreens(Controller):
     async def show_entry(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:
         """Show one entry with every field it changed."""
         number = id_number(id)
-        entry = None if number is None else services.audit.get(number)
+        entry = None if number is None else audit_log(services).get(number)
         if entry is None:
             hint = "Entries are kept for a year."
             return unknown(request, "settings", "Audit log", "There is no entry with this number", id, hint)

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hookline.api.services import Services
 from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
-from hookline.api.services import Services
 from hookline.features.setup.snippets import collect_url, snippet, url_of
 
 

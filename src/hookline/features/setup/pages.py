@@ -9,18 +9,19 @@ from urllib.parse import urlencode
 from litestar import Request, Response, get
 from litestar.params import FromQuery, QueryParameter
 
+from hookline.api.services import FromServices, Services
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
 from hookline.connections.redaction import redact
 from hookline.connections.rotation import new_secret, secret_of
 from hookline.features.destinations.catalog import CatalogKind, catalog_kinds
-from hookline.features.events.log import EventFilter, event_name
-from hookline.api.services import FromServices, Services
 from hookline.features.destinations.tester.samples import SampleType
-from hookline.web.address import event_href
+from hookline.features.events.log import EventFilter, event_name
+from hookline.features.events.service import event_log
 from hookline.features.overview.connections import SourceView, source_view
-from hookline.web.screen import screen
 from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.pages import last_heard
+from hookline.web.address import event_href
+from hookline.web.screen import screen
 
 SOURCES_SHOWN = 20
 SEARCH_SECONDS_MAX = 0.03
@@ -164,7 +165,7 @@ def _steps(now: StepName, address: _Address, furthest: StepName) -> list[SetupSt
 
 
 async def _first_event(services: Services, source: Source) -> FirstEvent | None:
-    page = await services.events.newest(EventFilter(source=source.id), EVENTS_LOOKED_AT, None, SEARCH_SECONDS_MAX)
+    page = await event_log(services).newest(EventFilter(source=source.id), EVENTS_LOOKED_AT, None, SEARCH_SECONDS_MAX)
     found = next((each for each in page.events if each.record.rejection is None), None)
     if found is None:
         return None

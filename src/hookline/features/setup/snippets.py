@@ -7,10 +7,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from hookline.connections.model import BATCH_BYTES_MAX
+from hookline.features.setup.snippet_texts import app, page, server
 from hookline.settings import Settings, parse_listen
-from hookline.features.setup.snippet_texts import app
-from hookline.features.setup.snippet_texts import page
-from hookline.features.setup.snippet_texts import server
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 

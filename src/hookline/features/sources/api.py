@@ -10,12 +10,12 @@ import msgspec
 from litestar import get
 from litestar.params import QueryParameter
 
-from hookline.features.connections.journal_ends import journal_ends
-from hookline.api.listing import After, Limit
-from hookline.api.listing import Id, OfType
+from hookline.api.listing import After, Id, Limit, OfType
 from hookline.api.problem import not_found
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
+from hookline.features.connections.journal_ends import journal_ends
+from hookline.features.sources.service import schema_log
 from hookline.insights.schema import NameSchema, PropertyType
 from hookline.insights.schema_store import OTHERS, Name
 
@@ -80,7 +80,7 @@ def schema_of(
     name: str | None = None,
 ) -> SourceSchema:
     """Look it up; reads files, so not on an event loop."""
-    found = services.schemas.names(source)
+    found = schema_log(services).names(source)
     others = found.pop(OTHERS, None)
     meant = [
         each
@@ -89,13 +89,13 @@ def schema_of(
     ]
     rest = sorted((each for each in meant if after is None or _cursor(each[0]) > after), key=lambda e: _cursor(e[0]))
     page = rest[:limit]
-    places, ends = services.schemas.places(), journal_ends(services.settings)
+    places, ends = schema_log(services).places(), journal_ends(services.settings)
     return SourceSchema(
         source=source,
         names=len(meant),
         other_events=others.count if others is not None else 0,
         unread=sum(max(0, end - places.get(partition, 0)) for partition, end in ends.items()),
-        missed=services.schemas.missed(),
+        missed=schema_log(services).missed(),
         items=[_seen(*each) for each in page],
         after=_cursor(page[-1][0]) if len(rest) > limit else None,
     )

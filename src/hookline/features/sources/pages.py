@@ -12,29 +12,33 @@ from urllib.parse import quote
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
+from hookline.api.listing import After
+from hookline.api.services import FromServices, Services
 from hookline.connections.model import WRITE_KEYS_MAX, Source
 from hookline.connections.state import Stored
 from hookline.connections.write_key import new_write_key
-from hookline.features.notices.conditions.sources import SOURCE_LAST_EVENT
 from hookline.features.connections.api import object_tag
 from hookline.features.events.log import EventFilter, LoggedEvent, event_name
-from hookline.api.listing import After
-from hookline.api.services import FromServices, Services
+from hookline.features.events.service import event_log
+from hookline.features.fleet.service import role_metrics
+from hookline.features.notices.conditions.sources import SOURCE_LAST_EVENT
+from hookline.features.overview.connections import SourceView, source_view
+from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.api import schema_of
+from hookline.features.sources.service import source_activity
+from hookline.features.usage.service import usage_log
 from hookline.rate_limit import RateLimit
 from hookline.telemetry.metrics import PROCESS_STARTED
 from hookline.web.address import event_href
-from hookline.features.overview.connections import SourceView, source_view
 from hookline.web.object_list import object_page
 from hookline.web.rendering import iso_seconds
 from hookline.web.screen import screen, unknown
-from hookline.features.setup.snippets import Place, collect_url, places_of_source
 
 
 def last_heard(services: Services, ids: Sequence[str]) -> dict[str, str]:
     """ISO times by source; a source that was never heard is missing."""
-    heard = {id: at / 1000 for id, at in services.activity.of(ids).items()}
-    collect = services.metrics.reports().get("collect")
+    heard = {id: at / 1000 for id, at in source_activity(services).of(ids).items()}
+    collect = role_metrics(services).reports().get("collect")
     reported = collect.by_label(SOURCE_LAST_EVENT) if collect else {}
     for id in ids:
         if id in reported:
@@ -71,7 +75,7 @@ def source_list(services: Services, search: str, after: str) -> SourceList:
     page = object_page("/sources", sources, search, after)
     heard = last_heard(services, [stored.object.id for stored in page.rows])
     day = datetime.fromtimestamp(services.store.now_ms() / 1000, UTC).date()
-    today = {count.source: count.events for count in services.usage.counts(day, day, "day", None)}
+    today = {count.source: count.events for count in usage_log(services).counts(day, day, "day", None)}
     feeds = Counter(id for stored in services.store.destinations() for id in stored.object.sources)
     return SourceList(
         rows=[
@@ -135,7 +139,7 @@ def source_page(services: Services, stored: Stored[Source], tab: str) -> SourceP
     """Put together what is known of a source."""
     source = stored.object
     url = collect_url(services.settings)
-    collect = services.metrics.reports().get("collect")
+    collect = role_metrics(services).reports().get("collect")
     usual = services.settings.collect.rate_limit
     fed = [each.object for each in services.store.destinations() if source.id in each.object.sources]
     return SourcePage(
@@ -188,7 +192,7 @@ class RejectedItems(NamedTuple):
 async def rejected_items(services: Services, source: str, after: str | None) -> RejectedItems:
     """Look for the newest ones, or those older than the cursor ``after``."""
     wanted = EventFilter(source=source, status="rejected")
-    page = await services.events.newest(wanted, ITEMS_SHOWN, after, SEARCH_SECONDS_MAX)
+    page = await event_log(services).newest(wanted, ITEMS_SHOWN, after, SEARCH_SECONDS_MAX)
     here = f"/sources/{source}/rejected"
     return RejectedItems(
         items=[_item(logged) for logged in page.events],

@@ -12,11 +12,12 @@ import msgspec
 from litestar import Controller, Request, Response, get
 from litestar.params import QueryParameter
 
-from hookline.api.listing import After, Limit
-from hookline.api.listing import OfSource
+from hookline.api.listing import After, Limit, OfSource
 from hookline.api.problem import FieldError, Problem
 from hookline.api.services import FromServices, Services
+from hookline.features.privacy.service import suppressed_usage
 from hookline.features.usage.log import By, UsageCount
+from hookline.features.usage.service import usage_log
 
 DATE_CHARACTERS = 10
 ItemT = TypeVar("ItemT")
@@ -107,8 +108,8 @@ class Usage(Controller):
 
 def items_of(services: Services, first: date, last: date, by: By, source: str | None) -> list[UsageItem]:
     """Return the usage of these days by period and source, newest period first."""
-    counts = services.usage.counts(first, last, by, source)
-    suppressed = services.suppressed_usage.counts(first, last, by, source)
+    counts = usage_log(services).counts(first, last, by, source)
+    suppressed = suppressed_usage(services).counts(first, last, by, source)
     only_suppressed = suppressed.keys() - {(count.period, count.source) for count in counts}
     counts += [UsageCount(*key, 0, 0) for key in only_suppressed]
     counts.sort(key=lambda count: count.source)

@@ -12,8 +12,10 @@ from litestar import Controller, Request, Response, get
 from litestar.params import QueryParameter
 
 from hookline.api.listing import After, Limit
-from hookline.features.fleet.storage import storage_of
 from hookline.api.services import FromServices
+from hookline.features.fleet.storage import storage_of
+from hookline.features.insights.service import series_log
+from hookline.features.sources.service import schema_log
 from hookline.features.usage.api import FirstDay, LastDay, SumBy, csv_answer, days_of, page_of, wants_csv
 from hookline.insights.series_log import DestinationUsage
 
@@ -94,7 +96,7 @@ class UsageDetails(Controller):
         """Return what each destination came to per day or month. With `Accept: text/csv` all of it as a file."""
         first, last = days_of(from_, to)
         begin, end = _seconds(first), _seconds(last)
-        found = await asyncio.to_thread(services.series.usage, begin, end, by == "month")
+        found = await asyncio.to_thread(series_log(services).usage, begin, end, by == "month")
         items = [_item(each) for each in found]
         if wants_csv(request):
             fields = ("period", "destination", "delivered", "filtered", "failures", "notDelivered")
@@ -116,7 +118,7 @@ class UsageDetails(Controller):
         months: Annotated[int, QueryParameter(ge=1, le=MONTHS_MAX, description="How many months.")] = 12,
     ) -> TrackedUsersReport | Response[str]:
         """Return about how many users the sources had in each of the newest months; also as `text/csv`."""
-        found = await asyncio.to_thread(services.schemas.users, months)
+        found = await asyncio.to_thread(schema_log(services).users, months)
         items = [TrackedUsersItem(*each) for each in found]
         if wants_csv(request):
             return csv_answer(items, ("month", "source", "users"), "tracked-users")

@@ -13,10 +13,13 @@ from typing import Any, Literal, NamedTuple, get_args
 from litestar import Request, Response, get
 from litestar.params import FromQuery
 
-from hookline.features.fleet.storage import Storage, storage_of
 from hookline.api.services import FromServices, Services
+from hookline.features.fleet.storage import Storage, storage_of
+from hookline.features.insights.service import series_log
+from hookline.features.sources.service import schema_log
 from hookline.features.usage.api import UsageItem, items_of, usage_item
 from hookline.features.usage.log import By, UsageCount
+from hookline.features.usage.service import usage_log
 from hookline.insights.schema_log import SchemaLog
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.screen import screen
@@ -84,11 +87,11 @@ async def usage_page(services: Services, range: UsageRange) -> UsagePage:
         events=sum(source.events for source in sources),
         filtered=sum(source.filtered for source in sources),
         counted=sum(source.counted for source in sources),
-        chart=_chart(services.usage.of_days(first, last), first, last, _by(range)),
+        chart=_chart(usage_log(services).of_days(first, last), first, last, _by(range)),
         sources=sources[:SOURCES_SHOWN],
         sources_more=max(0, len(sources) - SOURCES_SHOWN),
         destinations=await asyncio.to_thread(_by_destination, services, first, last),
-        users=await asyncio.to_thread(_users, services.schemas, services.store.now_ms() // USERS_KEPT_MS),
+        users=await asyncio.to_thread(_users, schema_log(services), services.store.now_ms() // USERS_KEPT_MS),
         level=settings.plan.level,
         grandfathered=settings.plan.grandfathered,
         storage=await asyncio.to_thread(storage_of, settings),
@@ -123,7 +126,7 @@ def _by(range: UsageRange) -> By:
 
 
 def _by_source(services: Services, first: date, last: date) -> list[SourceUsage]:
-    found = services.usage.of_sources(first, last)
+    found = usage_log(services).of_sources(first, last)
     items = [usage_item(services, UsageCount("", id, *counts)) for id, counts in found.items()]
     ordered = sorted(items, key=lambda item: (-item.events, item.source))
     return [
@@ -136,7 +139,7 @@ def _by_destination(services: Services, first: date, last: date) -> list[Destina
     """Return the busiest of them."""
     begin, end = (int(datetime.combine(day, time(), UTC).timestamp()) for day in (first, last))
     sums: dict[str, list[int]] = {}
-    for each in services.series.usage(begin, end, True):
+    for each in series_log(services).usage(begin, end, True):
         found = sums.setdefault(each.destination, [0, 0, 0, 0])
         for place, count in enumerate((each.delivered, each.filtered, each.failures, each.not_delivered)):
             found[place] += count

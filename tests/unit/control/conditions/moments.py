@@ -7,11 +7,11 @@ from typing import Any
 
 from hookline.connections.model import Destination, LaneConfig, Pause, Source, Webhook, WebhookSettings
 from hookline.connections.state import Stored
-from hookline.features.notices.conditions.finding import Finding, Moment, OpenNotice
-from hookline.features.fleet.metrics import RoleReport
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_deliver
+from hookline.features.fleet.metrics import RoleReport
+from hookline.features.notices.conditions.finding import Finding, Moment, OpenNotice
 
 NOW_MS = 1_760_000_000_000
 HOUR_MS = 3_600_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import Pause
+from hookline.database.location import DatabaseLocation
 from hookline.features.notices.conditions.breakers import Breakers
 from hookline.features.notices.conditions.pauses import Pauses
-from hookline.database.location import DatabaseLocation
 from tests.unit.conftest import LocationOf
 from tests.unit.control.conditions.moments import NOW_MS, deliver_db, moment, notice, report, strong
 

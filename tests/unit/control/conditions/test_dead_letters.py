@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.features.notices.conditions.dead_letters import DeadLetters
 from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import OperationalError
+from hookline.features.notices.conditions.dead_letters import DeadLetters
 from tests.unit.conftest import LocationOf
 from tests.unit.control.conditions.moments import HOUR_MS, NOW_MS, deliver_db, moment, strong
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.conditions.retention import LOOK_MS, Retention
-from hookline.events.timestamps import iso
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.segment import list_segments
 from hookline.outcomes import places

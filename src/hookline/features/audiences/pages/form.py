@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.api.services import Services
 from hookline.connections.definitions.model import DESTINATIONS_MAX, Audience, Definition
 from hookline.connections.state import Stored
-from hookline.features.connections.api import object_tag
-from hookline.api.services import Services
 from hookline.expressions.write import write_path
+from hookline.features.audiences.pages.frame import DefinitionSection
+from hookline.features.connections.api import object_tag
+from hookline.features.sources.service import schema_log
 from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, NameSchema
 from hookline.insights.schema_store import Name
-from hookline.features.audiences.pages.frame import DefinitionSection
 
 SOURCES_MAX = 100
 """Sources whose schemas are looked at."""
@@ -58,7 +59,7 @@ class _SeenNames(NamedTuple):
 
 def choices(services: Services, leaving_out: Definition | None) -> Choices:
     """Look it up; reads files, so not on an event loop. A definition is not offered to itself."""
-    seen = _together(services.schemas.names(stored.object.id) for stored in services.store.sources()[:SOURCES_MAX])
+    seen = _together(schema_log(services).names(stored.object.id) for stored in services.store.sources()[:SOURCES_MAX])
     return Choices(
         event=_sent(seen["track"]),
         page=_sent(seen["page"]),

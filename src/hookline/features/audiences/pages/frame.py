@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-from hookline.connections.definitions.model import Definition
-from hookline.connections.definitions.trait_name import trait_name
-from hookline.connections.state import Stored
-from hookline.features.connections.api import object_tag
+from urllib.parse import quote
+
 from hookline.api.calls import the_caller
 from hookline.api.services import Services
-from hookline.features.audiences.pages.progress import DefinitionProgress, progress_of
-from urllib.parse import quote
 from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.definitions.together import DefinitionKind
+from hookline.connections.definitions.trait_name import trait_name
+from hookline.connections.state import Stored
+from hookline.features.audiences.pages.progress import DefinitionProgress, progress_of
+from hookline.features.connections.api import object_tag
 from hookline.people.definitions.definition import Key, KindName
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hookline.connections.definitions.model import Definition
 from hookline.api.services import Services
-from hookline.features.audiences.pages.progress import DefinitionProgress, progress_of
+from hookline.connections.definitions.model import Definition
 from hookline.features.audiences.pages.frame import DefinitionSection
+from hookline.features.audiences.pages.progress import DefinitionProgress, progress_of
 from hookline.features.audiences.pages.tabs import SyncedDestination, synced_destinations
 from hookline.web.object_list import object_page
 

@@ -6,16 +6,18 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hookline.connections.definitions.model import Definition
-from hookline.features.audiences.member_counts import CountRequest
-from hookline.features.people.log import ProfileReader
 from hookline.api.services import Services
+from hookline.connections.definitions.model import Definition
 from hookline.events.timestamps import iso
+from hookline.features.audiences.member_counts import CountRequest
+from hookline.features.audiences.pages.frame import section_of
+from hookline.features.audiences.service import member_counts
+from hookline.features.people.log import ProfileReader
+from hookline.features.people.service import profile_log
 from hookline.people.definitions.definition import Key
 from hookline.people.definitions.features import features_of
 from hookline.people.sync.results import EndedSync
 from hookline.people.sync.state import SyncState, empty_value
-from hookline.features.audiences.pages.frame import section_of
 from hookline.web.rendering import number
 
 Mark = tuple[str, str, str]
@@ -51,14 +53,14 @@ NOTHING = _SyncReading(None, 0, None)
 
 async def progress_of(services: Services, definitions: Sequence[Definition]) -> list[DefinitionProgress]:
     """Return how these are doing, in their order."""
-    found = await services.profiles.read(lambda reader: [_find(reader, each) for each in definitions])
+    found = await profile_log(services).read(lambda reader: [_find(reader, each) for each in definitions])
     found = found or [NOTHING] * len(definitions)
     wanted = {
         _key(definition): CountRequest(empty_value(definition), each.state.number)
         for definition, each in zip(definitions, found, strict=True)
         if each.state is not None and each.state.number
     }
-    counts = await services.member_counts.of(wanted)
+    counts = await member_counts(services).of(wanted)
     now_ms = int(time.time() * 1000)
     return [
         DefinitionProgress(

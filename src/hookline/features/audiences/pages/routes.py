@@ -8,14 +8,13 @@ from typing import Annotated, Any
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.connections.state import Stored
-from hookline.features.audiences.members import ID_CHARACTERS_MAX
 from hookline.api.listing import After
 from hookline.api.services import FromServices, Services
+from hookline.connections.state import Stored
+from hookline.features.audiences.members import ID_CHARACTERS_MAX
 from hookline.features.audiences.pages.form import form_page
-from hookline.features.audiences.pages.frame import definition_head
+from hookline.features.audiences.pages.frame import AUDIENCE, TRAIT, DefinitionSection, definition_head
 from hookline.features.audiences.pages.list import definition_list
-from hookline.features.audiences.pages.frame import AUDIENCE, TRAIT, DefinitionSection
 from hookline.features.audiences.pages.tabs import change_words, overview_tab, people_tab, syncs_tab, why_tab
 from hookline.web.screen import screen, unknown
 

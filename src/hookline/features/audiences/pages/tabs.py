@@ -8,26 +8,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.api.listing import id_number
+from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
 from hookline.connections.definitions.together import kind_of, references_of
 from hookline.connections.definitions.walk import conditions_of
+from hookline.events.timestamps import iso
 from hookline.features.audiences.explanations import (
     Explanation,
     TraitExplanation,
     explanation_of,
     trait_explanation_of,
 )
-from hookline.api.listing import id_number
+from hookline.features.audiences.pages.frame import AUDIENCE, TRAIT, section_of
+from hookline.features.audiences.pages.progress import SyncRow, sync_row
 from hookline.features.people.log import ProfileReader
-from hookline.api.services import Services
-from hookline.events.timestamps import iso
+from hookline.features.people.service import profile_log
 from hookline.people.definitions.explain import clause_text, trait_text
 from hookline.people.sync.results import EndedSync
 from hookline.people.sync.state import Held, empty_value
 from hookline.web.address import address, destination_href, person_href
 from hookline.web.chart_view import ChartView, Line, chart
-from hookline.features.audiences.pages.progress import SyncRow, sync_row
-from hookline.features.audiences.pages.frame import AUDIENCE, TRAIT, section_of
 
 
 class SentenceStep(NamedTuple):
@@ -177,7 +178,7 @@ async def people_tab(services: Services, definition: Definition, after: str) -> 
     """Return the page after the number of a person."""
     section = section_of(definition)
     above = id_number(after) or 0
-    rows = await services.profiles.read(lambda reader: _rows(reader, definition, above)) or []
+    rows = await profile_log(services).read(lambda reader: _rows(reader, definition, above)) or []
     path = section.href(definition.id, section.people)
     return PeopleTab(
         rows=[row for _, row in rows[:ROWS]],
@@ -226,7 +227,7 @@ async def syncs_tab(services: Services, definition: Definition, after: str) -> S
     """Return the page of the list after a sync's number."""
     section = section_of(definition)
     key, before = section.key(definition.id), id_number(after)
-    found = await services.profiles.read(
+    found = await profile_log(services).read(
         lambda reader: (reader.results.syncs(key, CHART_SYNCS), reader.results.syncs(key, SYNC_ROWS + 1, before))
     )
     newest, page = found or ([], [])
@@ -283,10 +284,10 @@ async def why_tab(services: Services, definition: Definition, user: str) -> WhyT
     if user.strip():
         traits = {each.object.id: each.object for each in services.store.in_force("computedTrait")}
         now_ms = int(time.time() * 1000)
-        found = await services.profiles.read(lambda reader: _explained(reader, definition, traits, user, now_ms))
+        found = await profile_log(services).read(lambda reader: _explained(reader, definition, traits, user, now_ms))
     history: list[ChangeRow] = []
     if isinstance(found, Explanation):
-        history = await services.profiles.read(lambda reader: _history(reader, definition.id, user)) or []
+        history = await profile_log(services).read(lambda reader: _history(reader, definition.id, user)) or []
     is_user = found is not None and found.user_id is not None
     return WhyTab(
         user=user,

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from hookline.cli.admin_api import AdminApi
+from hookline.cli.failure import CommandFailed
 from hookline.features.connections.cli.change_lines import print_changes
 from hookline.features.connections.cli.definitions import doubtful_definitions
 from hookline.features.connections.cli.filters import tried_filters
-from hookline.cli.failure import CommandFailed
 from hookline.settings import Settings
 
 APPLY_SECONDS = 300.0

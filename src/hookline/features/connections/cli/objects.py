@@ -14,10 +14,10 @@ from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.app import EVENTS, HERE, OBJECTS, app
-from hookline.features.events.cli.send import parse_values
 from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options, Target
 from hookline.cli.terminal_text import printable
+from hookline.features.events.cli.send import parse_values
 from hookline.setting_text import written
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from hookline.cli.admin_api import AdminApi
-from hookline.features.connections.cli.change_lines import SIGNS, print_changes
 from hookline.cli.terminal_text import printable
+from hookline.features.connections.cli.change_lines import SIGNS, print_changes
 
 
 def list_versions(admin: AdminApi, limit: int, as_json: bool) -> int:

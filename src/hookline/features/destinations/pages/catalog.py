@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.features.destinations.catalog import CatalogKind, catalog_entry, catalog_kinds
 from hookline.api.services import FromServices
+from hookline.features.destinations.catalog import CatalogKind, catalog_entry, catalog_kinds
 from hookline.web.guide_text import blocks_of
 from hookline.web.screen import screen, unknown
 

@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.api.services import Services
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
 from hookline.features.destinations.health import FailureCause
-from hookline.api.services import Services
+from hookline.features.destinations.service import failure_causes
+from hookline.features.insights.service import series_log
+from hookline.features.overview.event_flow import Station
 from hookline.insights.percentile import percentile
 from hookline.insights.resolutions import SPANS, Range
 from hookline.insights.series_log import Series, Sums
 from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, read_time_buckets
 from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.rendering import milliseconds, number
-from hookline.features.overview.event_flow import Station
 
 
 class Flow(NamedTuple):
@@ -63,15 +65,15 @@ async def delivery_tab(services: Services, stored: Stored[Destination], query: M
 
 def _read(services: Services, destination: Destination, range: Range) -> DeliveryTab:
     now = int(time.time())
-    sums = services.series.sums(destination.id, range, now)
-    causes = services.causes.of(destination.id, (now - SPANS[range].seconds) * 1000)
-    accepted = services.series.accepted(destination.sources, range, now)
+    sums = series_log(services).sums(destination.id, range, now)
+    causes = failure_causes(services).of(destination.id, (now - SPANS[range].seconds) * 1000)
+    accepted = series_log(services).accepted(destination.sources, range, now)
     flow = flows(services.settings.data_path).get(destination.id, Flow())
     return DeliveryTab(
         range=range,
         stations=_stations(accepted, sums, flow),
         percentiles=_percentiles(sums),
-        charts=_charts(services.series.of_destination(destination.id, range, now)),
+        charts=_charts(series_log(services).of_destination(destination.id, range, now)),
         errors=causes.causes,
         errors_complete=causes.complete,
     )

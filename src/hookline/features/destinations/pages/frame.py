@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hookline.api.services import Services
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
-from hookline.api.services import Services
-from hookline.web.address import destination_href
-from hookline.features.overview.connections import DestinationView, destination_views
 from hookline.features.destinations.pages.delivery import Flow, flows
+from hookline.features.insights.service import series_log
+from hookline.features.overview.connections import DestinationView, destination_views
+from hookline.web.address import destination_href
 
 TABS = (
     ("delivery", "Delivery"),
@@ -52,7 +53,7 @@ def destination_head(services: Services, stored: Stored[Destination], tab: str) 
         state=(state := _state(stored)),
         can_try=state in ("running", "draining") and bool(view.kind == "dead" or view.retrying),
         flow=flows(services.settings.data_path).get(destination.id, Flow()),
-        per_hour=services.series.accepted(destination.sources, "1h", int(time.time())),
+        per_hour=series_log(services).accepted(destination.sources, "1h", int(time.time())),
     )
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from hookline.api.services import Services
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
-from hookline.features.notices.conditions.finding import BREAKER_OPEN
 from hookline.features.destinations.health import WINDOW_SECONDS, is_failing
-from hookline.api.services import Services
+from hookline.features.destinations.pages.delivery import Flow, flows
+from hookline.features.fleet.service import fleet_log, role_metrics
+from hookline.features.insights.service import series_log
+from hookline.features.notices.conditions.finding import BREAKER_OPEN
+from hookline.features.overview.connections import DestinationView, destination_views
 from hookline.insights.series_log import Recent
 from hookline.web.address import destination_href
-from hookline.features.overview.connections import DestinationView, destination_views
-from hookline.features.destinations.pages.delivery import Flow, flows
 from hookline.web.object_list import object_page
 
 PATH = "/destinations"
@@ -62,10 +64,10 @@ def destination_list(services: Services, search: str, state: str, after: str) ->
 
 
 def _failing(services: Services) -> set[str]:
-    failing = set(services.fleet.open_breakers)
-    recent = services.series.recent(WINDOW_SECONDS, services.store.now_ms() // 1000)
+    failing = set(fleet_log(services).open_breakers)
+    recent = series_log(services).recent(WINDOW_SECONDS, services.store.now_ms() // 1000)
     retrying: dict[str, int] = {}
-    deliver = services.metrics.reports().get("deliver")
+    deliver = role_metrics(services).reports().get("deliver")
     if deliver is not None:
         failing.update(id for id, value in deliver.by_label(BREAKER_OPEN).items() if value)
         retrying = {id: int(value) for id, value in deliver.by_label("hookline_deliver_retry_rows").items()}

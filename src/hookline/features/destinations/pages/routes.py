@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
+from hookline.api.services import FromServices, Services
 from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination
 from hookline.connections.state import Stored
-from hookline.api.services import FromServices, Services
 from hookline.features.destinations.pages.delivery import delivery_tab
 from hookline.features.destinations.pages.frame import destination_head
 from hookline.features.destinations.pages.list import destination_list

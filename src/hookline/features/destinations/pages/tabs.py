@@ -9,26 +9,29 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from hookline.api.services import Services
 from hookline.connections.model import FILTERS_MAX, WEBHOOKS_MAX, Destination, Rotation, SecretSetting
 from hookline.connections.redaction import redact
 from hookline.connections.rotation import secret_of
 from hookline.connections.state import Stored
+from hookline.events.timestamps import iso
 from hookline.features.connections.api import ShownCertificate, shown_certificate
 from hookline.features.dead_letters.log import DeadLetter
-from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
-from hookline.api.services import Services
+from hookline.features.dead_letters.service import dead_letter_log
+from hookline.features.destinations.service import destination_past
 from hookline.features.destinations.tester.samples import SampleType, sample_event
-from hookline.events.timestamps import iso
+from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
+from hookline.features.events.service import attempt_log, event_log
+from hookline.features.notices.pages import NoticesPage, notices_page
+from hookline.features.overview.connections import SIGNATURES
+from hookline.features.replays.pages import ReplayList, replay_list
+from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
 from hookline.outcomes.attempt_key import Key, attempt_key
 from hookline.outcomes.attempt_log import AttemptFilter
 from hookline.outcomes.outcome import Outcome
 from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.web.address import address, destination_href
-from hookline.features.overview.connections import SIGNATURES
-from hookline.features.notices.pages import NoticesPage, notices_page
-from hookline.features.replays.pages import ReplayList, replay_list
-from hookline.features.setup.verification import Verification, verifications_of
 
 ATTEMPT_ROWS = 50
 ATTEMPT_FILTERS = ("outcome", "httpStatus", "url")
@@ -55,8 +58,10 @@ async def attempts_tab(services: Services, stored: Stored[Destination], query: M
     status = int(digits) if digits.isascii() and digits.isdecimal() else None
     wanted = AttemptFilter(asked["outcome"] if asked["outcome"] in outcomes else None, status)
     before = attempt_key(query["after"]) if query.get("after") else None
-    search = AttemptSearch(services.attempt_log, services.destination_past, services.events, id)
-    page = await services.events.run(lambda: search.page(wanted, asked["url"] or None, ATTEMPT_ROWS, before or NEWEST))
+    search = AttemptSearch(attempt_log(services), destination_past(services), event_log(services), id)
+    page = await event_log(services).run(
+        lambda: search.page(wanted, asked["url"] or None, ATTEMPT_ROWS, before or NEWEST)
+    )
     path = destination_href(id, "attempts")
     return AttemptsTab(
         rows=page.attempts,
@@ -99,8 +104,8 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
     before_id = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
     found, counts = await asyncio.to_thread(
         lambda: (
-            services.dead_letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
-            services.dead_letters.count(wanted),
+            dead_letter_log(services).newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
+            dead_letter_log(services).count(wanted),
         )
     )
     path = destination_href(stored.object.id, "dead-letters")

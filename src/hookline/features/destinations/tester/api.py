@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from threading import Semaphore
 from typing import Annotated
 
 import msgspec
 from litestar import Controller, post
 from litestar.params import JSONBody
 
-from hookline.connections.catalog.kinds import published_name
-from hookline.connections.model import Destination
+from hookline.api.audit.service import audit_log
 from hookline.api.calls import the_call, the_caller
 from hookline.api.listing import Id
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import FromServices, Services, part
+from hookline.connections.catalog.kinds import published_name
+from hookline.connections.model import Destination
+from hookline.expressions.error import ExpressionError
 from hookline.features.destinations.tester.chosen_event import chosen_record
 from hookline.features.destinations.tester.request_writer import RequestWriter
 from hookline.features.destinations.tester.samples import SampleType
 from hookline.features.destinations.tester.shown_request import ShownRequest, shown
 from hookline.features.destinations.tester.trial import TrialAnswer, Trials
-from hookline.expressions.error import ExpressionError
 from hookline.journal.record import Record
 from hookline.route.filters import Filters
 from hookline.route.selection import refusal
@@ -69,6 +71,12 @@ class EventTestReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     answers: Sequence[TrialAnswer] | None
 
 
+@part
+def test_room(services: Services) -> Semaphore:
+    """Return what bounds the tests that wait for receivers."""
+    return Semaphore(TESTS_MAX)
+
+
 class DestinationTests(Controller):
     """Tries a destination, enabled or not; nothing is stored."""
 
@@ -95,14 +103,14 @@ class DestinationTests(Controller):
         written = writer.requests(destination, record, now_ms)
         answers: Sequence[TrialAnswer] | None = None
         if not asked.dry_run:
-            if services.tests_running >= TESTS_MAX:
+            room = test_room(services)
+            if not room.acquire(blocking=False):
                 raise Problem(429, "too_many_requests", "Too many tests are waiting for receivers; try again shortly.")
             trials = Trials(services.settings)
-            services.tests_running += 1
             try:
                 answers = await asyncio.gather(*(trials.send(request, asked.reveal) for request in written))
             finally:
-                services.tests_running -= 1
+                room.release()
         return EventTestReport(
             destination=destination.id,
             message_id=record.message_id,
@@ -120,7 +128,7 @@ def _note_reveal(services: Services, destination: Destination) -> None:
     if not caller.may("owner"):
         detail = f"Showing secrets needs the role owner; {caller.name} is {caller.role}. Leave reveal out."
         raise Problem(403, "forbidden", detail)
-    services.audit.record(caller, "reveal_secrets", f"destinations/{destination.id}", call.address, call.id)
+    audit_log(services).record(caller, "reveal_secrets", f"destinations/{destination.id}", call.address, call.id)
 
 
 def routing_of(destination: Destination, record: Record) -> Routing:

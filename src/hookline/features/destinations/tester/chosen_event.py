@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from hookline.api.problem import FieldError, Problem
+from hookline.api.services import Services
 from hookline.collect.decode import nested_deeper
 from hookline.collect.item import Arrival, read_item, record_of
 from hookline.collect.limits import NESTING_LEVELS_MAX
-from hookline.api.problem import FieldError, Problem
-from hookline.api.services import Services
-from hookline.features.destinations.tester.samples import SampleType, sample_event
 from hookline.events.timestamps import iso
+from hookline.features.destinations.tester.samples import SampleType, sample_event
+from hookline.features.events.service import event_log
 from hookline.journal.record import Record
 
 
@@ -29,7 +30,7 @@ async def chosen_record(
     if sum(each is not None for each in (event, message_id, sample)) > 1:
         raise Problem(422, "invalid_object", "Give one of event, messageId and sample.")
     if message_id is not None:
-        found = await services.events.find(message_id, None)
+        found = await event_log(services).find(message_id, None)
         if found is None or found.record.rejection is not None or found.record.erased:
             detail = f"No event with the message id {message_id[:100]!r} is stored that could be sent."
             raise Problem(404, "unknown_event", detail)

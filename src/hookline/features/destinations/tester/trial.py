@@ -11,14 +11,14 @@ from functools import partial
 
 import msgspec
 
-from hookline.features.destinations.tester.request_writer import WrittenRequest
-from hookline.features.destinations.tester.shown_request import Header
 from hookline.deliver.send.answers import HEAD_BYTES_MAX, answer_head
 from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.guard import Guard
 from hookline.deliver.send.pool import Exchanges
 from hookline.deliver.send.resolver import Resolver
+from hookline.features.destinations.tester.request_writer import WrittenRequest
+from hookline.features.destinations.tester.shown_request import Header
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Settings
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 
-from hookline.features.events.cli.listen import Arrival
 from hookline.cli.terminal_text import printable
+from hookline.features.events.cli.listen import Arrival
 
 VERDICTS = {"valid": ("✓ signed", "green"), "invalid": ("✗ wrong signature", "red"), "missing": ("✗ unsigned", "red")}
 

@@ -9,25 +9,23 @@ import json
 import secrets
 import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from hookline.cli.admin_api import AdminApi, NotFound
-from hookline.features.events.cli.verifier import Verdict, Verifier, overall
-from hookline.cli.failure import CommandFailed
-import sys
-from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
-from hookline.features.events.cli.arrivals import printer
-from hookline.features.events.cli.verifier import Verifier
+from typing import Any
+
+from hookline.cli.admin_api import AdminApi, NotFound
+from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
 from hookline.events.standard_signature import new_standard_secret
+from hookline.features.events.cli.arrivals import printer
+from hookline.features.events.cli.verifier import Verdict, Verifier, overall
 from hookline.settings import Settings
-
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1024 * 1024

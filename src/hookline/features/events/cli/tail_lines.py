@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from hookline.cli.terminal_text import printable
 from hookline.features.events.cli.event_stream import StreamMessage
 from hookline.features.events.cli.tail import Show, TailFilter, name_of, user_of
 from hookline.features.events.cli.why import MARKS
-from hookline.cli.terminal_text import printable
 
 COLOURS = {"●": "green", "◔": "blue", "▲": "yellow", "■": "red", "○": "dim"}
 """By shape: never colour alone."""

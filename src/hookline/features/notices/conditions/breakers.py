@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
 
 ATTEMPTS_LOOKED_AT_MAX = 500
 """Failed attempts read, newest first, to say why breakers are open."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.deliver.send.port import Pair
+from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.settings import Settings
 
 AHEAD = timedelta(days=30)

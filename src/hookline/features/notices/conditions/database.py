@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.database.commits import found_behind
 from hookline.database.file_damage import how_to_mend, marked
 from hookline.database.outages import OUTAGES, Outages
+from hookline.features.notices.conditions.finding import Finding, Moment
 
 MARKED_SECONDS = 300.0
 """A role that cannot work with a file starts again and meets it again, sooner than this."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
+from hookline.features.notices.conditions.finding import Finding, Moment
 
 WINDOW_MS = 3_600_000
 STEP_MS = 60_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.privacy.messages import Messages
 
 FAILED_SHOWN_MS = 7 * 86_400_000

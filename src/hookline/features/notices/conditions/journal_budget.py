@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.disk import megabytes
 from hookline.features.notices.conditions.finding import Finding, Moment
-from hookline.events.timestamps import iso
 
 NEAR_SHARE = 0.8
 MARGIN = 0.9

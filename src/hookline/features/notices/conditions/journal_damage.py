@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.journal.damaged import Damage, described, noted_damage
 from hookline.journal.lost import Lost as End
 from hookline.journal.lost import read_lost

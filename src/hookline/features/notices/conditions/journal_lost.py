@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hookline.features.notices.conditions.finding import Finding, Moment
-from hookline.features.notices.conditions.journal_damage import who_missed
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
+from hookline.features.notices.conditions.journal_damage import who_missed
 from hookline.journal.lost import Lost, read_lost
 from hookline.journal.opening import FOLDER
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.features.fleet.fleet import FleetLog, FleetPartition
+from hookline.features.notices.conditions.finding import Finding, Moment
 
 
 class Partitions:

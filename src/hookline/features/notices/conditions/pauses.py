@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookline.connections.model import Pause
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
 
 
 class Pauses:

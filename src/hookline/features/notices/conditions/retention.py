@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.journal.opening import kafka_url
 from hookline.outcomes import places
 from hookline.settings import Retention as RetentionLimits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.telemetry.metrics import PROCESS_STARTED
 
 DOWN_MS = 30_000

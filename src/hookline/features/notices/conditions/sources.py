@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.features.sources.activity import SourceActivity
-from hookline.events.timestamps import iso
 from hookline.telemetry.metrics import PROCESS_STARTED
 
 SOURCE_LAST_EVENT = "hookline_collect_source_last_event_seconds"

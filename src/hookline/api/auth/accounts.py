@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from hookline.features.accounts.roles import Role
+from hookline.api.auth.roles import Role
 from hookline.api.caller import is_reserved, looks
 from hookline.database.shared import Shared
 from hookline.database.sqlite import IntegrityError

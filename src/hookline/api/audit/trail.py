@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from hookline.connections.changes import Change
-from hookline.features.accounts.access import SAFE_METHODS
-from hookline.features.audit.entry import AuditChange
-from hookline.api.calls import Call, current_call
+from hookline.api.audit.entry import AuditChange
+from hookline.api.audit.service import audit_log
+from hookline.api.auth.access import SAFE_METHODS
 from hookline.api.caller import Caller
-from hookline.api.services import Services
+from hookline.api.calls import Call, current_call
+from hookline.api.services import Services, connections_past
+from hookline.connections.changes import Change
 from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger
 
@@ -59,12 +60,14 @@ def _try_to_record(services: Services, call: Call, caller: Caller, scope: HTTPSc
 def _record(services: Services, call: Call, caller: Caller, scope: HTTPScope) -> None:
     changes = list(call.changes)
     for version in call.versions:
-        changes += [each for change in services.past.changes(version, OBJECTS_MAX) for each in _fields(change)]
+        changes += [
+            each for change in connections_past(services).changes(version, OBJECTS_MAX) for each in _fields(change)
+        ]
     objects = list(dict.fromkeys(change.object for change in changes))
     target = call.target or (objects[0] if len(objects) == 1 else _named(scope))
     action = scope["route_handler"].handler_name.rpartition(".")[2]
     newest = call.versions[-1] if call.versions else None
-    services.audit.record(caller, action, target, call.address, call.id, changes, newest)
+    audit_log(services).record(caller, action, target, call.address, call.id, changes, newest)
 
 
 def _fields(change: Change) -> Iterator[AuditChange]:

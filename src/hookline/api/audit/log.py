@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.features.audit.entry import AuditChange, AuditEntry
-from hookline.features.audit.refused import ROWS_PER_HOUR_MAX, Refused
+from hookline.api.audit.entry import AuditChange, AuditEntry
+from hookline.api.audit.refused import ROWS_PER_HOUR_MAX, Refused
 from hookline.api.caller import Caller
 from hookline.database.shared import Shared
 from hookline.events.timestamps import iso
@@ -77,6 +77,10 @@ class AuditLog:
     def count_refused(self, action: str, target: str, address: str, request_id: str) -> bool:
         """Count what nobody known was refused; return whether it is the first of its kind from there in this hour."""
         return self._refused.count(action, target, address, request_id)
+
+    def close(self) -> None:
+        """Write down what was only counted so far."""
+        self.flush()
 
     def flush(self) -> None:
         """Write down what was only counted so far."""

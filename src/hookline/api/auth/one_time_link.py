@@ -63,6 +63,10 @@ class OneTimeLink:
         self.discard()
         return True
 
+    def close(self) -> None:
+        """Leave no link behind that opens nothing."""
+        self.discard()
+
     def discard(self) -> None:
         """Take the code out of force and its file away."""
         self._digest = None

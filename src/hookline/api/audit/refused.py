@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hookline.client_address import network_of
 from hookline.api.caller import NOBODY
+from hookline.client_address import network_of
 from hookline.database.shared import Shared
 from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger

@@ -11,8 +11,8 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 
+from hookline.api.auth.accounts import NAME_CHARACTERS_MAX, name_key
 from hookline.client_address import network_of
-from hookline.features.accounts.accounts import NAME_CHARACTERS_MAX, name_key
 
 WINDOW_SECONDS = 15 * 60.0
 FAILURES_MAX = 5

@@ -7,34 +7,37 @@ from collections.abc import Sequence
 from litestar import Router
 from litestar.types import ControllerRouterHandler
 
-from hookline.features.accounts.access import PageRefused
+from hookline.api.auth.access import PageRefused
 from hookline.database.sqlite import DatabaseAway
-from hookline.web.assets import get_asset
-from hookline.web.errors import away_page
-from hookline.features.destinations.pages.catalog import CatalogScreens
-from hookline.features.dead_letters.pages import show_dead_letter
+from hookline.features.accounts.pages import Joining, SignIn
+from hookline.features.accounts.people_pages import PeopleScreens
 from hookline.features.audiences.pages.routes import AudienceScreens, TraitScreens
-from hookline.features.privacy.pages import DeletionScreens
+from hookline.features.dead_letters.pages import show_dead_letter
+from hookline.features.destinations.pages.catalog import CatalogScreens
 from hookline.features.destinations.pages.routes import (
     show_destination,
     show_destination_tab,
     show_destinations,
     show_new_destination,
 )
-from hookline.web.errors import show_errors
 from hookline.features.events.pages import show_debugger, show_event
-from hookline.features.accounts.pages import Joining
 from hookline.features.notices.pages import show_notices
 from hookline.features.overview.pages import show_overview
-from hookline.features.accounts.people_pages import PeopleScreens
 from hookline.features.people.pages import PersonScreens
-from hookline.web.errors import refused_page
+from hookline.features.privacy.pages import DeletionScreens
 from hookline.features.replays.pages import show_replay, show_replays
-from hookline.features.settings.pages import AuditScreens, show_server_settings, show_settings, show_version, show_versions
+from hookline.features.settings.pages import (
+    AuditScreens,
+    show_server_settings,
+    show_settings,
+    show_version,
+    show_versions,
+)
 from hookline.features.setup.pages import show_setup
-from hookline.features.accounts.pages import SignIn
 from hookline.features.sources.pages import SourceScreens
 from hookline.features.usage.pages import download_usage, show_usage
+from hookline.web.assets import get_asset
+from hookline.web.errors import away_page, refused_page, show_errors
 
 
 def routes() -> Sequence[ControllerRouterHandler]:

@@ -10,50 +10,52 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
-from hookline.features.accounts.access import API, SignInNeeded, check_needs, require_need, to_login
-from hookline.features.accounts.tokens_api import TokensApi
+from hookline.api import openapi
+from hookline.api.audit.trail import AuditTrail
+from hookline.api.auth.access import API, SignInNeeded, check_needs, require_need, to_login
+from hookline.api.auth.service import session_store
+from hookline.api.calls import Calls
+from hookline.api.deferred import Deferred
+from hookline.api.gates import DatabaseGate, HostGate
+from hookline.api.idempotency import Idempotency
+from hookline.api.json_body import JsonBody
+from hookline.api.problem import respond
+from hookline.api.rate_limits import RateLimits
+from hookline.api.security_headers import SecurityHeaders
+from hookline.api.services import Services
+from hookline.api.under_path import UnderPath, path_of
 from hookline.features.accounts.api import Users
-from hookline.features.audit.api import AuditEntries
-from hookline.features.audit.trail import AuditTrail
-from hookline.features.connections.apply import Connections
-from hookline.features.connections.api import Destinations, Sources
-from hookline.features.connections.versions import Versions
-from hookline.features.dead_letters.api import DeadLetters
+from hookline.features.accounts.tokens_api import TokensApi
 from hookline.features.audiences.api import Audiences, ComputedTraits
 from hookline.features.audiences.members import AudienceMembers
 from hookline.features.audiences.previews import AudiencePreviews
 from hookline.features.audiences.syncs import AudienceSyncs, ComputedTraitSyncs
 from hookline.features.audiences.trait_values import TraitValues
+from hookline.features.audit.api import AuditEntries
+from hookline.features.connections.api import Destinations, Sources
+from hookline.features.connections.apply import Connections
+from hookline.features.connections.versions import Versions
+from hookline.features.dead_letters.api import DeadLetters
 from hookline.features.destinations.catalog import get_icon, get_kind, list_catalog
 from hookline.features.destinations.filter_tests import FilterTests
 from hookline.features.destinations.metrics import get_destination_metrics
 from hookline.features.destinations.pausing import Pausing
 from hookline.features.destinations.secret_rotation import SecretRotation
+from hookline.features.destinations.tester.api import DestinationTests
 from hookline.features.events.api import Events
 from hookline.features.events.attempts import Attempts
-from hookline.api import openapi
-from hookline.api.calls import Calls
-from hookline.api.deferred import Deferred
-from hookline.api.gates import DatabaseGate, HostGate
-from hookline.api.json_body import JsonBody
-from hookline.api.problem import respond
-from hookline.api.rate_limits import RateLimits
-from hookline.api.security_headers import SecurityHeaders
-from hookline.api.under_path import UnderPath, path_of
-from hookline.api.idempotency import Idempotency
+from hookline.features.fleet.api import get_workers
+from hookline.features.fleet.metrics import CountAnswers
+from hookline.features.fleet.probes import get_healthz, get_metrics, get_readyz
+from hookline.features.fleet.service import own_metrics
+from hookline.features.insights.api import Metrics
 from hookline.features.notices.api import Notices
 from hookline.features.people.api import Persons
 from hookline.features.privacy.api import DeletionRequests
 from hookline.features.privacy.suppressions import SuppressionsApi
 from hookline.features.replays.api import Replays
-from hookline.features.fleet.metrics import CountAnswers
-from hookline.features.fleet.probes import get_healthz, get_metrics, get_readyz
 from hookline.features.settings.api import list_settings
-from hookline.features.fleet.api import get_workers
-from hookline.features.insights.api import Metrics
-from hookline.api.services import Services
 from hookline.features.sources.api import get_schema
-from hookline.features.destinations.tester.api import DestinationTests
 from hookline.features.usage.api import Usage
 from hookline.features.usage.details import UsageDetails
 
@@ -72,8 +74,8 @@ def build(services: Services, pages: Routes | None = None) -> ASGIApp:
         routes = pages
         served = ApiBesidePages(served, Deferred(lambda: checked(application(routes(), services))))
     inner = HostGate(DatabaseGate(RateLimits(served)), services.settings)
-    gated = SecurityHeaders(inner, over_tls=services.sessions.secure)
-    whole = CountAnswers(Calls(gated, services), services.own_metrics)
+    gated = SecurityHeaders(inner, over_tls=session_store(services).secure)
+    whole = CountAnswers(Calls(gated, services), own_metrics(services))
     path = path_of(services.settings)
     return UnderPath(whole, path) if path else whole
 

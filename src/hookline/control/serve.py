@@ -15,23 +15,45 @@ from typing import Any
 import uvloop
 from litestar.types import ASGIApp
 
+from hookline.api import uvicorn_server
+from hookline.api.auth.service import admin_token, login_link
+from hookline.api.calls import current_call, may_refer, note_version
+from hookline.api.client_connection import Clients
+from hookline.api.services import Services
+from hookline.connections.model import WebhookSettings
 from hookline.connections.old_secrets import KEPT_MS
 from hookline.connections.store import Store
-from hookline.features.accounts import admin_token
-from hookline.api.app import Routes, build
-from hookline.features.connections.opening import CannotStart
-from hookline.features.audiences.watch import DefinitionWatch
-from hookline.api import uvicorn_server
-from hookline.api.client_connection import Clients
-from hookline.features.notices.webhooks import InvalidNoticeWebhooks
-from hookline.api.services import Services
+from hookline.control.app import Routes, build
 from hookline.database.sqlite import DatabaseAway, engine
+from hookline.deliver.send.client_certificate import fault_of
+from hookline.features.audiences.service import definition_watch
+from hookline.features.connections.opening import CannotStart
+from hookline.features.destinations.service import lane_watch
+from hookline.features.events.service import live_events
+from hookline.features.fleet.service import own_metrics
+from hookline.features.insights.service import series_watch
+from hookline.features.notices.service import notice_watch, notice_webhooks
+from hookline.features.notices.webhooks import InvalidNoticeWebhooks
+from hookline.features.privacy.service import deletion_watch
+from hookline.features.replays.service import replay_watch
+from hookline.features.sources.service import schema_watcher
 from hookline.listening import SETTLE_SECONDS, bound, handed_on, has_successor, take_no_more
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.proxy_protocol import ProxyHeader
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
+WATCHES = (
+    lane_watch,
+    replay_watch,
+    notice_watch,
+    notice_webhooks,
+    series_watch,
+    schema_watcher,
+    definition_watch,
+    deletion_watch,
+)
+"""What a feature does by itself, beside the calls; each is made before the first call, so that what fails says so."""
 OLD_SECRETS_LOOK_SECONDS = 3600.0
 """They are kept for 30 days: an hour more or less is nothing."""
 BACKLOG = 128
@@ -61,7 +83,7 @@ def run(
     services, listening = start(settings, store)
     services.origins = origins or {}
     if one_time_link:
-        services.link.make(base_url(settings, listening[0]))
+        login_link(services).make(base_url(settings, listening[0]))
     try:
         uvloop.run(_serve(services, listening, pages, stop_descriptor))
     finally:
@@ -71,12 +93,23 @@ def run(
 
 
 def start(settings: Settings, store: Store) -> tuple[Services, list[socket.socket]]:
-    """Do everything that can fail before serving; raise CannotStart with what to do."""
+    """Do everything that can fail before serving; raise CannotStart, or AdminTokenError, with what to do."""
+    store.on_version, store.may_refer = note_version, may_refer
+    store.certificate_fault = partial(_certificate_fault, settings)
     listening = _listen(settings.control.listen)
     try:
-        return Services(settings, store, admin_token.load(settings)), listening
+        services = Services(settings, store)
+        for make in (admin_token, *WATCHES):
+            make(services)
+        return services, listening
     except (InvalidNoticeWebhooks, PrivacyKeyError) as error:
         raise CannotStart(str(error)) from None
+
+
+def _certificate_fault(settings: Settings, wanted: WebhookSettings) -> str | None:
+    """Judge what a request wants saved; what no request asked for must not keep the service from starting."""
+    pair = wanted.certificate_pair
+    return fault_of(pair, settings) if pair is not None and current_call() is not None else None
 
 
 async def _serve(
@@ -94,16 +127,9 @@ async def _serve(
     services.ready = True
     logger().info("control_ready", address=services.settings.control.listen)
     beside = [
-        loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run")),
-        loop.create_task(services.lane_watch.watch_forever()),
-        loop.create_task(services.replay_watch.watch_forever()),
-        loop.create_task(services.notice_watch.run_forever()),
-        loop.create_task(services.notice_webhooks.run_forever()),
-        loop.create_task(services.series_watch.run_forever()),
-        loop.create_task(services.schema_watch.run_forever()),
-        loop.create_task(DefinitionWatch(services.settings, services.store).run()),
-        loop.create_task(services.deletion_watch.run_forever()),
+        loop.create_task(own_metrics(services).report_forever(services.settings.data_path / "run")),
         loop.create_task(remove_old_secrets_forever(services.store)),
+        *(loop.create_task(watch(services).run_forever()) for watch in WATCHES),
     ]
     await server.serve(sockets=listening)
     for task in beside:
@@ -135,7 +161,7 @@ class Server(uvicorn_server.Server):
 
     def __init__(self, services: Services, pages: Routes | None = None) -> None:
         idle_seconds_max = services.settings.control.idle_timeout
-        self._clients = Clients(services.own_metrics.connections_ended, idle_seconds_max)
+        self._clients = Clients(own_metrics(services).connections_ended, idle_seconds_max)
         super().__init__(_config(build(services, pages), self._clients, services.settings))
         self._services = services
         self._stopping = asyncio.Event()
@@ -146,7 +172,9 @@ class Server(uvicorn_server.Server):
         self.should_exit = True
         self._clients.are_leaving = True
         self._stopping.set()
-        self._services.stop_streams()
+        # Whose sockets another one takes over stays ready: no balancer needs to send its calls elsewhere.
+        self._services.ready = self._services.ready and has_successor()
+        live_events(self._services).close()
 
     async def main_loop(self) -> None:
         """Wait for the stop, where uvicorn looks for it ten times a second."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from litestar.datastructures import Cookie
 
-from hookline.features.accounts.roles import Role
+from hookline.api.auth.roles import Role
 from hookline.database.shared import Shared
 
 IDLE_MS = 12 * 3_600_000
@@ -96,13 +96,13 @@ class Sessions:
         """Return whether the key belongs to a session in force."""
         return self.find(key) is not None
 
-    def close(self, key: str | None) -> None:
+    def end(self, key: str | None) -> None:
         """End the session of this key, if there is one."""
         if key:
             with self._database.transaction() as execute:
                 execute(*_end_of(key))
 
-    def close_all(self, account: int | None) -> int:
+    def end_all(self, account: int | None) -> int:
         """End every session of an account (None: of the admin token), and say how many those were."""
         with self._database.transaction() as execute:
             return int(execute("DELETE FROM sessions WHERE account IS NOT DISTINCT FROM ?", (account,)).rowcount)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from hookline.web.address import person_href
+from hookline.web.lists import person_href
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.service.profiles.test_audience import audience
 from tests.ui.conftest import sign_in

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from hookline.api.audit.entry import AuditChange
+from hookline.api.audit.log import AuditChange
 from hookline.api.auth.identity import Identity, identify
 from hookline.api.auth.service import session_store, token_store
 from hookline.api.caller import ADMIN_TOKEN, HOOKLINE, Caller

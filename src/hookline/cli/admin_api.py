@@ -5,10 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from hookline.cli.failure import CommandFailed
+from hookline.settings import parse_listen
 
 Json = Any
 """Free-form JSON."""
@@ -16,6 +17,14 @@ Json = Any
 TIMEOUT_SECONDS = 30.0
 PAGE = 200
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+
+class CommandFailed(Exception):
+    """A command could not do its work; printed to standard error as it is, without a traceback."""
+
+    def __init__(self, sentence: str, exit_code: int = 1) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
 
 
 class NotFound(CommandFailed):
@@ -139,3 +148,33 @@ def _no_answer(url: str, error: Exception) -> NoAnswer:
 def _decoded(content_type: str, data: bytes) -> Json:
     text = data.decode("utf-8", "replace")
     return json.loads(text) if "json" in content_type and text else text
+
+
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def url_of(listen: str) -> str:
+    """The URL at which a listening address can be reached from this machine."""
+    host, port = parse_listen(listen)
+    host = WILDCARD_HOSTS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL stays on this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_same_port(url: str, local: str) -> bool:
+    """Return whether a URL leads to the port that a server of this machine listens on, at ``local``."""
+    try:
+        named, own = urlsplit(url), urlsplit(local)
+        if (named.scheme, named.port) != (own.scheme, own.port):
+            return False
+    except ValueError:
+        return False
+    return named.hostname == own.hostname or (is_loopback(url) and is_loopback(local))

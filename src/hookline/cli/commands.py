@@ -10,8 +10,8 @@ import sys
 
 from cyclopts import CycloptsError
 
+from hookline.cli.admin_api import CommandFailed
 from hookline.cli.app import SERVICE, USAGE, app
-from hookline.cli.failure import CommandFailed
 from hookline.cli.service import commands as service
 from hookline.cli.service.options import SUMMARIES
 from hookline.features.accounts import cli as accounts
@@ -66,17 +66,17 @@ def _service_command(name: str) -> None:
 for _name in SUMMARIES:
     _service_command(_name)
 for _app in (
-    cli.replay_app,
-    cli.dead_letters_app,
+    replays.replay_app,
+    dead_letters.dead_letters_app,
     objects.sources_app,
     objects.destinations_app,
     objects.audiences_app,
     objects.computed_traits_app,
     objects.notices_app,
-    cli.people_app,
-    cli.deletions_app,
-    cli.suppressions_app,
-    cli.users_app,
-    cli.tokens_app,
+    people.people_app,
+    privacy.deletions_app,
+    privacy.suppressions_app,
+    accounts.users_app,
+    accounts.tokens_app,
 ):
     app.command(_app)

@@ -12,10 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from hookline.cli.address import is_loopback, is_same_port, url_of
-from hookline.cli.admin_api import AdminApi
-from hookline.cli.failure import CommandFailed
-from hookline.cli.service.up import running_settings
+from hookline.cli.admin_api import AdminApi, CommandFailed, is_loopback, is_same_port, url_of
+from hookline.cli.launch import running_settings
 from hookline.settings import Settings, SettingsError, load
 
 

@@ -24,40 +24,36 @@ from hookline.api.rate_limits import RateLimits
 from hookline.api.security_headers import SecurityHeaders
 from hookline.api.services import Services
 from hookline.api.under_path import UnderPath, path_of
-from hookline.features.accounts.api import Users
-from hookline.features.accounts.tokens_api import TokensApi
-from hookline.features.audiences.api import Audiences, ComputedTraits
-from hookline.features.audiences.members import AudienceMembers
-from hookline.features.audiences.previews import AudiencePreviews
-from hookline.features.audiences.syncs import AudienceSyncs, ComputedTraitSyncs
-from hookline.features.audiences.trait_values import TraitValues
+from hookline.features.accounts.api import TokensApi, Users
+from hookline.features.audiences.api.members import AudienceMembers
+from hookline.features.audiences.api.objects import Audiences, ComputedTraits
+from hookline.features.audiences.api.previews import AudiencePreviews
+from hookline.features.audiences.api.syncs import AudienceSyncs, ComputedTraitSyncs, TraitValues
 from hookline.features.audit.api import AuditEntries
-from hookline.features.connections.api import Destinations, Sources
-from hookline.features.connections.apply import Connections
-from hookline.features.connections.versions import Versions
+from hookline.features.connections.api.apply import Connections, Versions
+from hookline.features.connections.api.objects import Destinations, Sources
 from hookline.features.dead_letters.api import DeadLetters
-from hookline.features.destinations.catalog import get_icon, get_kind, list_catalog
-from hookline.features.destinations.filter_tests import FilterTests
-from hookline.features.destinations.metrics import get_destination_metrics
-from hookline.features.destinations.pausing import Pausing
-from hookline.features.destinations.secret_rotation import SecretRotation
+from hookline.features.destinations.api.actions import Pausing, SecretRotation
+from hookline.features.destinations.api.views import (
+    FilterTests,
+    get_destination_metrics,
+    get_icon,
+    get_kind,
+    list_catalog,
+)
 from hookline.features.destinations.tester.api import DestinationTests
-from hookline.features.events.api import Events
-from hookline.features.events.attempts import Attempts
-from hookline.features.fleet.api import get_workers
+from hookline.features.events.api import Attempts, Events
+from hookline.features.fleet.api import get_healthz, get_metrics, get_readyz, get_workers
 from hookline.features.fleet.metrics import CountAnswers
-from hookline.features.fleet.probes import get_healthz, get_metrics, get_readyz
 from hookline.features.fleet.service import own_metrics
 from hookline.features.insights.api import Metrics
 from hookline.features.notices.api import Notices
 from hookline.features.people.api import Persons
-from hookline.features.privacy.api import DeletionRequests
-from hookline.features.privacy.suppressions import SuppressionsApi
+from hookline.features.privacy.api import DeletionRequests, SuppressionsApi
 from hookline.features.replays.api import Replays
 from hookline.features.settings.api import list_settings
 from hookline.features.sources.api import get_schema
-from hookline.features.usage.api import Usage
-from hookline.features.usage.details import UsageDetails
+from hookline.features.usage.api import Usage, UsageDetails
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 

@@ -9,12 +9,11 @@ from litestar.types import ControllerRouterHandler
 
 from hookline.api.auth.access import PageRefused
 from hookline.database.sqlite import DatabaseAway
-from hookline.features.accounts.pages import Joining, SignIn
-from hookline.features.accounts.people_pages import PeopleScreens
+from hookline.features.accounts.pages import Joining, PeopleScreens, SignIn
 from hookline.features.audiences.pages.routes import AudienceScreens, TraitScreens
 from hookline.features.dead_letters.pages import show_dead_letter
-from hookline.features.destinations.pages.catalog import CatalogScreens
 from hookline.features.destinations.pages.routes import (
+    CatalogScreens,
     show_destination,
     show_destination_tab,
     show_destinations,

@@ -14,7 +14,7 @@ from litestar import Response
 
 from hookline.api.calls import current_caller
 from hookline.api.listing import COUNTED_MAX
-from hookline.web.address import event_href, person_href
+from hookline.web.lists import event_href, person_href
 from hookline.web.rail import RAIL
 
 if TYPE_CHECKING:

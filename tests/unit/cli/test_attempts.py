@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli.admin_api import AdminApi
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.features.insights.cli import print_attempt, print_attempts, try_now
 from tests.unit.control.running import TOKEN, Running
 from tests.unit.deliver.rig import Rig, destination, source

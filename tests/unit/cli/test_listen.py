@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.features.events.cli.arrivals import show_json, show_text
-from hookline.features.events.cli.listen import Arrival, Receiver
-from hookline.features.events.cli.verifier import Verifier
+from hookline.features.events.cli.listen import Arrival, Receiver, Verifier, show_json, show_text
 
 SECRET = "s3cret"
 BODY = json.dumps({"type": "track", "event": "Signed Up", "userId": "u1"}).encode()

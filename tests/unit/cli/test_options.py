@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hookline.cli.launch import read, running_settings, write
 from hookline.cli.service.options import parse
-from hookline.cli.service.up import read, running_settings, secrets_of, write
+from hookline.cli.service.up import secrets_of
 from hookline.settings import SettingsError, environment_name
 
 

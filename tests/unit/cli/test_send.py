@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import CommandFailed
 from hookline.features.events.cli.send import parse_values
 
 

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.features.events.cli.event_stream import StreamMessage
-from hookline.features.events.cli.tail import TailFilter
-from hookline.features.events.cli.tail_lines import columns, left_out, shower
+from hookline.features.events.cli.tail import StreamMessage, TailFilter, columns, left_out, shower
 
 
 def event(**fields: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import CommandFailed
 from hookline.cli.target import Target
 
 LOCAL = "the token in the data folder"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.api.audit import log as module
-from hookline.api.audit.entry import AuditChange
-from hookline.api.audit.log import KEPT_MS, AuditLog
+from hookline.api.audit.log import KEPT_MS, AuditChange, AuditLog
 from hookline.api.audit.refused import HOUR_MS, ROWS_PER_HOUR_MAX
 from hookline.api.audit.refused import KEPT_MS as REFUSED_KEPT_MS
 from hookline.api.audit.service import audit_log

@@ -47,6 +47,6 @@ def test_what_keeps_it_from_being_made_is_told_once(
         look()
 
     monkeypatch.setattr(watch, "look", counted)
-    asyncio.run(watch.run())
+    asyncio.run(watch.run_forever())
     told = capsys.readouterr().out
     assert (looks, told.count("profiles_not_made"), told.count("profiles_made")) == (5, 1, 1)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.api.audit.entry import AuditChange
-from hookline.api.audit.log import AuditLog
+from hookline.api.audit.log import AuditChange, AuditLog
 from hookline.api.caller import Caller
 from hookline.connections.store import Store
 from hookline.database.shared import Shared

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.features.connections.api import merged
+from hookline.features.connections.api.objects import merged
 
 
 @pytest.mark.parametrize(

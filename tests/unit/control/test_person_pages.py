@@ -10,7 +10,7 @@ import pytest
 from hookline.database.location import location_of
 from hookline.database.open import ensure
 from hookline.features.privacy.service import deletion_requests
-from hookline.web.address import person_href
+from hookline.web.lists import person_href
 from tests.unit.control.running import Answer, Running
 from tests.unit.control.test_access import sign_in
 from tests.unit.control.test_audience_reach import People, defined

@@ -12,8 +12,7 @@ from hookline.cli.admin_api import AdminApi
 from hookline.features.insights.cli import print_usage
 from hookline.features.insights.service import series_store
 from hookline.features.sources.service import schema_watcher
-from hookline.features.usage.api import csv_answer
-from hookline.features.usage.details import TrackedUsersItem
+from hookline.features.usage.api import TrackedUsersItem, csv_answer
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from tests.unit.control.running import TOKEN, Running, record
 from tests.unit.control.test_usage import ALL, ROWS, fill

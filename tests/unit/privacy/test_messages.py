@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hookline.database.location import DatabaseLocation
-from hookline.features.notices.conditions.deletions import Deletions
+from hookline.features.notices.conditions.destinations import Deletions
 from hookline.features.notices.conditions.finding import Moment
 from hookline.privacy import id_digest
 from hookline.privacy.messages import Messages, NextTry

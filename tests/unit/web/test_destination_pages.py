@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hookline.features.destinations.pages.delivery import Flow, flows
-from hookline.features.destinations.pages.list import destination_list
+from hookline.features.destinations.pages.routes import destination_list
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.insights.watch import SeriesWatch
 from hookline.insights.series_store import SeriesStore
@@ -21,7 +21,7 @@ from hookline.telemetry.time_buckets import (
     time_bucket_of,
     write_time_buckets,
 )
-from hookline.web.address import address
+from hookline.web.lists import address
 from tests.unit.control.running import Running, destination, source
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hookline.connections.model import Source
 from hookline.connections.state import Stored
-from hookline.web.object_list import ROWS_SHOWN, object_page
+from hookline.web.lists import ROWS_SHOWN, object_page
 
 
 def sources(*names: str) -> list[Stored[Source]]:

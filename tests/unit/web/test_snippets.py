@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from hookline.features.setup.snippet_texts.quoting import for_kotlin, in_script, single_quoted, without_scheme
+from hookline.features.setup.snippet_texts import for_kotlin, in_script, single_quoted, without_scheme
 from hookline.features.setup.snippets import few_of_source, places_of_source, snippet
 
 URL = "http://127.0.0.1:8080"

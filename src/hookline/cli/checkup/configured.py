@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hookline.api.auth.admin_token import TOKEN_CHARACTERS_GOOD
-from hookline.cli.admin_api import AdminApi
+from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.cli.checkup.finding import Finding, Status
 from hookline.cli.checkup.here import Here
-from hookline.cli.failure import CommandFailed
 from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, Snapshot
 from hookline.connections.receiver_url import parse_receiver_url
@@ -24,7 +23,7 @@ from hookline.database.sqlite import DatabaseNotMade
 from hookline.deliver.send.client_certificate import fault_and_details, fault_of
 from hookline.deliver.send.guard import Guard
 from hookline.events.timestamps import iso
-from hookline.features.notices.conditions.client_certificates import AHEAD
+from hookline.features.notices.conditions.destinations import AHEAD
 from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.features.notices.webhooks import InvalidNoticeWebhooks, checked
 

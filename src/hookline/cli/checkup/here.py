@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.cli.service.options import Launch
-from hookline.cli.service.up import LAUNCH_FILE, read
+from hookline.cli.launch import LAUNCH_FILE, Launch, read
 from hookline.cli.target import Target
 from hookline.features.fleet.metrics import RoleMetrics, RoleReport
 from hookline.journal.opening import remember_secrets

@@ -10,8 +10,7 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.database.home import read_home, refuse_copy
 from hookline.database.sqlite import DatabaseAway, DatabaseUnusable
-from hookline.features.notices.conditions.journal_damage import still_damaged
-from hookline.features.notices.conditions.journal_lost import TOLD_MS, detail
+from hookline.features.notices.conditions.journal import TOLD_MS, detail, still_damaged
 from hookline.journal.damaged import described, noted_damage
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.lost import read_lost

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hookline.cli.address import url_of
+from hookline.cli.admin_api import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.database.location import location_of

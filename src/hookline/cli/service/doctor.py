@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from hookline.cli.admin_api import CommandFailed
 from hookline.cli.checkup import configured, data_folder, database, hardening, journal, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
 from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
 from hookline.database.sqlite import engine as sqlite

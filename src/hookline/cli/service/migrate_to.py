@@ -5,16 +5,18 @@ The new service is started by whoever starts the old one; the last line says how
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import CommandFailed
 from hookline.cli.service import lock
-from hookline.cli.service.move_report import MoveReport
 from hookline.cli.target import Target
 from hookline.database.sqlite import DatabaseError, engine
 from hookline.journal.port import JournalError
@@ -147,3 +149,47 @@ def _supervisor(folder: Path) -> int:
 
 def _last_line(old: Settings, new: Settings, file: Path) -> str:
     return f"start Hookline with --config {file}; {old.data_path} is kept as it was until you remove it"
+
+
+State = Literal["prepared", "moved", "back"]
+
+
+class MoveReport:
+    """Of one run; as JSON one object on standard output, and the lines beside it on standard error."""
+
+    def __init__(self, old: Settings, new: Settings, as_json: bool) -> None:
+        self.stopped_seconds: float | None = None
+        """How long ago the service was stopped, where this run has ended the move."""
+        self.events_left = 0
+        """Events that a way back left behind."""
+        self._old = old
+        self._new = new
+        self._as_json = as_json
+        self._warnings: list[str] = []
+
+    def tell(self, line: str) -> None:
+        """How far it is."""
+        print(line, file=sys.stderr if self._as_json else sys.stdout, flush=True)
+
+    def warn(self, sentence: str) -> None:
+        """What somebody may want to change before it is too late."""
+        self._warnings.append(sentence)
+        self.tell(f"warning: {sentence}")
+
+    def end(self, state: State, line: str) -> None:
+        """What came of it."""
+        if not self._as_json:
+            self.tell(line)
+            return
+        report = {
+            "state": state,
+            "from": str(self._old.data_path),
+            "to": str(self._new.data_path),
+            "journal": self._new.journal.url,
+            "partitions": self._new.journal.partitions,
+            "stoppedSeconds": self.stopped_seconds,
+            "eventsLeft": self.events_left,
+            "warnings": self._warnings,
+            "nextStep": line,
+        }
+        print(json.dumps(report), flush=True)

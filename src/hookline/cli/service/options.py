@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from hookline.cli.launch import Launch
 from hookline.roles import ROLES, ROLES_WITH_A_FILE
-from hookline.settings import Settings, SettingsError, keys, load
+from hookline.settings import SettingsError, keys, load
 
 LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 
@@ -29,19 +30,6 @@ SUMMARIES = {
     "profiles": "Start only what keeps people: identities, traits and history.",
     "control": "Start only the admin API and the pages.",
 }
-
-
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a start was asked to do."""
-
-    settings: Settings
-    connections: str | None
-    quickstart: bool = False
-    one_time_link: bool = False
-    origins: dict[str, str] = {}
-    """Where each setting came from, by key."""
-    withheld: tuple[str, ...] = ()
-    """Settings that held a secret, which is not written down (``cli.service.up``)."""
 
 
 def parse(command: str, arguments: Sequence[str]) -> Launch:

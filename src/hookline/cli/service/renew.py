@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from hookline.cli.admin_api import CommandFailed
 from hookline.cli.checkup.here import look
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
 from hookline.database import parts
 from hookline.database.installation import LOCAL

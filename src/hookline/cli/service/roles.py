@@ -18,9 +18,9 @@ SUPERVISED = "--supervised"
 
 def role(name: str, arguments: Sequence[str]) -> int:
     """Run the role until it is told to end and return its exit code."""
+    from hookline.cli.launch import LAUNCH_FILE, read
     from hookline.cli.service.options import USAGE, parse
     from hookline.cli.service.supervisor import forbid_core_dumps
-    from hookline.cli.service.up import LAUNCH_FILE, read
     from hookline.settings import SettingsError
 
     try:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import CommandFailed
 from hookline.connections import file as connections_file
 from hookline.connections.model import Destination, Webhook, WebhookSettings
 from hookline.outcomes.outcome import Outcome

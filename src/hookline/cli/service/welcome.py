@@ -11,10 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from hookline.cli.address import url_of
-from hookline.cli.admin_api import AdminApi, exchange
-from hookline.cli.failure import CommandFailed
-from hookline.cli.service.up import LAUNCH_FILE, read
+from hookline.cli.admin_api import AdminApi, CommandFailed, exchange, url_of
+from hookline.cli.launch import LAUNCH_FILE, read
 
 READY_WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.05

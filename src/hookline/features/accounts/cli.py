@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import AdminApi, Json
+from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE, PEOPLE, app
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 from hookline.features.replays.cli import moment

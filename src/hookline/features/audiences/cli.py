@@ -11,9 +11,8 @@ from urllib.parse import quote
 
 from cyclopts import App
 
-from hookline.cli.admin_api import AdminApi, Json
+from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 from hookline.features.connections.cli.objects import audiences_app, computed_traits_app, read_object

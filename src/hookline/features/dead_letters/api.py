@@ -9,7 +9,7 @@ import msgspec
 from litestar import Controller, get, post
 from litestar.params import JSONBody, QueryParameter
 
-from hookline.api.audit.entry import AuditChange
+from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
 from hookline.api.listing import (
     TIME,

@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import AdminApi, Json
+from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE, USAGE
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 from hookline.features.events.cli.why import attempt_line
 from hookline.features.replays.cli import line, moment

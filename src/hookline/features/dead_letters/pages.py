@@ -15,7 +15,7 @@ from hookline.features.events.pages import pretty
 from hookline.features.events.service import event_log
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.outcomes.delivery import Attempt
-from hookline.web.address import destination_href, event_href
+from hookline.web.lists import destination_href, event_href
 from hookline.web.screen import screen, unknown
 
 

@@ -6,9 +6,8 @@ import json
 from typing import Any, Literal
 from urllib.parse import quote
 
-from hookline.cli.admin_api import AdminApi
+from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.cli.app import DELIVERY, HERE, USAGE, app
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 
 Setting = Literal["sharedSecret", "standardWebhooks"]

@@ -26,7 +26,7 @@ from hookline.journal.record import MessageType
 from hookline.outcomes.delivery import ReplayStatus
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.outcomes.status import QUEUED_BECAUSE, DeliveryStatus, urgency
-from hookline.web.address import destination_href
+from hookline.web.lists import destination_href
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import MARKS
 from hookline.web.screen import screen, unknown

@@ -14,6 +14,8 @@ from hookline.features.fleet.metrics import RoleReport
 from hookline.telemetry.metrics import METRICS, PROCESS_MEMORY, PROCESS_STARTED, Metric
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
 _PROCESS = {
     PROCESS_STARTED: "When the role's process started, since the epoch.",
     PROCESS_MEMORY: "Memory the role holds.",

@@ -6,14 +6,18 @@ its row changing, so that machines' clocks need not agree.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
 from hookline.database.connection import Connection
+from hookline.database.installation import LOCAL
 from hookline.database.location import location_of
+from hookline.database.parts import held
 from hookline.database.read_only import ReadOnly
 from hookline.deliver.cluster.worker_state import WorkerState, decode
 from hookline.events.timestamps import iso
@@ -22,6 +26,7 @@ from hookline.journal.opening import is_shared, limit_wait, open_reader
 from hookline.journal.port import JournalAway, Reader
 from hookline.settings import Settings
 from hookline.telemetry.metrics import PROCESS_STARTED
+from hookline.whole_file import write_whole
 
 ALIVE_SECONDS = 10.0
 """A worker whose row has not changed for so long is gone; it writes it every two seconds."""
@@ -190,3 +195,27 @@ def _with_lag(worker: FleetWorker, partitions: Sequence[FleetPartition]) -> Flee
     lags = [each.behind for each in partitions if each.worker == worker.worker]
     behind = None if None in lags else sum(each for each in lags if each is not None)
     return msgspec.structs.replace(worker, behind=behind)
+
+
+FILE = "machine"
+ALONE = 1
+"""Where nobody shares the database."""
+_NUMBERS = range(2, 1 << 31)
+
+
+def machine_of(settings: Settings) -> int:
+    """Return the number; kept in the data folder, so that it stays over restarts and other names of the machine."""
+    if settings.database.url == LOCAL:
+        return ALONE
+    path = settings.data_path / FILE
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        with held(path.parent):
+            if not path.exists():  # else made by another process of this folder meanwhile
+                write_whole(path, b"%d\n" % secrets.choice(_NUMBERS))
+        return _read(path)
+
+
+def _read(path: Path) -> int:
+    return int(path.read_text())

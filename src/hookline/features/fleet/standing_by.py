@@ -17,7 +17,7 @@ import msgspec
 from hookline.api.gates import OPEN_PATHS, HostNames
 from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseError, engine
-from hookline.features.fleet.machine import machine_of
+from hookline.features.fleet.fleet import machine_of
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.fleet.whole import STANDING_BY, WholeMachine, asks_for_all
 from hookline.features.insights.watch import POLL_SECONDS, SeriesWatch
@@ -102,10 +102,8 @@ class StandingBy:
         if path == "/healthz":
             return HTTPStatus.OK, JSON, b'{"status":"ok"}'
         if path == "/metrics" and request.startswith("GET "):
-            from hookline.features.fleet.exposition import (  # only a scraped machine pays for it
-                CONTENT_TYPE,
-                exposition,
-            )
+            # Only a scraped machine pays for it.
+            from hookline.features.fleet.exposition import CONTENT_TYPE, exposition
 
             return HTTPStatus.OK, CONTENT_TYPE, exposition(self._metrics.reports())
         if path == "/readyz" and asks_for_all(query.encode("latin-1")):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hookline.database.location import Which, location_of
 from hookline.database.size import BLOCK_BYTES, bytes_taken
-from hookline.features.notices.conditions.disk import free_bytes
+from hookline.features.notices.conditions.machine import free_bytes
 from hookline.settings import Settings
 
 FILES_MAX = 100_000

@@ -12,9 +12,8 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from hookline.cli.admin_api import AdminApi, Json
+from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import DELIVERY, EVENTS, HERE, USAGE, Flag, MessageType, app
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 from hookline.features.dead_letters.cli import selection_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hookline.api.services import Services, part
 from hookline.database.location import location_of
-from hookline.features.fleet.machine import machine_of
+from hookline.features.fleet.fleet import machine_of
 from hookline.features.fleet.service import role_metrics
 from hookline.features.insights.watch import SeriesWatch
 from hookline.insights.series_log import SeriesLog

@@ -11,7 +11,7 @@ from hookline.api.services import FromServices, Services
 from hookline.features.notices.log import Notice
 from hookline.features.notices.service import notice_log
 from hookline.telemetry.notices import KINDS, OTHERS
-from hookline.web.address import address, destination_href
+from hookline.web.lists import address, destination_href
 from hookline.web.screen import query_of, screen
 
 MARKS = {"critical": ("dead", "■", "critical"), "warning": ("warn", "▲", "warning"), "info": ("wait", "◔", "info")}

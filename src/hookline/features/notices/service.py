@@ -8,21 +8,24 @@ from hookline.database.location import location_of
 from hookline.features.fleet.fleet import FleetLog
 from hookline.features.fleet.service import fleet_log, own_metrics, role_metrics, whole_machine
 from hookline.features.fleet.whole import WholeMachine
-from hookline.features.notices.conditions.breakers import Breakers
-from hookline.features.notices.conditions.client_certificates import ClientCertificates
-from hookline.features.notices.conditions.database import DatabaseDamage, DatabaseOutages, DatabasesWentBack
-from hookline.features.notices.conditions.dead_letters import DeadLetters
-from hookline.features.notices.conditions.deletions import Deletions
-from hookline.features.notices.conditions.disk import DiskRoom
+from hookline.features.notices.conditions.destinations import (
+    Breakers,
+    ClientCertificates,
+    DeadLetters,
+    Deletions,
+    Pauses,
+)
 from hookline.features.notices.conditions.finding import Condition
-from hookline.features.notices.conditions.journal_budget import JournalBudget
-from hookline.features.notices.conditions.journal_damage import JournalDamage
-from hookline.features.notices.conditions.journal_lost import JournalLost
-from hookline.features.notices.conditions.partitions import Partitions
-from hookline.features.notices.conditions.pauses import Pauses
+from hookline.features.notices.conditions.journal import JournalBudget, JournalDamage, JournalLost, Partitions
+from hookline.features.notices.conditions.machine import (
+    DatabaseDamage,
+    DatabaseOutages,
+    DatabasesWentBack,
+    DiskRoom,
+    Roles,
+    Sources,
+)
 from hookline.features.notices.conditions.retention import Retention
-from hookline.features.notices.conditions.roles import Roles
-from hookline.features.notices.conditions.sources import Sources
 from hookline.features.notices.log import NoticeLog
 from hookline.features.notices.watch import NoticeWatch
 from hookline.features.notices.webhooks import NoticeWebhooks

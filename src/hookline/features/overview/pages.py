@@ -28,8 +28,8 @@ from hookline.insights.resolutions import Range
 from hookline.insights.series_log import Series, SeriesLog
 from hookline.outcomes.status import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
-from hookline.web.address import event_href
 from hookline.web.chart_view import ChartView, Line, Values, chart
+from hookline.web.lists import event_href
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import iso_seconds, number
 from hookline.web.screen import screen

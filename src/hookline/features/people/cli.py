@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from cyclopts import App
 
-from hookline.cli.admin_api import Json
+from hookline.cli.admin_api import CommandFailed, Json
 from hookline.cli.app import EVENTS, HERE, USAGE
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 

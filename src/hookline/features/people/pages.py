@@ -42,7 +42,7 @@ from hookline.people.ingest.extraction import Scalar, text
 from hookline.people.store.memberships import Change
 from hookline.people.store.people import Identity, ListedPerson, Person
 from hookline.people.timeline import Ownership
-from hookline.web.address import address, event_href, person_href
+from hookline.web.lists import address, event_href, person_href
 from hookline.web.rendering import redirect
 from hookline.web.screen import query_of, screen, unknown
 

@@ -5,19 +5,26 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Controller, Response, get, post
-from litestar.params import JSONBody, QueryParameter
+from litestar import Controller, Response, delete, get, post
+from litestar.params import FromPath, JSONBody, QueryParameter
 
-from hookline.api.audit.entry import AuditChange
+from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
 from hookline.api.listing import After, Id, Limit, Listing, id_number, number_after
 from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
 from hookline.features.privacy.evidence import DeletionEvidence, evidence_of
-from hookline.features.privacy.service import delete_messages, deletion_requests, deletion_watch
+from hookline.features.privacy.service import (
+    delete_messages,
+    deletion_requests,
+    deletion_watch,
+    id_digests,
+    suppressions,
+)
 from hookline.privacy.model import (
     ID_CHARACTERS_MAX,
+    PEOPLE_MAX,
     Action,
     DeletionRequest,
     DeletionRequestInput,
@@ -25,8 +32,9 @@ from hookline.privacy.model import (
     State,
     request_id,
 )
+from hookline.privacy.model import Id as UserId
 from hookline.privacy.requests import TooManyRequests
-from hookline.privacy.suppressions import TooManySuppressed
+from hookline.privacy.suppressions import Suppression, TooManySuppressed
 
 PREFIX = "dr"
 
@@ -137,3 +145,85 @@ def deletion_request(services: Services, id: str) -> DeletionRequest:
     if found is None:
         raise not_found("deletion request", id)
     return found
+
+
+class SuppressionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One suppressed id: ``digest`` is its keyed hash (BLAKE2b, hexadecimal), the id itself is not kept."""
+
+    digest: str
+    since: str
+    author: str
+    request: str | None
+
+
+class Lifting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Whose events are to be stored again; one of the two is given."""
+
+    user_id: UserId | None = None
+    user_ids: Annotated[tuple[UserId, ...], msgspec.Meta(min_length=1, max_length=PEOPLE_MAX)] | None = None
+
+
+class Lifted(msgspec.Struct, frozen=True):
+    """How many ids were on the list and are no longer."""
+
+    lifted: int
+
+
+class SuppressionsApi(Controller):
+    """Ids come onto the list by deletion requests."""
+
+    path = "/suppressions"
+
+    @get(needs="viewer")
+    async def list_suppressions(
+        self, services: FromServices, limit: Limit = 50, after: After = None
+    ) -> Listing[SuppressionView]:
+        """List the suppressed ids by their keyed hashes, newest first."""
+        before = None
+        if after is not None:
+            last = suppressions(services).get(_digest(after))
+            if last is None:
+                raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+            before = last.at_ms, last.digest
+        found = suppressions(services).page(limit + 1, before)
+        page = [_view(each) for each in found[:limit]]
+        return Listing(page, page[-1].digest if len(found) > limit else None)
+
+    @post("/lift", status_code=200, needs="editor")
+    async def lift_suppressions(self, services: FromServices, data: JSONBody[Lifting]) -> Lifted:
+        """Store the events of these users or anonymous ids again, within a second."""
+        if (data.user_id is None) == (data.user_ids is None):
+            errors = [FieldError("/userId", "give either userId or userIds")]
+            raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
+        ids = data.user_ids or (data.user_id or "",)
+        return Lifted(_lift(services, [id_digests(services).of(id) for id in ids]))
+
+    @delete("/{digest:str}", needs="editor")
+    async def delete_suppression(self, services: FromServices, digest: FromPath[str]) -> None:
+        """Store the events of the id with this hash again."""
+        if suppressions(services).get(_digest(digest)) is None:
+            raise not_found("suppression", digest)
+        _lift(services, [_digest(digest)])
+
+
+def _lift(services: Services, digests: list[bytes]) -> int:
+    lifted = suppressions(services).lift(digests)
+    changed = (AuditChange("suppressions", digest.hex(), True, None) for digest in digests)
+    the_call().changed("suppressions", *changed)
+    return lifted
+
+
+def _view(suppression: Suppression) -> SuppressionView:
+    return SuppressionView(
+        digest=suppression.digest.hex(),
+        since=iso(suppression.at_ms),
+        author=suppression.author,
+        request=None if suppression.request is None else request_id(suppression.request),
+    )
+
+
+def _digest(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""

@@ -11,9 +11,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import Json
+from hookline.cli.admin_api import CommandFailed, Json
 from hookline.cli.app import HERE, PRIVACY, Flag, app
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Controller, Response, delete, get, patch, post
 from litestar.params import JSONBody
 
-from hookline.api.audit.entry import AuditChange
+from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination, etag_of, require_match, tagged
 from hookline.api.problem import FieldError, Problem, not_found

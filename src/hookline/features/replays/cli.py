@@ -12,9 +12,8 @@ from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import AdminApi
+from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.cli.app import HERE, USAGE, Flag
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
 from hookline.settings import parse_duration
 

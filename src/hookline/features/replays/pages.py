@@ -14,7 +14,7 @@ from hookline.features.overview.event_flow import Station
 from hookline.features.replays.service import replay_store
 from hookline.features.replays.view import ReplayView, view_of
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
-from hookline.web.address import address
+from hookline.web.lists import address
 from hookline.web.rendering import number
 from hookline.web.screen import query_of, screen, unknown
 

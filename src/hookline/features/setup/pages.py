@@ -13,14 +13,14 @@ from hookline.api.services import FromServices, Services
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
 from hookline.connections.redaction import redact
 from hookline.connections.rotation import new_secret, secret_of
-from hookline.features.destinations.catalog import CatalogKind, catalog_kinds
+from hookline.features.destinations.api.views import CatalogKind, catalog_kinds
 from hookline.features.destinations.tester.samples import SampleType
 from hookline.features.events.log import EventFilter, event_name
 from hookline.features.events.service import event_log
 from hookline.features.overview.connections import SourceView, source_view
 from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.pages import last_heard
-from hookline.web.address import event_href
+from hookline.web.lists import event_href
 from hookline.web.screen import screen
 
 SOURCES_SHOWN = 20

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from hookline.connections.model import BATCH_BYTES_MAX
-from hookline.features.setup.snippet_texts import app, page, server
+from hookline.features.setup import snippet_texts
 from hookline.settings import Settings, parse_listen
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -41,19 +41,23 @@ class _Sdk(NamedTuple):
 
 
 _SDKS = {
-    "curl": _Sdk("curl", "", server.curl),
-    "browser": _Sdk("Browser", "", page.browser),
-    "pixel": _Sdk("Pixel", "", page.pixel),
-    "rudder-js": _Sdk("RudderStack JS", "npm install @rudderstack/analytics-js", page.rudder_js, BATCH_BYTES_MAX),
-    "python": _Sdk("Python", "pip install hookline-client", server.python),
-    "node": _Sdk("Node.js", "npm install @segment/analytics-node", server.node),
-    "php": _Sdk("PHP", "composer require segmentio/analytics-php", server.php),
-    "go": _Sdk("Go", "go get github.com/segmentio/analytics-go/v3", server.go),
-    "ruby": _Sdk("Ruby", "gem install analytics-ruby", server.ruby),
-    "java": _Sdk("Java, Kotlin", 'implementation("com.segment.analytics.java:analytics:+")', server.java),
-    "swift": _Sdk("iOS", '.package(url: "https://github.com/segmentio/analytics-swift", from: "1.0.0")', app.swift),
-    "android": _Sdk("Android", 'implementation("com.segment.analytics.kotlin:android:+")', app.kotlin),
-    "react-native": _Sdk("React Native", "npm install @segment/analytics-react-native", app.react_native),
+    "curl": _Sdk("curl", "", snippet_texts.curl),
+    "browser": _Sdk("Browser", "", snippet_texts.browser),
+    "pixel": _Sdk("Pixel", "", snippet_texts.pixel),
+    "rudder-js": _Sdk(
+        "RudderStack JS", "npm install @rudderstack/analytics-js", snippet_texts.rudder_js, BATCH_BYTES_MAX
+    ),
+    "python": _Sdk("Python", "pip install hookline-client", snippet_texts.python),
+    "node": _Sdk("Node.js", "npm install @segment/analytics-node", snippet_texts.node),
+    "php": _Sdk("PHP", "composer require segmentio/analytics-php", snippet_texts.php),
+    "go": _Sdk("Go", "go get github.com/segmentio/analytics-go/v3", snippet_texts.go),
+    "ruby": _Sdk("Ruby", "gem install analytics-ruby", snippet_texts.ruby),
+    "java": _Sdk("Java, Kotlin", 'implementation("com.segment.analytics.java:analytics:+")', snippet_texts.java),
+    "swift": _Sdk(
+        "iOS", '.package(url: "https://github.com/segmentio/analytics-swift", from: "1.0.0")', snippet_texts.swift
+    ),
+    "android": _Sdk("Android", 'implementation("com.segment.analytics.kotlin:android:+")', snippet_texts.kotlin),
+    "react-native": _Sdk("React Native", "npm install @segment/analytics-react-native", snippet_texts.react_native),
 }
 _PLACES = {
     "web": ("In a web page", ("browser", "pixel", "rudder-js")),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hookline.connections.model import SecretSetting, WebhookSettings
 from hookline.connections.rotation import secret_of
-from hookline.features.setup.snippet_texts import verifying
+from hookline.features.setup import verifying
 from hookline.features.setup.snippets import Snippet
 
 

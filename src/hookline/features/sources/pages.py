@@ -17,11 +17,11 @@ from hookline.api.services import FromServices, Services
 from hookline.connections.model import WRITE_KEYS_MAX, Source
 from hookline.connections.state import Stored
 from hookline.connections.write_key import new_write_key
-from hookline.features.connections.api import object_tag
+from hookline.features.connections.api.objects import object_tag
 from hookline.features.events.log import EventFilter, LoggedEvent, event_name
 from hookline.features.events.service import event_log
 from hookline.features.fleet.service import role_metrics
-from hookline.features.notices.conditions.sources import SOURCE_LAST_EVENT
+from hookline.features.notices.conditions.machine import SOURCE_LAST_EVENT
 from hookline.features.overview.connections import SourceView, source_view
 from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.api import schema_of
@@ -29,8 +29,7 @@ from hookline.features.sources.service import source_activity
 from hookline.features.usage.service import usage_log
 from hookline.rate_limit import RateLimit
 from hookline.telemetry.metrics import PROCESS_STARTED
-from hookline.web.address import event_href
-from hookline.web.object_list import object_page
+from hookline.web.lists import event_href, object_page
 from hookline.web.rendering import iso_seconds
 from hookline.web.screen import screen, unknown
 

@@ -6,8 +6,7 @@ import pytest
 
 from hookline.connections.model import Pause
 from hookline.database.location import DatabaseLocation
-from hookline.features.notices.conditions.breakers import Breakers
-from hookline.features.notices.conditions.pauses import Pauses
+from hookline.features.notices.conditions.destinations import Breakers, Pauses
 from tests.unit.conftest import LocationOf
 from tests.unit.control.conditions.moments import NOW_MS, deliver_db, moment, notice, report, strong
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hookline.connections.model import LaneConfig
 from hookline.connections.state import Stored
-from hookline.features.notices.conditions.client_certificates import LOOK_MS, ClientCertificates
+from hookline.features.notices.conditions.destinations import LOOK_MS, ClientCertificates
 from hookline.features.notices.conditions.finding import Moment
 from hookline.settings import Secrets, Settings
 from tests.service.deliver.certificates import DAY, Authority

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hookline.database.outages import Outages
 from hookline.database.sqlite import DatabaseAway
-from hookline.features.notices.conditions.database import DatabaseOutages
+from hookline.features.notices.conditions.machine import DatabaseOutages
 from tests.unit.control.conditions.moments import moment, report, strong
 
 LOCKED = {"hookline_deliver_database_trouble": {"kind": {"locked": 1, "read_only": 1}}}

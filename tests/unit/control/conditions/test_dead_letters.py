@@ -6,7 +6,7 @@ import pytest
 
 from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import OperationalError
-from hookline.features.notices.conditions.dead_letters import DeadLetters
+from hookline.features.notices.conditions.destinations import DeadLetters
 from tests.unit.conftest import LocationOf
 from tests.unit.control.conditions.moments import HOUR_MS, NOW_MS, deliver_db, moment, strong
 

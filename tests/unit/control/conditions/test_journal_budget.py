@@ -6,7 +6,7 @@ from typing import Any
 
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.notices.conditions.finding import Finding
-from hookline.features.notices.conditions.journal_budget import JournalBudget
+from hookline.features.notices.conditions.journal import JournalBudget
 from tests.unit.control.conditions.moments import NOW_MS, moment
 
 MEGABYTE = 1024 * 1024

@@ -9,8 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hookline.database.open import open_deliver
-from hookline.features.notices.conditions.journal_damage import LOOK_MS, JournalDamage
-from hookline.features.notices.conditions.journal_lost import JournalLost
+from hookline.features.notices.conditions.journal import LOOK_MS, JournalDamage, JournalLost
 from hookline.journal.conformance import a_record
 from hookline.journal.damaged import noted_damage
 from hookline.journal.local.appender import LocalAppender

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.features.notices.conditions.disk import DiskRoom
-from hookline.features.notices.conditions.roles import DOWN_MS, QUIET_MS, Roles
+from hookline.features.notices.conditions.machine import DOWN_MS, QUIET_MS, DiskRoom, Roles
 from tests.unit.control.conditions.moments import NOW_MS, moment, notice, report, strong
 
 STARTED = "process_start_time_seconds"

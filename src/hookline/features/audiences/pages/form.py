@@ -12,8 +12,8 @@ from hookline.api.services import Services
 from hookline.connections.definitions.model import DESTINATIONS_MAX, Audience, Definition
 from hookline.connections.state import Stored
 from hookline.expressions.write import write_path
-from hookline.features.audiences.pages.frame import DefinitionSection
-from hookline.features.connections.api import object_tag
+from hookline.features.audiences.pages.progress import DefinitionSection
+from hookline.features.connections.api.objects import object_tag
 from hookline.features.sources.service import schema_log
 from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, NameSchema
 from hookline.insights.schema_store import Name

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from hookline.api.calls import the_caller
 from hookline.api.services import Services
-from hookline.connections.definitions.model import Audience, Definition
-from hookline.connections.definitions.together import DefinitionKind
+from hookline.connections.definitions.model import Definition
 from hookline.connections.definitions.trait_name import trait_name
 from hookline.connections.state import Stored
-from hookline.features.audiences.pages.progress import DefinitionProgress, progress_of
-from hookline.features.connections.api import object_tag
-from hookline.people.definitions.definition import Key, KindName
+from hookline.features.audiences.pages.progress import DefinitionProgress, DefinitionSection, progress_of
+from hookline.features.connections.api.objects import object_tag
 
 
 class DefinitionHead(NamedTuple):
@@ -56,45 +53,3 @@ def _tabs(section: DefinitionSection, id: str, here: str) -> list[tuple[str, str
     if the_caller().may("editor"):
         named.append(("edit", "Edit"))
     return [(title, section.href(id, tab), tab == here) for tab, title in named]
-
-
-class DefinitionSection(NamedTuple):
-    """One of the two; ``id`` is its entry in the rail, ``people`` the tab with the people it is about."""
-
-    kind: DefinitionKind
-    profile_kind: KindName
-    id: str
-    path: str
-    api: str
-    title: str
-    noun: str
-    people: str
-
-    def href(self, id: str, tab: str = "") -> str:
-        """Return the page of one of them, or a tab of it."""
-        return f"{self.path}/{quote(id, safe='')}" + (f"/{tab}" if tab else "")
-
-    def api_of(self, id: str) -> str:
-        """Return where the admin API has it."""
-        return f"{self.api}/{quote(id, safe='')}"
-
-    def stored(self, services: Services, id: str) -> Stored[Any] | None:
-        """Return the one with an id."""
-        return services.store.stored(self.kind, id)
-
-    def key(self, id: str) -> Key:
-        """Return what profiles know it by."""
-        return self.profile_kind, id
-
-
-AUDIENCE = DefinitionSection(
-    "audience", "audience", "audiences", "/audiences", "/api/v1/audiences", "Audiences", "audience", "members"
-)
-TRAIT = DefinitionSection(
-    "computedTrait", "trait", "traits", "/traits", "/api/v1/computed-traits", "Traits", "computed trait", "values"
-)
-
-
-def section_of(definition: Definition) -> DefinitionSection:
-    """Return which of the two a definition is."""
-    return AUDIENCE if isinstance(definition, Audience) else TRAIT

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
 from hookline.api.listing import After
 from hookline.api.services import FromServices, Services
+from hookline.connections.definitions.model import Definition
 from hookline.connections.state import Stored
-from hookline.features.audiences.members import ID_CHARACTERS_MAX
+from hookline.features.audiences.api.members import ID_CHARACTERS_MAX
 from hookline.features.audiences.pages.form import form_page
-from hookline.features.audiences.pages.frame import AUDIENCE, TRAIT, DefinitionSection, definition_head
-from hookline.features.audiences.pages.list import definition_list
-from hookline.features.audiences.pages.tabs import change_words, overview_tab, people_tab, syncs_tab, why_tab
+from hookline.features.audiences.pages.frame import definition_head
+from hookline.features.audiences.pages.progress import (
+    AUDIENCE,
+    TRAIT,
+    DefinitionProgress,
+    DefinitionSection,
+    progress_of,
+)
+from hookline.features.audiences.pages.tabs import (
+    SyncedDestination,
+    change_words,
+    overview_tab,
+    people_tab,
+    synced_destinations,
+    syncs_tab,
+    why_tab,
+)
+from hookline.web.lists import object_page
 from hookline.web.screen import screen, unknown
 
 PageRequest = Request[Any, Any, Any]
@@ -167,3 +183,52 @@ async def _show_form(
 def _unknown(request: PageRequest, section: DefinitionSection, id: str) -> Response[Any]:
     hint = "It was never created, or it was deleted."
     return unknown(request, section.id, section.noun.capitalize(), f"There is no such {section.noun}", id, hint)
+
+
+TOLD_SHOWN = 3
+
+
+class DefinitionRow(NamedTuple):
+    """One of the list, with the first few destinations that are told."""
+
+    definition: Definition
+    href: str
+    progress: DefinitionProgress
+    told: Sequence[SyncedDestination]
+    told_more: int
+
+
+class DefinitionList(NamedTuple):
+    """One page of the list; ``total`` counts all there are, ``first`` and ``after`` are addresses, or empty."""
+
+    rows: Sequence[DefinitionRow]
+    search: str
+    total: int
+    matching: int
+    first: str
+    after: str
+
+
+async def definition_list(services: Services, section: DefinitionSection, search: str, after: str) -> DefinitionList:
+    """Gather one page."""
+    every = services.store.in_force(section.kind)
+    page = object_page(section.path, every, search, after)
+    definitions: list[Definition] = [stored.object for stored in page.rows]
+    found = await progress_of(services, definitions)
+    return DefinitionList(
+        rows=[
+            DefinitionRow(
+                definition=definition,
+                href=section.href(definition.id),
+                progress=progress,
+                told=synced_destinations(services, definition.destinations[:TOLD_SHOWN]),
+                told_more=max(0, len(definition.destinations) - TOLD_SHOWN),
+            )
+            for definition, progress in zip(definitions, found, strict=True)
+        ],
+        search=search,
+        total=len(every),
+        matching=page.matching,
+        first=page.first_href,
+        after=page.after_href,
+    )

@@ -20,15 +20,14 @@ from hookline.features.audiences.explanations import (
     explanation_of,
     trait_explanation_of,
 )
-from hookline.features.audiences.pages.frame import AUDIENCE, TRAIT, section_of
-from hookline.features.audiences.pages.progress import SyncRow, sync_row
+from hookline.features.audiences.pages.progress import AUDIENCE, TRAIT, SyncRow, section_of, sync_row
 from hookline.features.people.log import ProfileReader
 from hookline.features.people.service import profile_log
 from hookline.people.definitions.explain import clause_text, trait_text
 from hookline.people.sync.results import EndedSync
 from hookline.people.sync.state import Held, empty_value
-from hookline.web.address import address, destination_href, person_href
 from hookline.web.chart_view import ChartView, Line, chart
+from hookline.web.lists import address, destination_href, person_href
 
 
 class SentenceStep(NamedTuple):

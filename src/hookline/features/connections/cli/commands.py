@@ -74,7 +74,7 @@ def history(version: int | None = None, /, *, limit: int = 20, options: Options 
     limit
         How many to list.
     """
-    from hookline.features.connections.cli.versions import list_versions, show_version
+    from hookline.features.connections.cli.file import list_versions, show_version
 
     if version is not None:
         return show_version(options.admin(), version, options.as_json)
@@ -92,6 +92,6 @@ def rollback(version: int, /, *, dry_run: Flag = False, options: Options = HERE)
     dry_run
         Change nothing, only say what would change.
     """
-    from hookline.features.connections.cli.versions import roll_back
+    from hookline.features.connections.cli.file import roll_back
 
     return roll_back(options.admin(), version, dry_run=dry_run, as_json=options.as_json)

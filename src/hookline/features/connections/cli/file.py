@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hookline.cli.admin_api import AdminApi
-from hookline.cli.failure import CommandFailed
-from hookline.features.connections.cli.change_lines import print_changes
-from hookline.features.connections.cli.definitions import doubtful_definitions
-from hookline.features.connections.cli.filters import tried_filters
+from hookline.cli.admin_api import AdminApi, CommandFailed
+from hookline.cli.terminal_text import printable
+from hookline.connections.definitions.model import Definition
+from hookline.connections.model import Destination
 from hookline.settings import Settings
 
 APPLY_SECONDS = 300.0
@@ -66,3 +67,139 @@ def _sentence(file: Path, problem: dict[str, Any]) -> str:
     place = f"{file}:{problem['line']}" if problem.get("line") else str(file)
     path = f" {problem['path']}:" if problem.get("path") else ""
     return f"{place}:{path} {problem['message']} ({problem['code']})"
+
+
+EVENTS_READ_MAX = 100_000
+"""Events looked through for those of a destination's sources."""
+
+
+def tried_filters(file: Path, data_path: Path) -> Iterator[str]:
+    """Yield lines for each destination with filters; nothing where the data folder has no events to try them on."""
+    from hookline.connections import file as connections
+
+    text, _ = connections.load(file)
+    configuration, _ = connections.read(text)
+    filtered = [destination for _, destination in configuration.destinations if destination.filters]
+    if not filtered or not (data_path / "journal").is_dir():
+        return
+    try:
+        for destination in filtered:
+            yield from _tried(destination, data_path / "journal")
+    except OSError as error:
+        yield f"the filters were not tried: cannot read {error.filename}: {error.strerror}"
+
+
+def _tried(destination: Destination, folder: Path) -> Iterator[str]:
+    from hookline.journal.newest import newest_first
+    from hookline.journal.opening import open_reader
+    from hookline.route.filter_trial import try_filters
+
+    journal = open_reader(folder)
+    ends = {partition: journal.end(partition) for partition in journal.partitions()}
+    newest = islice(newest_first(journal, ends), EVENTS_READ_MAX)
+    trial = try_filters(destination, (place.record for place in newest), samples_max=0)
+    journal.close()
+    if trial.total == 0:
+        yield f"{destination.id}: no events of its sources are kept to try the filters on"
+        return
+    yield (
+        f"{destination.id}: matched {trial.matched} of {trial.total} recent events; {trial.filtered} would not be sent,"
+        f" {trial.changed} not as they came"
+    )
+    for each in trial.filters:
+        yield f"  {each.rule}: matched {each.matched} of {trial.total}"
+
+
+def doubtful_definitions(file: Path, retention_seconds: float) -> Iterator[str]:
+    """Yield a line for each doubt about a file that has no problems."""
+    from hookline.connections import file as connections
+    from hookline.connections.check import join
+    from hookline.connections.definitions.warnings import definition_warnings
+
+    text, _ = connections.load(file)
+    configuration, _ = connections.read(text)
+    definitions: list[tuple[str, Definition]] = [*configuration.audiences, *configuration.computed_traits]
+    for path, definition in definitions:
+        for place, sentence in definition_warnings(definition, retention_seconds):
+            yield f"{definition.id}: {join(path, place)}: {sentence}"
+
+
+SIGNS = {"create": "+", "change": "~", "delete": "-"}
+
+
+_COLOURS = {"create": "green", "change": "yellow", "delete": "red"}
+
+
+def print_changes(changes: Sequence[dict[str, Any]], *, would: bool) -> None:
+    """Print what changed, or would change; objects that stay are not shown."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    shown = [change for change in changes if change["action"] in SIGNS]
+    for change in shown:
+        colour = _COLOURS[change["action"]]
+        note = f"  ({printable(change['note'])})" if change.get("note") else ""
+        console.print(Text(f"{SIGNS[change['action']]} {change['kind']} {printable(change['id'])}{note}", colour))
+        for field in change.get("fields") or []:
+            line = Text(f"    {printable(field['path'])}: ")
+            line.append(_value(field.get("before")), "red").append(" → ").append(_value(field.get("after")), "green")
+            console.print(line)
+    if not shown:
+        print("nothing to change")
+    elif would:
+        print(f"{len(shown)} would change")
+
+
+def _value(value: Any) -> str:
+    return printable(json.dumps(value, ensure_ascii=False))
+
+
+def list_versions(admin: AdminApi, limit: int, as_json: bool) -> int:
+    """Print the newest changes, a line each."""
+    versions = admin.newest("/connections/versions", limit)
+    if as_json:
+        print(json.dumps({"items": versions}))
+        return 0
+    for version in versions:
+        print(_line(version))
+    if not versions:
+        print("the connections were never changed")
+    return 0
+
+
+def show_version(admin: AdminApi, number: int, as_json: bool) -> int:
+    """Print one change with every field."""
+    version = admin.get(f"/connections/versions/{number}")
+    if as_json:
+        print(json.dumps(version))
+        return 0
+    print(_head(version))
+    print_changes(version["changes"], would=False)
+    return 0
+
+
+def roll_back(admin: AdminApi, number: int, *, dry_run: bool, as_json: bool) -> int:
+    """Make the connections be as they were at a version, and print what that changed or would change."""
+    answer = admin.request("POST", f"/connections/versions/{number}/roll-back", {"dryRun": dry_run})
+    if as_json:
+        print(json.dumps(answer))
+        return 0
+    print_changes(answer["changes"], would=dry_run)
+    if answer["changes"] and not dry_run:
+        print(f"this is version {answer['version']}; undo with: hookline rollback {answer['version'] - 1}")
+    return 0
+
+
+def _line(version: dict[str, Any]) -> str:
+    objects = ", ".join(
+        f"{SIGNS[change['action']]}{change['kind']} {printable(change['id'])}"
+        + (f" ({printable(change['note'])})" if change.get("note") else "")
+        for change in version["changes"]
+    )
+    more = version["objects"] - len(version["changes"])
+    return f"{_head(version)}  {objects}{f' and {more} more' if more else ''}"
+
+
+def _head(version: dict[str, Any]) -> str:
+    return f"{version['version']:>5}  {version['at']}  {printable(version['author'])}"

@@ -12,9 +12,8 @@ from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import AdminApi
+from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.cli.app import EVENTS, HERE, OBJECTS, app
-from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options, Target
 from hookline.cli.terminal_text import printable
 from hookline.features.events.cli.send import parse_values

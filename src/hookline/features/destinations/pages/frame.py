@@ -12,7 +12,7 @@ from hookline.connections.state import Stored
 from hookline.features.destinations.pages.delivery import Flow, flows
 from hookline.features.insights.service import series_log
 from hookline.features.overview.connections import DestinationView, destination_views
-from hookline.web.address import destination_href
+from hookline.web.lists import destination_href
 
 TABS = (
     ("delivery", "Delivery"),

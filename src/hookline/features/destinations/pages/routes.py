@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
-from litestar import Request, Response, get
-from litestar.params import FromPath
+from litestar import Controller, Request, Response, get
+from litestar.params import FromPath, QueryParameter
 
 from hookline.api.services import FromServices, Services
 from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination
 from hookline.connections.state import Stored
-from hookline.features.destinations.pages.delivery import delivery_tab
+from hookline.features.destinations.api.views import CatalogKind, catalog_entry, catalog_kinds
+from hookline.features.destinations.health import WINDOW_SECONDS, is_failing
+from hookline.features.destinations.pages.delivery import Flow, delivery_tab, flows
 from hookline.features.destinations.pages.frame import destination_head
-from hookline.features.destinations.pages.list import destination_list
 from hookline.features.destinations.pages.tabs import (
     FAN_OUTS,
     ORDERS,
@@ -27,6 +29,13 @@ from hookline.features.destinations.pages.tabs import (
     source_choices,
     tester_tab,
 )
+from hookline.features.fleet.service import fleet_log, role_metrics
+from hookline.features.insights.service import series_log
+from hookline.features.notices.conditions.finding import BREAKER_OPEN
+from hookline.features.overview.connections import DestinationView, destination_views
+from hookline.insights.series_log import Recent
+from hookline.web.guide_text import blocks_of
+from hookline.web.lists import destination_href, object_page
 from hookline.web.screen import query_of, screen, unknown
 
 FIRST_TAB = "delivery"
@@ -99,3 +108,100 @@ async def _show(request: Request[Any, Any, Any], services: Services, id: str, ta
     view = await TABS[tab](services, stored, query_of(request))
     head = destination_head(services, stored, tab)
     return screen(request, f"destination/{tab}.html", "destinations", head=head, view=view)
+
+
+PATH = "/destinations"
+STATES = (("failing", "Failing"), ("paused", "Paused"), ("healthy", "Healthy"), ("off", "Off"))
+
+
+class DestinationRow(NamedTuple):
+    """One destination of the list."""
+
+    view: DestinationView
+    href: str
+    flow: Flow
+
+
+class DestinationList(NamedTuple):
+    """One page of the list; ``first`` and ``after`` are addresses, or empty."""
+
+    rows: Sequence[DestinationRow]
+    asked: Mapping[str, str]
+    states: Sequence[tuple[str, str]]
+    total: int
+    matched: int
+    first: str
+    after: str
+
+
+def destination_list(services: Services, search: str, state: str, after: str) -> DestinationList:
+    """Return the destinations that match, by id; states are taken from what deliver reports, so that no row is read
+    twice."""
+    every, failing = services.store.destinations(), _failing(services)
+    wanted = every if not state else [stored for stored in every if _state(stored, failing) == state]
+    page = object_page(PATH, wanted, search, after, state=state)
+    flowing = flows(services.settings.data_path)
+    return DestinationList(
+        rows=[
+            DestinationRow(view, destination_href(view.id), flowing.get(view.id, Flow()))
+            for view in destination_views(services, page.rows)
+        ],
+        asked={"search": search, "state": state},
+        states=STATES,
+        total=len(every),
+        matched=page.matching,
+        first=page.first_href,
+        after=page.after_href,
+    )
+
+
+def _failing(services: Services) -> set[str]:
+    failing = set(fleet_log(services).open_breakers)
+    recent = series_log(services).recent(WINDOW_SECONDS, services.store.now_ms() // 1000)
+    retrying: dict[str, int] = {}
+    deliver = role_metrics(services).reports().get("deliver")
+    if deliver is not None:
+        failing.update(id for id, value in deliver.by_label(BREAKER_OPEN).items() if value)
+        retrying = {id: int(value) for id, value in deliver.by_label("hookline_deliver_retry_rows").items()}
+    some = (id for id in recent.keys() | retrying.keys() if is_failing(recent.get(id, Recent()), retrying.get(id, 0)))
+    return failing.union(some)
+
+
+def _state(stored: Stored[Destination], failing: set[str]) -> str:
+    if not stored.object.enabled or stored.lane is None:
+        return "off"
+    if stored.lane.paused is not None:
+        return "paused"
+    return "failing" if stored.object.id in failing else "healthy"
+
+
+class CatalogScreens(Controller):
+    """Reading only."""
+
+    path = "/catalog"
+
+    @get(needs="viewer")
+    async def show_catalog(
+        self,
+        request: Request[Any, Any, Any],
+        services: FromServices,
+        search: Annotated[str, QueryParameter(max_length=200)] = "",
+    ) -> Response[str]:
+        """Show the kinds, those that match a search."""
+        wanted = search.strip().casefold()
+        kinds = [kind for kind in catalog_kinds() if wanted in _text_of(kind)]
+        used = Counter(stored.object.kind for stored in services.store.destinations())
+        return screen(request, "catalog.html", "catalog", kinds=kinds, used=used, search=search)
+
+    @get("/{kind:str}", needs="viewer")
+    async def show_kind(self, request: Request[Any, Any, Any], kind: FromPath[str]) -> Response[str]:
+        """Show one kind with its guide."""
+        entry = catalog_entry(kind)
+        if entry is None:
+            hint = "No installed package provides it."
+            return unknown(request, "catalog", "Catalog", "There is no destination kind with this name", kind, hint)
+        return screen(request, "catalog_kind.html", "catalog", kind=entry, guide=blocks_of(entry.guide))
+
+
+def _text_of(kind: CatalogKind) -> str:
+    return f"{kind.kind} {kind.name} {kind.published_name} {kind.description}".casefold()

@@ -15,7 +15,7 @@ from hookline.connections.redaction import redact
 from hookline.connections.rotation import secret_of
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
-from hookline.features.connections.api import ShownCertificate, shown_certificate
+from hookline.features.connections.api.objects import ShownCertificate, shown_certificate
 from hookline.features.dead_letters.log import DeadLetter
 from hookline.features.dead_letters.service import dead_letter_log
 from hookline.features.destinations.service import destination_past
@@ -31,7 +31,7 @@ from hookline.outcomes.attempt_key import Key, attempt_key
 from hookline.outcomes.attempt_log import AttemptFilter
 from hookline.outcomes.outcome import Outcome
 from hookline.replays.dead_letters import DeadLetterFilter
-from hookline.web.address import address, destination_href
+from hookline.web.lists import address, destination_href
 
 ATTEMPT_ROWS = 50
 ATTEMPT_FILTERS = ("outcome", "httpStatus", "url")

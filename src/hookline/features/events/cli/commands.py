@@ -187,9 +187,8 @@ def tail(
     last
         Begin with so many of the last events.
     """
-    from hookline.features.events.cli.tail import TailFilter
+    from hookline.features.events.cli.tail import TailFilter, shower
     from hookline.features.events.cli.tail import tail as follow
-    from hookline.features.events.cli.tail_lines import shower
 
     wanted = TailFilter(source=source, type=type, event=event, user=user, destination=destination, status=status)
     return follow(options.admin(), wanted, last, shower(wanted, options.as_json), every_change=options.as_json)

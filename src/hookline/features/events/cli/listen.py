@@ -5,6 +5,8 @@ It adds itself as the destination ``listen-<port>`` through the admin API and ta
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import secrets
 import signal
@@ -15,16 +17,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address, ip_network
-from typing import Any
+from typing import Any, Literal
 
-from hookline.cli.admin_api import AdminApi, NotFound
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import AdminApi, CommandFailed, NotFound
 from hookline.cli.target import Target
-from hookline.events.standard_signature import new_standard_secret
-from hookline.features.events.cli.arrivals import printer
-from hookline.features.events.cli.verifier import Verdict, Verifier, overall
+from hookline.cli.terminal_text import printable
+from hookline.events.standard_signature import PREFIX, StandardSigner, new_standard_secret, standard_key
 from hookline.settings import Settings
 
 HOST = "127.0.0.1"
@@ -245,3 +246,124 @@ def loopback_allowed(settings: Settings) -> bool:
 
 def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
+
+
+Verdict = Literal["valid", "invalid", "missing"]
+
+TOLERANCE_SECONDS = 300
+"""How far an attempt's time may be from ours, as the specification's own libraries have it."""
+
+SHARED = "X-Signature"
+STANDARD = "webhook-signature"
+
+
+class Verifier:
+    """Knows the secrets: those that begin with ``whsec_`` are for Standard Webhooks, the others for X-Signature.
+
+    Raise ValueError for a secret of Standard Webhooks that cannot be one.
+    """
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self.shared = [secret for secret in secrets if not secret.startswith(PREFIX)]
+        self.standard = [secret for secret in secrets if secret.startswith(PREFIX)]
+        for secret in self.standard:
+            standard_key(secret)
+
+    def verdicts(self, headers: Mapping[str, str], body: bytes, now_seconds: float) -> dict[str, Verdict]:
+        """By way of signing, for those we have a secret of; ``headers`` has lower-case names."""
+        found: dict[str, Verdict] = {}
+        if self.shared:
+            found[SHARED] = self._shared_verdict(headers, body)
+        if self.standard:
+            found[STANDARD] = self._standard_verdict(headers, body, now_seconds)
+        return found
+
+    def _shared_verdict(self, headers: Mapping[str, str], body: bytes) -> Verdict:
+        # While the secret rotates there are two headers, and a receiver with either secret finds its own.
+        given = [headers[name] for name in ("x-signature", "x-signature-next") if name in headers]
+        if not given:
+            return "missing"
+        expected = [hmac.new(secret.encode(), body, hashlib.sha1).hexdigest() for secret in self.shared]
+        return "valid" if _any_equal(expected, given) else "invalid"
+
+    def _standard_verdict(self, headers: Mapping[str, str], body: bytes, now_seconds: float) -> Verdict:
+        if "webhook-signature" not in headers:
+            return "missing"
+        id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+        if not (timestamp.isascii() and timestamp.isdigit()) or len(timestamp) > len("9999999999"):
+            return "invalid"
+        if abs(now_seconds - int(timestamp)) > TOLERANCE_SECONDS:
+            return "invalid"
+        signers = [StandardSigner(secret) for secret in self.standard]
+        expected = [signer.sign(id.encode(), int(timestamp), body).decode() for signer in signers]
+        return "valid" if _any_equal(expected, headers["webhook-signature"].split(" ")) else "invalid"
+
+
+def overall(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """The worst of them, in one word."""
+    return next((each for each in ("invalid", "missing") if each in verdicts.values()), "valid")
+
+
+def _any_equal(expected: Sequence[str], given: Sequence[str]) -> bool:
+    return any(hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given)
+
+
+VERDICTS = {"valid": ("✓ signed", "green"), "invalid": ("✗ wrong signature", "red"), "missing": ("✗ unsigned", "red")}
+
+
+def printer(as_json: bool) -> Callable[[Arrival], None]:
+    """The way to show arrivals on this standard output."""
+    if as_json:
+        return show_json
+    return _coloured() if sys.stdout.isatty() else show_text
+
+
+def show_json(arrival: Arrival) -> None:
+    """One JSON object per line."""
+    print(json.dumps(arrival.json(), ensure_ascii=False), flush=True)
+
+
+def show_text(arrival: Arrival) -> None:
+    """A head line and the body, indented."""
+    body = arrival.json()["body"]
+    print(f"{_clock(arrival)}  {_title(body)}  {VERDICTS[arrival.signature][0]}  {arrival.headers.get('x-message-id')}")
+    print(_pretty(body), flush=True)
+
+
+def _coloured() -> Callable[[Arrival], None]:
+    from rich.console import Console
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    console = Console()
+
+    def show(arrival: Arrival) -> None:
+        body = arrival.json()["body"]
+        verdict, colour = VERDICTS[arrival.signature]
+        # Text, not markup: what arrives may hold anything, square brackets included.
+        console.print(
+            Text(f"{_clock(arrival)}  ", style="dim"),
+            Text(_title(body), style="bold"),
+            Text(f"  {verdict}", style=colour),
+            Text(f"  {arrival.headers.get('x-message-id')}", style="dim"),
+            sep="",
+        )
+        console.print(Syntax(_pretty(body), "json", theme="ansi_dark", background_color="default", word_wrap=True))
+
+    return show
+
+
+def _clock(arrival: Arrival) -> str:
+    return datetime.fromtimestamp(arrival.at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _title(body: object) -> str:
+    if not isinstance(body, dict):
+        return "not JSON"
+    words = [str(body.get(name)) for name in ("type", "event", "name", "groupId") if body.get(name)]
+    who = body.get("userId") or body.get("User ID") or body.get("anonymousId")
+    return printable(" ".join(words) + (f" by {who}" if who else ""))
+
+
+def _pretty(body: object) -> str:
+    return printable(json.dumps(body, indent=2, ensure_ascii=False), keep="\n")

@@ -7,8 +7,7 @@ import uuid
 from base64 import b64encode
 from typing import Any
 
-from hookline.cli.admin_api import exchange
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import CommandFailed, exchange
 from hookline.cli.target import Target
 
 Fields = dict[str, Any]

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import signal
 import sys
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from hookline.cli.admin_api import AdminApi
-from hookline.features.events.cli.event_stream import EventStream, StreamMessage
+from hookline.cli.admin_api import AdminApi, NoAnswer
+from hookline.cli.terminal_text import printable
+from hookline.features.events.cli.why import MARKS
 from hookline.outcomes.status import urgency
+
+
+class StreamMessage(NamedTuple):
+    """One message: ``event``, ``status`` or ``skipped``, and its data."""
+
+    kind: str
+    data: Any
+
 
 Event = dict[str, Any]
 Show = Callable[[StreamMessage], None]
@@ -141,3 +154,147 @@ def user_of(event: Event) -> str:
 
 def _say(sentence: str) -> None:
     print(f"hookline: {sentence}", file=sys.stderr, flush=True)
+
+
+COLOURS = {"●": "green", "◔": "blue", "▲": "yellow", "■": "red", "○": "dim"}
+"""By shape: never colour alone."""
+OFF = "○"
+STATUS_WIDTH = 20
+TYPE_WIDTH = 8
+
+
+def shower(wanted: TailFilter, as_json: bool) -> Show:
+    """The way to show messages on this standard output."""
+    if as_json:
+        return show_json
+    return _coloured(wanted) if sys.stdout.isatty() else _plain(wanted)
+
+
+def show_json(message: StreamMessage) -> None:
+    """One JSON object per line: the kind of the message and its data as the API sent it."""
+    print(json.dumps({"kind": message.kind, "data": message.data}, ensure_ascii=False), flush=True)
+
+
+def left_out(message: StreamMessage) -> str:
+    """What is said of events that could not be followed."""
+    count = message.data["count"]
+    return f"… {count} event{'' if count == 1 else 's'} not shown: more came than can be followed"
+
+
+def columns(wanted: TailFilter, message: StreamMessage) -> tuple[str, str, str, str, str]:
+    """Time, shape, status, type, and the rest of a line."""
+    event: dict[str, Any] = message.data
+    status = wanted.status_of(event)
+    at = datetime.fromisoformat(event["receivedAt"]).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    name, user = name_of(event) or event["messageId"], user_of(event)
+    rest = f"{name}  {user or '–'}  {event['source']}"
+    if event.get("rejection"):
+        rest += f"  {event['rejection']['message']}"
+    return at, MARKS.get(status, OFF), status.replace("_", " "), printable(event["type"]), printable(rest)
+
+
+def _plain(wanted: TailFilter) -> Show:
+    def show(message: StreamMessage) -> None:
+        if message.kind == "skipped":
+            print(left_out(message), flush=True)
+            return
+        at, shape, status, kind, rest = columns(wanted, message)
+        print(f"{at}  {shape} {status:<{STATUS_WIDTH}}  {kind:<{TYPE_WIDTH}}  {rest}", flush=True)
+
+    return show
+
+
+def _coloured(wanted: TailFilter) -> Callable[[StreamMessage], None]:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+
+    def show(message: StreamMessage) -> None:
+        if message.kind == "skipped":
+            console.print(Text(left_out(message), style="yellow"))
+            return
+        at, shape, status, kind, rest = columns(wanted, message)
+        # Text, not markup: what arrives may hold anything, square brackets included.
+        line = Text.assemble(
+            (f"{at}  ", "dim"),
+            (f"{shape} {status:<{STATUS_WIDTH}}  ", COLOURS[shape]),
+            (f"{kind:<{TYPE_WIDTH}}  ", "dim"),
+            rest,
+        )
+        console.print(line, soft_wrap=True)
+
+    return show
+
+
+PATH = "/events/stream"
+SILENCE_SECONDS_MAX = 30.0
+"""The server says that it is still there every 10 s."""
+PAUSE_SECONDS_FIRST = 0.5
+PAUSE_SECONDS_MAX = 10.0
+LINE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class EventStream:
+    """Messages from now on, for as long as they are asked for."""
+
+    def __init__(
+        self, admin: AdminApi, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._admin = admin
+        self._say = say
+        self._sleep = sleep
+        self._position: dict[str, str] = {}
+        self._answer = self._connect()
+
+    def messages(self) -> Iterator[StreamMessage]:
+        """Every message, across lost connections; raise CommandFailed when the server no longer wants us."""
+        while True:
+            try:
+                yield from self._read()
+                reason = "the server ended it"
+            except (OSError, http.client.HTTPException) as error:
+                reason = str(error) or type(error).__name__
+            self._say(f"connection to Hookline lost ({reason}); connecting again")
+            self._connect_again()
+            self._say("connected again")
+
+    def close(self) -> None:
+        """Leave; idempotent."""
+        self._answer.close()
+
+    def _connect(self) -> http.client.HTTPResponse:
+        headers = {"Accept": "text/event-stream"}
+        if self._position:
+            headers["Last-Event-ID"] = ",".join(f"{part}:{offset}" for part, offset in self._position.items())
+        return self._admin.open(PATH, headers, SILENCE_SECONDS_MAX)
+
+    def _connect_again(self) -> None:
+        pause = PAUSE_SECONDS_FIRST
+        self._answer.close()
+        while True:
+            self._sleep(pause)
+            try:
+                self._answer = self._connect()
+                return
+            except NoAnswer:  # not running, or not ready: any other failure is for the caller
+                pause = min(PAUSE_SECONDS_MAX, pause * 2)
+
+    def _read(self) -> Iterator[StreamMessage]:
+        kind = message_id = data = ""
+        while line := self._answer.readline(LINE_BYTES_MAX):
+            name, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "id":
+                message_id = value
+            elif name == "data":
+                data = value
+            elif not name:
+                if data:
+                    yield StreamMessage(kind, json.loads(data))
+                # Only now: a message that was cut off is asked for again.
+                for place in filter(None, message_id.split(",")):
+                    partition, _, offset = place.partition(":")
+                    self._position[partition] = offset
+                kind = message_id = data = ""

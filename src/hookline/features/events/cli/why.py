@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from hookline.cli.admin_api import AdminApi, NotFound
-from hookline.cli.failure import CommandFailed
+from hookline.cli.admin_api import AdminApi, CommandFailed, NotFound
 from hookline.outcomes.status import because
 
 Event = dict[str, Any]

@@ -116,10 +116,10 @@ class Retention:
 
 def _kept(folder: Path, limits: RetentionLimits) -> RetentionForecast:
     if kafka_url(folder) is None:
-        from hookline.features.notices.conditions.kept_segments import KeptSegments
+        from hookline.features.notices.conditions.kept import KeptSegments
 
         return KeptSegments(folder, limits)
-    from hookline.features.notices.conditions.kept_topic import KeptTopic
+    from hookline.features.notices.conditions.kept import KeptTopic
 
     return KeptTopic(folder, limits)
 

@@ -1,0 +1,1 @@
+"""Audiences and computed traits: the objects, members and values, previews, syncs."""

@@ -1,0 +1,231 @@
+"""Notices about destinations: breakers, dead letters, pauses, deletions that get stuck, certificates that end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from hookline.connections.model import Pause
+from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
+from hookline.database.read_only import ReadOnly
+from hookline.deliver.send.client_certificate import fault_and_details
+from hookline.deliver.send.port import Pair
+from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
+from hookline.privacy.messages import Messages
+from hookline.settings import Settings
+
+ATTEMPTS_LOOKED_AT_MAX = 500
+"""Failed attempts read, newest first, to say why breakers are open."""
+
+
+class Breakers:
+    """Reads deliver's report, and its database only when there is something to say."""
+
+    kinds = ("destination_breaker_open",)
+
+    def __init__(self, location: DatabaseLocation, open_seconds: float) -> None:
+        self._database = ReadOnly(location)
+        self._open_ms = open_seconds * 1000
+        self._since_ms: dict[str, int] = {}
+
+    def findings(self, moment: Moment) -> Sequence[Finding] | None:
+        """Breakers open for longer than the threshold; a pause is told otherwise."""
+        if moment.open_breakers is None:
+            return None
+        is_open = moment.open_breakers - moment.pauses.keys()
+        self._since_ms = {id: self._since_ms.get(id) or self._first_seen(id, moment) for id in is_open}
+        due = [id for id, since in self._since_ms.items() if moment.now_ms - since >= self._open_ms > 0]
+        if not due:
+            return ()
+        connection = self._database.open()
+        last = _last_attempts(connection, moment.lanes) if connection is not None else {}
+        return [self._finding(id, last.get(id, "no attempt succeeded")) for id in sorted(due)]
+
+    def close(self) -> None:
+        """Close the database; idempotent."""
+        self._database.close()
+
+    def _first_seen(self, id: str, moment: Moment) -> int:
+        known = moment.notices.get((self.kinds[0], id))
+        # A notice is opened when the breaker has been open for the threshold: a restart must not begin to count anew.
+        return known.opened_at_ms - int(self._open_ms) if known is not None else moment.now_ms
+
+    def _finding(self, id: str, why: str) -> Finding:
+        return Finding(self.kinds[0], id, f"{why}, since {iso(self._since_ms[id])}")
+
+
+def _last_attempts(connection: Connection, lanes: dict[int, str]) -> dict[str, str]:
+    """Return the latest failure of each destination among the newest, in words."""
+    rows = connection.execute(
+        "SELECT lane, outcome, http_status FROM attempts WHERE outcome != 'success' ORDER BY id DESC LIMIT ?",
+        (ATTEMPTS_LOOKED_AT_MAX,),
+    ).fetchall()
+    found: dict[str, str] = {}
+    for lane, outcome, status in rows:
+        if lane in lanes:
+            found.setdefault(
+                lanes[lane],
+                f"{outcome.replace('_', ' ')} {status or ''}".strip(),
+            )
+    return found
+
+
+WINDOW_MS = 3_600_000
+STEP_MS = 60_000
+"""The hour is counted in minutes."""
+FIRST_LOOK_ROWS_MAX = 200_000
+"""Rows of the last hour read when control starts."""
+
+
+class DeadLetters:
+    """Reads only rows that are new since the last look."""
+
+    kinds = ("dead_letters_growing",)
+
+    def __init__(self, location: DatabaseLocation, threshold: int) -> None:
+        self._database = ReadOnly(location)
+        self._threshold = threshold
+        self._last_id: int | None = None
+        # Per destination: minute, lowest id of that minute, count.
+        self._minutes: dict[str, deque[tuple[int, int, int]]] = {}
+
+    def findings(self, moment: Moment) -> Sequence[Finding] | None:
+        """Destinations with too many; half as many keep a notice open."""
+        connection = self._database.open()
+        if not self._threshold:
+            return ()
+        if connection is None:
+            return None
+        self._read(connection, moment.now_ms)
+        self._forget(moment.now_ms - WINDOW_MS)
+        found = []
+        for destination in sorted(self._minutes.keys() & moment.enabled):
+            minutes = self._minutes[destination]
+            if sum(count for _, _, count in minutes) * 2 < self._threshold:
+                continue
+            count = _still_there(connection, destination, minutes[0][1])
+            if count * 2 >= self._threshold:
+                detail = f"{count:,} events not delivered within an hour".replace(",", "\u202f")
+                found.append(Finding(self.kinds[0], destination, detail, count, weak=count < self._threshold))
+        return found
+
+    def close(self) -> None:
+        """Close the database; idempotent."""
+        self._database.close()
+
+    def _read(self, connection: Connection, now_ms: int) -> None:
+        ((newest,),) = connection.execute("SELECT coalesce(max(id), 0) FROM dead_letters").fetchall()
+        after = max(0, newest - FIRST_LOOK_ROWS_MAX) if self._last_id is None else self._last_id
+        self._last_id = max(newest, self._last_id or 0)
+        if newest <= after:
+            return
+        rows = connection.execute(
+            "SELECT destination, at / ? AS minute, min(id), count(*) FROM dead_letters"
+            " WHERE id > ? AND id <= ? AND at >= ? GROUP BY destination, minute ORDER BY minute",
+            (STEP_MS, after, newest, now_ms - WINDOW_MS),
+        )
+        for destination, minute, first_id, count in rows.fetchall():
+            self._minutes.setdefault(destination, deque()).append((minute, first_id, count))
+
+    def _forget(self, before_ms: int) -> None:
+        for destination, minutes in list(self._minutes.items()):
+            while minutes and minutes[0][0] * STEP_MS < before_ms:
+                minutes.popleft()
+            if not minutes:
+                del self._minutes[destination]
+
+
+def _still_there(connection: Connection, destination: str, first_id: int) -> int:
+    """Return what a breaker took back when it opened does not count."""
+    query = "SELECT count(*) FROM dead_letters WHERE destination = ? AND id >= ? AND status <> 'discarded'"
+    ((count,),) = connection.execute(query, (destination, first_id)).fetchall()
+    return int(count)
+
+
+class Pauses:
+    """Reads nothing: a pause is part of the connections."""
+
+    kinds = ("destination_paused", "destination_gone")
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Return every pause in force."""
+        return [_finding(id, pause) for id, pause in moment.pauses.items()]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _finding(id: str, pause: Pause) -> Finding:
+    kind = "destination_gone" if pause.by == "hookline" else "destination_paused"
+    because = f": {pause.reason}" if pause.reason else ""
+    return Finding(kind, id, f"since {iso(pause.since)}{because}")
+
+
+FAILED_SHOWN_MS = 7 * 86_400_000
+"""How long a message that was not delivered is shown."""
+
+
+class Deletions:
+    """Asks for what was sent more than once."""
+
+    kinds = ("deletion_not_acknowledged",)
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Return every destination that some message was sent to again, or got none within the last week."""
+        found = self._messages.unacknowledged(moment.now_ms - FAILED_SHOWN_MS)
+        return [
+            Finding(
+                "deletion_not_acknowledged",
+                each.destination,
+                f"{each.messages} delete {'message' if each.messages == 1 else 'messages'}, since {iso(each.since_ms)}",
+                each.messages,
+            )
+            for each in found
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+AHEAD = timedelta(days=30)
+LOOK_MS = 60_000
+"""From one look at the files to the next: they are read, and a notice may be so late."""
+
+
+class ClientCertificates:
+    """Reads each certificate that an enabled destination refers to, once a minute."""
+
+    kinds = ("client_certificate_expiring", "client_certificate_unusable")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._looked_at_ms = 0
+        self._pairs: Mapping[str, Pair] = {}
+        self._found: Sequence[Finding] = ()
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Those that expire within 30 days, have expired, or cannot be used."""
+        pairs = moment.certificate_pairs
+        if pairs != self._pairs or moment.now_ms - self._looked_at_ms >= LOOK_MS:
+            self._pairs, self._looked_at_ms = pairs, moment.now_ms
+            now = datetime.fromtimestamp(moment.now_ms / 1000, UTC)
+            self._found = [found for id, pair in pairs.items() if (found := self._finding(id, pair, now)) is not None]
+        return self._found
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _finding(self, id: str, pair: Pair, now: datetime) -> Finding | None:
+        fault, details = fault_and_details(pair, self._settings, now)
+        if fault is not None:
+            return Finding("client_certificate_unusable", id, fault)
+        if details is None or details.expires_at > now + AHEAD:
+            return None
+        expiry = f"{details.subject} of {details.issuer}, valid until {details.expires_at:%Y-%m-%d %H:%M} UTC"
+        return Finding("client_certificate_expiring", id, expiry)

@@ -1,0 +1,238 @@
+"""Notices about this machine and what comes in: the disk, the roles, the database, and silent sources."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from hookline.database.commits import found_behind
+from hookline.database.file_damage import how_to_mend, marked
+from hookline.database.outages import OUTAGES, Outages
+from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.finding import Finding, Moment
+from hookline.features.sources.activity import SourceActivity
+from hookline.telemetry.metrics import PROCESS_STARTED
+
+MARGIN = 1.1
+"""So many times the threshold must be free again before a notice is resolved."""
+SUBJECT = "data_dir"
+
+
+def free_bytes(folder: Path) -> int:
+    """Return what an ordinary user may still write."""
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
+
+
+class DiskRoom:
+    """One system call per look."""
+
+    kinds = ("disk_nearly_full",)
+
+    def __init__(self, data_path: Path, threshold_bytes: int, free: Callable[[Path], int] = free_bytes) -> None:
+        self._folder = data_path
+        self._threshold_bytes = threshold_bytes
+        self._free = free
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Return the one finding there can be."""
+        free = self._free(self._folder)
+        if free >= self._threshold_bytes * MARGIN:
+            return ()
+        detail = f"{megabytes(free)} free, the threshold is {megabytes(self._threshold_bytes)}"
+        return (Finding(self.kinds[0], SUBJECT, detail, weak=free >= self._threshold_bytes),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def megabytes(count: int) -> str:
+    """Bytes as people read them."""
+    return f"{count / 1024**2:.0f} MB" if count < 10 * 1024**3 else f"{count / 1024**3:.0f} GB"
+
+
+DOWN_MS = 30_000
+"""No report for so long, and the role is taken for dead; a restart takes seconds."""
+QUIET_MS = 3_600_000
+"""A restart stays worth knowing for so long."""
+SAME_START_SECONDS = 0.5
+
+
+class Roles:
+    """Compares when each role says it started. ``control_restarted``: this process itself is a second try. ``wanted``
+    tells of the roles that ought to report, although they may never have."""
+
+    kinds = ("role_restarted", "role_down")
+
+    def __init__(self, control_restarted: bool = False, wanted: Callable[[], Iterable[str]] = tuple[str, ...]) -> None:
+        self._wanted = wanted
+        self._started: dict[str, float] = {}
+        self._stale_since_ms: dict[str, int] = {}
+        self._restarted = {"control"} if control_restarted else set[str]()
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Roles that ended and came back within the last hour, and roles that are away."""
+        for role, report in moment.reports.items():
+            if report.fresh:
+                self._stale_since_ms.pop(role, None)
+                self._note_start(role, report.number(PROCESS_STARTED))
+            else:
+                self._stale_since_ms.setdefault(role, moment.now_ms)
+        for role in self._wanted():
+            if role not in moment.reports:
+                self._stale_since_ms.setdefault(role, moment.now_ms)
+        found = [_down(role, since) for role, since in self._stale_since_ms.items() if moment.now_ms - since >= DOWN_MS]
+        found += [_restarted(role, moment) for role in sorted(self._restarted)]
+        found += [
+            Finding("role_restarted", subject, "", weak=True)
+            for (kind, subject), notice in moment.notices.items()
+            if kind == "role_restarted" and moment.now_ms - notice.last_seen_at_ms < QUIET_MS
+        ]
+        self._restarted.clear()
+        return found
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _note_start(self, role: str, started: float) -> None:
+        before = self._started.setdefault(role, started)
+        if abs(before - started) > SAME_START_SECONDS:
+            self._started[role] = started
+            self._restarted.add(role)
+
+
+def _down(role: str, since_ms: int) -> Finding:
+    return Finding("role_down", role, f"no report since {iso(since_ms)}")
+
+
+def _restarted(role: str, moment: Moment) -> Finding:
+    notice = moment.notices.get(("role_restarted", role))
+    count = 1 + (notice.count if notice else 0)
+    return Finding("role_restarted", role, "once" if count == 1 else f"{count} times since this was noticed", count)
+
+
+MARKED_SECONDS = 300.0
+"""A role that cannot work with a file starts again and meets it again, sooner than this."""
+
+
+class DatabaseDamage:
+    """Tells of files that a role has ended for."""
+
+    kinds = ("database_damaged",)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Return each file that a role has met lately."""
+        found = marked(self._folder, MARKED_SECONDS)
+        return [Finding(self.kinds[0], name, f"{reason}. Next: {how_to_mend(Path(name))}") for name, reason in found]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class DatabaseOutages:
+    """Tells of each that control has seen, once, and of what roles report as long as they do."""
+
+    kinds = ("database_was_away", "database_unusable")
+
+    def __init__(self, outages: Outages = OUTAGES) -> None:
+        self._outages = outages
+        self._told = outages.ended
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Return the outages since the last look, and the roles that are in trouble now."""
+        found = [each for role in moment.reports for each in _unusable(role, moment)]
+        new, self._told = self._outages.ended - self._told, self._outages.ended
+        if new:
+            often = "" if new == 1 else f"{new} times, the last time "
+            seconds = f"{often}for {self._outages.last_seconds:.1f} s"
+            found.append(Finding("database_was_away", "PostgreSQL", seconds, new))
+        return found
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _unusable(role: str, moment: Moment) -> Sequence[Finding]:
+    report = moment.reports[role]
+    kinds = report.by_label(f"hookline_{role}_database_trouble") if report.fresh else {}
+    named = [kind.replace("_", "-") for kind in kinds if kind != "away"]
+    return [Finding("database_unusable", role, ", ".join(named))] if named else []
+
+
+class DatabasesWentBack:
+    """Tells for a day of each that a role of this data folder found behind what it had committed."""
+
+    kinds = ("database_went_back",)
+
+    def __init__(self, data_path: Path) -> None:
+        self._data_path = data_path
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Return one for each database."""
+        found = found_behind(self._data_path, moment.now_ms / 1000)
+        return [Finding("database_went_back", each.which, each.detail, each.commits) for each in found]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+SOURCE_LAST_EVENT = "hookline_collect_source_last_event_seconds"
+SAVE_MS = 60_000
+"""The remembered time of a source that goes on sending is at most so old."""
+GRACE_MS_MAX = 600_000
+"""Time that senders get to come back after collect was away."""
+
+
+class Sources:
+    """Compares collect's report with what is remembered."""
+
+    kinds = ("source_silent",)
+
+    def __init__(self, activity: SourceActivity, silent_seconds: float) -> None:
+        self._activity = activity
+        self._silent_ms = int(silent_seconds * 1000)
+        self._saved_ms: dict[str, int] | None = None
+        self._last_ms: dict[str, int] = {}
+
+    def findings(self, moment: Moment) -> Sequence[Finding] | None:
+        """Enabled sources without an event for longer than the threshold; None while collect does not report."""
+        collect = moment.reports.get("collect")
+        if collect is None or not collect.fresh:
+            return None
+        if self._saved_ms is None:
+            self._saved_ms = self._activity.load()
+            self._last_ms = dict(self._saved_ms)
+        for id, seconds in collect.by_label(SOURCE_LAST_EVENT).items():
+            self._last_ms[id] = max(int(seconds * 1000), self._last_ms.get(id, 0))
+        self._save({stored.object.id for stored in moment.sources}, self._saved_ms)
+        up_ms = moment.now_ms - collect.number(PROCESS_STARTED) * 1000
+        if not self._silent_ms or up_ms < min(GRACE_MS_MAX, self._silent_ms):
+            return () if not self._silent_ms else None
+        enabled = [stored.object.id for stored in moment.sources if stored.object.enabled]
+        return [self._finding(id) for id in enabled if self._is_silent(id, moment.now_ms)]
+
+    def close(self) -> None:
+        """Let go of what is remembered; idempotent."""
+        self._activity.close()
+
+    def _is_silent(self, id: str, now_ms: int) -> bool:
+        return id in self._last_ms and now_ms - self._last_ms[id] >= self._silent_ms
+
+    def _finding(self, id: str) -> Finding:
+        return Finding(self.kinds[0], id, f"its last event arrived at {iso(self._last_ms[id])}")
+
+    def _save(self, known: set[str], saved_ms: dict[str, int]) -> None:
+        """Remember what moved on, and forget sources that are no longer there."""
+        gone = self._last_ms.keys() - known
+        for id in gone:
+            del self._last_ms[id]
+        moved = {id: at for id, at in self._last_ms.items() if at - saved_ms.get(id, 0) >= SAVE_MS}
+        if moved or gone & saved_ms.keys():
+            self._activity.save(moved, gone & saved_ms.keys())
+            saved_ms.update(moved)
+            for id in gone:
+                saved_ms.pop(id, None)

@@ -1,1 +1,0 @@
-"""The lines to paste, one module per place where SDKs run; what they are quoted with is ``quoting``."""

@@ -77,8 +77,8 @@ def pages(seconds: float, events: int = EVENTS) -> Figures:
 
 def addresses(names: Mapping[str, str]) -> list[str]:
     """Every page behind the sign-in, with names in place of its parameters; ValueError for one that is not named."""
-    from hookline.features.destinations.pages.frame import TABS
     from hookline.control.pages import routes
+    from hookline.features.destinations.pages.frame import TABS
 
     found: list[str] = []
     for handler in [*routes()]:

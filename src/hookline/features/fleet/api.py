@@ -53,7 +53,6 @@ def get_readyz(services: FromServices, scope: Scope) -> Response[bytes]:
 @get("/metrics", needs="open")
 async def get_metrics(services: FromServices) -> Response[bytes]:
     """Return the counters of all roles in Prometheus' text format."""
-    from hookline.features.fleet.exposition import CONTENT_TYPE
-    from hookline.features.fleet.metrics import exposition  # here: only a scraped server pays for it
+    from hookline.features.fleet.exposition import CONTENT_TYPE, exposition  # here: only a scraped server pays for it
 
     return Response(exposition(role_metrics(services).reports()), media_type=CONTENT_TYPE)

@@ -38,7 +38,7 @@ def error_classes() -> Iterator[str]:
 def raised_problems() -> dict[str, int]:
     """The codes of the problem documents that the admin API raises as ``Problem(status, "code", …)``."""
     found: dict[str, int] = {}
-    for path in (SOURCE / "control").rglob("*.py"):
+    for path in (path for room in ("api", "features") for path in (SOURCE / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Problem" and len(node.args) > 1:
                 status, code = node.args[0], node.args[1]

@@ -17,8 +17,8 @@ from bench.floods import floods
 from bench.pages import pages
 from bench.peers import Missing, compare
 from bench.people import people
+from hookline.bench.processes import leave_on_sigterm
 from hookline.bench.run import SECONDS, Measure, measure
-from hookline.bench.waiting import leave_on_sigterm
 
 SCENARIOS: dict[str, Measure] = {"compare": compare, "beside": beside, "floods": floods}
 FILLING = {"pages": pages, "profiles": people, "deletion": deletion}

@@ -8,9 +8,9 @@ from typing import Any
 
 from bench.crowd import NAMES
 from hookline.bench import machine
-from hookline.bench.connections import Connections, one_receiver
+from hookline.bench.event import Connections, one_receiver
+from hookline.bench.processes import wait_until
 from hookline.bench.rig import BATCH, Figures, Rig, rig
-from hookline.bench.waiting import wait_until
 
 PEOPLE = 100_000
 NEVER = 10_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from bench.beside import PEOPLE, with_people
+from hookline.bench.processes import wait_until
 from hookline.bench.rig import Figures, Rig, rig
-from hookline.bench.waiting import wait_until
 from hookline.privacy.model import PEOPLE_MAX
 
 EVENTS = 1_000_000

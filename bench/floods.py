@@ -20,8 +20,7 @@ from typing import cast
 import uvloop
 
 from hookline.bench import machine
-from hookline.bench.connections import Connections, destination, source
-from hookline.bench.event import authorization, event, write_key
+from hookline.bench.event import Connections, authorization, destination, event, source, write_key
 from hookline.bench.rig import Figures, Rig, rig
 
 HONEST = 10

@@ -16,10 +16,9 @@ from urllib.parse import quote, urlencode
 from litestar import Router
 from litestar.handlers import HTTPRouteHandler
 
-from hookline.bench.connections import destination, one_receiver, source
-from hookline.bench.event import ID_PREFIX
+from hookline.bench.event import ID_PREFIX, destination, one_receiver, source
+from hookline.bench.processes import wait_until
 from hookline.bench.rig import Figures, Rig, rig
-from hookline.bench.waiting import wait_until
 
 EVENTS = 1_000_000
 DESTINATIONS = 1_000

@@ -19,8 +19,7 @@ from hookline.database.location import DatabaseLocation
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.people.definitions.definition import in_order
-from hookline.people.definitions.feature import Feature
-from hookline.people.definitions.features import features_of
+from hookline.people.definitions.feature import Feature, features_of
 from hookline.people.ingest.backfill import Backfill
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.batch import Batch

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from hookline.bench.processes import wait_until
 from hookline.bench.service import free_port
-from hookline.bench.waiting import wait_until
 
 SETTLE_SECONDS = 90.0
 EXPLAINED_SECONDS = 30.0

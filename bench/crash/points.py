@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.crash import erase_one
 from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
-from hookline.bench.waiting import wait_until
+from hookline.bench.processes import wait_until
 from hookline.telemetry.crashpoints import CRASH_POINTS, ENVIRONMENT_NAME
 
 REACHED_SECONDS = 90.0

@@ -12,9 +12,9 @@ import msgspec
 
 from bench.crash.ledger import Ledger
 from bench.crash.sender import WRITE_KEY
-from hookline.bench.connections import destination, source
+from hookline.bench.event import destination, source
+from hookline.bench.processes import wait_until
 from hookline.bench.service import Service
-from hookline.bench.waiting import wait_until
 
 RECEIVERS = 2
 """Two, so that one may hang."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from hookline.bench.connections import SECRET
+from hookline.bench.event import SECRET
 from hookline.bench.ledger import Ledger
 from hookline.bench.receiver import Receiver
 

@@ -14,9 +14,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from hookline.bench.connections import source
-from hookline.bench.event import ID_PREFIX
-from hookline.bench.waiting import wait_until
+from hookline.bench.event import ID_PREFIX, source
+from hookline.bench.processes import wait_until
 from hookline.database.location import Which
 from hookline.database.sqlite import connect
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, decode_header

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from hookline.bench import receiver
-from hookline.bench.connections import SECRET, destination
+from hookline.bench.event import SECRET, destination
 from hookline.bench.ledger import Ledger
+from hookline.bench.processes import wait_until
 from hookline.bench.service import free_port
-from hookline.bench.waiting import wait_until
 from tests.faults.balance import Balance, Injection, backlog, balance
 from tests.faults.sender import ACKNOWLEDGED, CUT_OFF, REFUSED
 from tests.service.harness import Hookline, is_ready

@@ -17,9 +17,8 @@ from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.local.appender import SEGMENT_BYTES_MIN, LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.settings import Journal, Settings
-from hookline.transfer.failure import MoveFailed
 from hookline.transfer.journal_copy import JournalCopy
-from hookline.transfer.state import load
+from hookline.transfer.state import MoveFailed, load
 from tests.kafka.cluster import Cluster
 
 PARTITIONS = 2

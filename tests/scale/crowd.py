@@ -20,12 +20,11 @@ from bench.isolation.sick_receiver import Patient, Sickness
 from bench.pages import Browser
 
 from hookline.bench import machine, receiver
-from hookline.bench.connections import Connections, destination, source
-from hookline.bench.event import write_key
+from hookline.bench.event import Connections, destination, source, write_key
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, percentiles
+from hookline.bench.processes import wait_until
 from hookline.bench.service import free_port
-from hookline.bench.waiting import wait_until
 from tests.scale.fleet import Fleet, Site
 from tests.scale.usage import cpu_seconds, difference, statements_of
 

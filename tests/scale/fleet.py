@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
-from hookline.bench.connections import Connections, one_receiver
+from hookline.bench.event import Connections, one_receiver
+from hookline.bench.processes import wait_until
 from hookline.bench.rig import Rig
-from hookline.bench.waiting import wait_until
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.watermarks import Watermarks
 from tests.kafka.cluster import Cluster

@@ -14,7 +14,7 @@ from hookline.features.replays.planning import Planning
 from hookline.features.replays.progress import ReplayProgress
 from hookline.features.replays.watch import ReplayWatch
 from hookline.replays.model import Replay, ReplayRequest, State
-from hookline.replays.span import span_of
+from hookline.replays.offset_set import span_of
 from hookline.replays.store import ReplayStore
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.asked_replay import AskedReplay

@@ -13,7 +13,7 @@ from litestar.params import PathParameter, QueryParameter
 
 from hookline.api.calls import current_call
 from hookline.api.problem import Problem
-from hookline.insights.resolutions import Range
+from hookline.insights.series_log import Range
 from hookline.replays.model import Moment
 
 LIMIT_DEFAULT = 50

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from hookline.bench import machine, receiver
-from hookline.bench.connections import SECRET, Connections, one_receiver
+from hookline.bench.event import SECRET, Connections, one_receiver
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, Spec, percentiles
 from hookline.bench.service import Service, free_port

@@ -17,9 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hookline.bench.connections import one_receiver
-from hookline.bench.processes import processes
-from hookline.bench.waiting import wait_until
+from hookline.bench.event import one_receiver
+from hookline.bench.processes import processes, wait_until
 
 START_WAIT_SECONDS = 30.0
 STOP_WAIT_SECONDS = 15.0

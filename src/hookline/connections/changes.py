@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hookline.connections.history import Kind
 from hookline.connections.model import Destination
-from hookline.connections.redaction import redact
+from hookline.connections.secrets import redact
 from hookline.connections.state import Object
 
 Action = Literal["create", "change", "delete", "keep"]

@@ -6,28 +6,31 @@ judged by their own modules; what a change may do to stored objects is the store
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
 
-from hookline.connections.catalog.kind_check import kind_problems
-from hookline.connections.definitions.check import definition_problems
-from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
-from hookline.connections.definitions.together import (
+from hookline.connections.catalog.kinds import kind_problems
+from hookline.connections.definitions.check import (
     Surroundings,
+    definition_problems,
     kind_of,
     name_problems,
     problems_together,
     trait_names,
 )
-from hookline.connections.filter_check import PLAN_LEVEL, filter_problems
-from hookline.connections.headers import STANDARD_WEBHOOKS, check_static_headers
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.history import WORDS, Kind
-from hookline.connections.model import Destination, Source
+from hookline.connections.model import STANDARD_WEBHOOKS, Destination, Filter, Source, check_static_headers
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.secrets import check_secret, check_standard_secret, is_reference
+from hookline.events.view import EVENT_FIELDS, EVENT_OBJECTS
+from hookline.expressions.lexer import ExpressionError
+from hookline.expressions.parse import parse
+from hookline.expressions.tree import parse_path
 
+PLAN_LEVEL = "business"
 SOURCES_MAX = 10_000
 DESTINATIONS_MAX = 20_000
 AUDIENCES_MAX = 1_000
@@ -266,3 +269,39 @@ def _judge(code: ProblemCode, path: str, rule: Callable[[Any], object], value: o
     except ValueError as error:
         return [Problem(code, path, str(error))]
     return []
+
+
+_WITH_PROPERTIES = ("dropProperties", "allowProperties")
+
+
+def filter_problems(filter: Filter) -> Iterator[tuple[str, str]]:
+    """Yield the key and a sentence for each thing wrong."""
+    try:
+        parse(filter.condition, EVENT_FIELDS)
+    except ExpressionError as error:
+        yield "if", str(error)
+    if filter.do == "sample" and filter.percent is None:
+        yield "percent", "say how many percent of the events are sent, such as percent: 10"
+    if filter.do != "sample" and filter.percent is not None:
+        yield "percent", f"percent belongs to do: sample, not to {filter.do}; take it out"
+    if filter.do in _WITH_PROPERTIES and not filter.properties:
+        yield "properties", f"say which fields {filter.do} means, such as properties: [properties.card]"
+    if filter.do not in _WITH_PROPERTIES and filter.properties is not None:
+        yield (
+            "properties",
+            f"properties belong to dropProperties and allowProperties, not to {filter.do}; take them out",
+        )
+    for index, path in enumerate(filter.properties or () if filter.do in _WITH_PROPERTIES else ()):
+        sentence = _path_problem(path)
+        if sentence is not None:
+            yield f"properties[{index}]", sentence
+
+
+def _path_problem(path: str) -> str | None:
+    try:
+        first = parse_path(path)[0]
+    except ExpressionError as error:
+        return str(error)
+    if first in EVENT_OBJECTS:
+        return None
+    return f"begin the path with properties, traits or context, not with {first!r}; other fields are always sent"

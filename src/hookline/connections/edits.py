@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from hookline.connections.check import (
+    PLAN_LEVEL,
     Problem,
     check_counts,
     check_definitions,
@@ -18,14 +19,12 @@ from hookline.connections.check import (
     check_write_keys,
     join,
 )
+from hookline.connections.definitions.check import Surroundings, references_of
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
-from hookline.connections.definitions.together import Surroundings, references_of
-from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import KINDS, WORDS, Kind
 from hookline.connections.model import Destination, Source, WebhookSettings
-from hookline.connections.redaction import NothingToKeep, restore
 from hookline.connections.rotation import carry_rotations, rotated_out
-from hookline.connections.secrets import new_references
+from hookline.connections.secrets import NothingToKeep, new_references, restore
 from hookline.connections.state import Object, State, kind_of
 
 

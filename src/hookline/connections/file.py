@@ -14,18 +14,16 @@ import msgspec
 import yaml
 
 from hookline.connections.changes import Change, compare
-from hookline.connections.check import Problem, check_all
+from hookline.connections.check import PLAN_LEVEL, Problem, check_all
 from hookline.connections.definitions.model import Definition
 from hookline.connections.edits import Delete, Edit, Put
-from hookline.connections.file_shape import Configuration, read_configuration
-from hookline.connections.filter_check import PLAN_LEVEL
+from hookline.connections.file_shape import Configuration, YamlTree, read_configuration
 from hookline.connections.history import KINDS, WORDS
 from hookline.connections.model import BATCH_BYTES_MIN, DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
-from hookline.connections.redaction import NothingToKeep, redact, restore
 from hookline.connections.rotation import carry_rotations, with_rotated
+from hookline.connections.secrets import NothingToKeep, redact, restore
 from hookline.connections.state import Object, Stored, kind_of
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
-from hookline.connections.yaml_tree import YamlTree
 
 OWNER = "file"
 ALWAYS_WRITTEN = ("sources", "destinations")

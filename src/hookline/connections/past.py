@@ -11,8 +11,8 @@ from hookline.connections.changes import Action, Change, compare
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import KINDS, Kind, Row
 from hookline.connections.model import Destination, LaneConfig
-from hookline.connections.redaction import NothingToKeep, restore
 from hookline.connections.rotation import carry_rotations, with_rotated
+from hookline.connections.secrets import NothingToKeep, restore
 from hookline.connections.state import Object, decode_object, kind_of
 from hookline.connections.store import Store
 from hookline.database.connection import Connection

@@ -6,20 +6,28 @@ resolved where a request is signed and sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from hookline.connections.headers import check_static_headers
-from hookline.connections.model import Destination, StandardWebhooks, WebhookSettings
+from hookline.connections.model import (
+    Destination,
+    Rotation,
+    StandardWebhooks,
+    Webhook,
+    WebhookSettings,
+    check_static_headers,
+)
 from hookline.connections.receiver_url import origin_of
-from hookline.connections.rotation import running_rotations
+from hookline.connections.rotation import running_rotations, until_ms
 from hookline.events.standard_signature import standard_key
 from hookline.secret_references import MASK, SecretMissing, check_secret, is_reference, mask, resolve_in
 
 if TYPE_CHECKING:
     from hookline.settings import Settings
+
 
 __all__ = [
     "MASK",
@@ -101,3 +109,191 @@ def resolve_all(destination: Destination, settings: Settings, now_ms: int) -> De
         for rotation in running_rotations(destination, now_ms)
     )
     return replace(destination, settings=resolved, rotations=rotations)
+
+
+KEPT_MS = 30 * 86_400_000
+"""How long a secret that is no longer in force stays in the history."""
+
+PLACEHOLDER = "whsec_" + "A" * 32
+"""In the form that secrets of Standard Webhooks have; for other secrets ``keep`` itself will do."""
+
+
+class PastRow(NamedTuple):
+    """A destination as it was from version ``since`` until ``left_ms``; None while it is in force."""
+
+    since: int
+    destination: Destination
+    left_ms: int | None
+
+
+def without_old_secrets(rows: Sequence[PastRow], before_ms: int) -> Iterator[tuple[int, Destination]]:
+    """Yield, of all rows of one destination, those that hold a secret which left force before a time, without it."""
+    needed = {secret for row in rows for secret in _needed(row, before_ms)}
+    for row in rows:
+        cleaned = _only(row.destination, needed)
+        if cleaned != row.destination:
+            yield row.since, cleaned
+
+
+def is_removed(destination: Destination) -> bool:
+    """Return whether a secret of this row of the history was removed."""
+    return KEEP in _secrets(destination)
+
+
+def with_placeholders(destination: Destination) -> Destination:
+    """Return a row of the history as something that requests can be written with, where its secrets were removed."""
+    standard = destination.settings.standard_webhooks
+    if standard is None or standard.secret != KEEP:
+        return destination
+    settings = replace(destination.settings, standard_webhooks=StandardWebhooks(secret=PLACEHOLDER))
+    return replace(destination, settings=settings)
+
+
+def _needed(row: PastRow, before_ms: int) -> Iterator[str]:
+    if row.left_ms is None or row.left_ms >= before_ms:
+        yield from _secrets(row.destination)
+        for rotation in row.destination.rotations:
+            if rotation.previous is not None and until_ms(rotation) >= before_ms:
+                yield rotation.previous
+
+
+def _secrets(destination: Destination) -> Iterator[str]:
+    settings = destination.settings
+    for webhook in settings.webhooks:
+        yield from (value for name, value in webhook.headers.items() if is_secret_header(name))
+    if settings.shared_secret is not None:
+        yield settings.shared_secret
+    if settings.standard_webhooks is not None:
+        yield settings.standard_webhooks.secret
+
+
+def _only(destination: Destination, needed: Collection[str]) -> Destination:
+    def left(secret: str) -> str:
+        return secret if secret in needed or is_reference(secret) else KEEP
+
+    settings = destination.settings
+    webhooks = tuple(
+        replace(
+            webhook,
+            headers={name: left(value) if is_secret_header(name) else value for name, value in webhook.headers.items()},
+        )
+        for webhook in settings.webhooks
+    )
+    shared, standard = settings.shared_secret, settings.standard_webhooks
+    return replace(
+        destination,
+        settings=replace(
+            settings,
+            webhooks=webhooks,
+            shared_secret=None if shared is None else left(shared),
+            standard_webhooks=None if standard is None else StandardWebhooks(secret=left(standard.secret)),
+        ),
+        rotations=tuple(
+            replace(each, previous=None) if each.previous is not None and each.previous not in needed else each
+            for each in destination.rotations
+        ),
+    )
+
+
+KEEP = "keep"
+"""Written in place of a secret: leave the stored one as it is."""
+
+_SECRET_HEADER = re.compile(r"auth|cookie|key|password|secret|signature|token", re.IGNORECASE)
+
+
+class NothingToKeep(ValueError):
+    """``keep`` was written where no secret is stored; ``path`` names the place."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("there is no stored secret to keep here; write the secret or a reference to it")
+        self.path = path
+
+
+def is_secret_header(name: str) -> bool:
+    """Return whether a static header's value is a credential, by the header's name."""
+    return _SECRET_HEADER.search(name) is not None
+
+
+def stands_for_stored(value: str) -> bool:
+    """Return whether a value is ``keep`` or a mask."""
+    return value == KEEP or value.startswith(MASK)
+
+
+def redact(destination: Destination, keep: bool = False, now_ms: int = 0) -> Destination:
+    """Return the destination with its secrets masked, or with ``keep`` in their place, and the rotations that run
+    still."""
+
+    def hidden(secret: str) -> str:
+        return KEEP if keep and not is_reference(secret) else mask(secret)
+
+    settings = destination.settings
+    webhooks = tuple(
+        replace(
+            webhook,
+            headers={
+                name: hidden(value) if is_secret_header(name) else value for name, value in webhook.headers.items()
+            },
+        )
+        for webhook in settings.webhooks
+    )
+    secret = None if settings.shared_secret is None else hidden(settings.shared_secret)
+    standard = settings.standard_webhooks
+    if standard is not None:
+        standard = StandardWebhooks(secret=hidden(standard.secret))
+    return replace(
+        destination,
+        settings=replace(settings, webhooks=webhooks, shared_secret=secret, standard_webhooks=standard),
+        rotations=tuple(_shown(rotation) for rotation in running_rotations(destination, now_ms)),
+    )
+
+
+def restore(destination: Destination, stored: Destination | None) -> Destination:
+    """Return the destination with each ``keep`` and each mask replaced by the secret it stands for.
+
+    Raise NothingToKeep where ``keep`` has no stored secret. A header's value is kept only for a webhook of the same
+    origin (scheme, host, port), so that a credential never moves to another receiver unseen.
+    """
+    settings = destination.settings
+    standard = settings.standard_webhooks
+    unsigned = settings.shared_secret is None and standard is None
+    if unsigned and not any(webhook.headers for webhook in settings.webhooks):
+        return destination
+    before = None if stored is None else stored.settings
+    webhooks = tuple(
+        _restore_headers(webhook, () if before is None else before.webhooks, f"settings.webhooks[{index}]")
+        for index, webhook in enumerate(settings.webhooks)
+    )
+    secret = settings.shared_secret
+    if secret is not None:
+        secret = _restored(secret, None if before is None else before.shared_secret, "settings.sharedSecret")
+    if standard is not None:
+        old = None if before is None or before.standard_webhooks is None else before.standard_webhooks.secret
+        standard = StandardWebhooks(secret=_restored(standard.secret, old, "settings.standardWebhooks.secret"))
+    restored = replace(settings, webhooks=webhooks, shared_secret=secret, standard_webhooks=standard)
+    return replace(destination, settings=restored)
+
+
+def _shown(rotation: Rotation) -> Rotation:
+    return replace(rotation, previous=mask(rotation.previous or ""), digest="")
+
+
+def _restore_headers(webhook: Webhook, stored: tuple[Webhook, ...], path: str) -> Webhook:
+    same_url = [other for other in stored if other.url == webhook.url]
+    same_origin = [other for other in stored if origin_of(other.url) == origin_of(webhook.url)]
+    before: dict[str, str] = {}
+    for other in (*same_url, *same_origin):
+        for name, value in other.headers.items():
+            before.setdefault(name.lower(), value)
+    headers = {
+        name: _restored(value, before.get(name.lower()), f"{path}.headers.{name}") if is_secret_header(name) else value
+        for name, value in webhook.headers.items()
+    }
+    return replace(webhook, headers=headers)
+
+
+def _restored(value: str, stored: str | None, path: str) -> str:
+    if not stands_for_stored(value):
+        return value
+    if stored is None or (value != KEEP and value != mask(stored)):
+        raise NothingToKeep(path)
+    return stored

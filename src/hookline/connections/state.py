@@ -5,17 +5,18 @@ Shared by the store, which writes, and the feed, which follows; it knows how row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.connections import history
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.history import KINDS, Kind, Row
-from hookline.connections.model import Destination, LaneConfig, Snapshot, Source
+from hookline.connections.model import Destination, LaneConfig, Offsets, Snapshot, Source
 from hookline.database.connection import Connection
 
 Object = Source | Destination | Audience | ComputedTrait
@@ -142,3 +143,21 @@ class State:
             lane = None if row.lane is None else _decode_lane(row.lane)
             stored = Stored(decode_object(row.kind, row.document), row.since, row.owner, lane)
             self._by_kind[row.kind][row.id] = stored
+
+
+def next_lane(
+    lane: LaneConfig | None, destination: Destination, ends: Offsets, new_number: Callable[[], int]
+) -> LaneConfig | None:
+    """Return the destination's lane after a change: ``lane`` is the one before it, ``ends`` the journal's ends within
+    it.
+
+    A disabled destination has none, unless it is still getting what was accepted before. An enabled one keeps the
+    number and the begin of each source it already had; what it is connected to anew begins at ``ends``. A number is
+    drawn only for a new lane.
+    """
+    if not destination.enabled:
+        return lane if lane is not None and lane.until is not None else None
+    number = new_number() if lane is None else lane.number
+    before = {} if lane is None else lane.sources
+    sources = {id: before[id] if id in before else dict(ends) for id in destination.sources}
+    return LaneConfig(number=number, sources=sources) if lane is None else replace(lane, sources=sources)

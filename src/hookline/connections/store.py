@@ -16,16 +16,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from hookline.connections.check import Problem
+from hookline.connections.check import PLAN_LEVEL, Problem
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.edits import CertificateFault, Delete, Edit, Put, check_edits, restore_secrets
-from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
-from hookline.connections.lanes import next_lane
 from hookline.connections.model import Destination, LaneConfig, Offsets, Pause, Snapshot, Source
-from hookline.connections.old_secrets import PastRow, without_old_secrets
 from hookline.connections.rotation import until_ms
-from hookline.connections.state import State, Stored, decode_object
+from hookline.connections.secrets import PastRow, without_old_secrets
+from hookline.connections.state import State, Stored, decode_object, next_lane
 from hookline.database.commits import Highest, commits_of
 from hookline.database.connect import empty_log, is_file, overwrite_deleted
 from hookline.database.location import DatabaseLocation

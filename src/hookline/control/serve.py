@@ -21,7 +21,7 @@ from hookline.api.calls import current_call, may_refer, note_version
 from hookline.api.client_connection import Clients
 from hookline.api.services import Services
 from hookline.connections.model import WebhookSettings
-from hookline.connections.old_secrets import KEPT_MS
+from hookline.connections.secrets import KEPT_MS
 from hookline.connections.store import Store
 from hookline.control.app import Routes, build
 from hookline.database.sqlite import DatabaseAway, engine

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from math import isinf
 from typing import Any, Literal, NamedTuple
 
-from hookline.expressions.error import ExpressionError
-
 TEXT_CHARACTERS_MAX = 4_096
 
 Kind = Literal["text", "number", "name", "sign", "end"]
@@ -105,3 +103,11 @@ def _nothing_begins(text: str, at: int) -> ExpressionError:
     if wrong in "&|":
         return ExpressionError(f"expected 'and' or 'or' instead of {wrong!r}", at + 1)
     return ExpressionError(f"unexpected {wrong!r}; write a backslash before it if it belongs to a name,", at + 1)
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read; the message says what to do and ends with the column (from 1)."""
+
+    def __init__(self, sentence: str, column: int) -> None:
+        super().__init__(f"{sentence} at column {column}")
+        self.column = column

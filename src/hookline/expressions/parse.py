@@ -12,8 +12,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection
 
-from hookline.expressions.error import ExpressionError
-from hookline.expressions.lexer import Token, tokens
+from hookline.expressions.lexer import ExpressionError, Token, tokens
 from hookline.expressions.tree import (
     FUNCTIONS,
     OPERATORS,

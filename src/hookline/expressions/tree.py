@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias, get_args
 
+from hookline.expressions.lexer import ExpressionError, tokens
+
 Operator = OneOf["=", "!=", ">", ">=", "<", "<="]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 FunctionName = OneOf["contains", "match", "length", "lowercase", "typeof"]
@@ -98,3 +100,15 @@ def paths_in(node: Node) -> Iterator[tuple[str, ...]]:
             yield from paths_in(right)
         case Not(term):
             yield from paths_in(term)
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    """Return the parts of a path; raise ExpressionError for anything that is not exactly one path."""
+    first, *rest = tokens(text)
+    if first.kind != "name":
+        raise ExpressionError("expected a path such as properties.card", first.column)
+    if rest[0].kind != "end":
+        sentence = f"unexpected {rest[0].written!r}; write a backslash before a blank or sign that is part of a name,"
+        raise ExpressionError(sentence, rest[0].column)
+    parts: tuple[str, ...] = first.value
+    return parts

@@ -22,7 +22,7 @@ from hookline.index.bloom_filters import Part
 from hookline.index.filter_positions import FilterPositions, rows_for, rows_of
 from hookline.index.keys import keys_of
 from hookline.index.mem_table import MemTable
-from hookline.index.seal import seal
+from hookline.index.run import seal
 from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.port import JournalError, JournalFetching, Lookups, Reader
 from hookline.journal.reading import read_on

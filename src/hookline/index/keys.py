@@ -7,8 +7,12 @@ of a large one, so a group's keys are computed with as a single integer: every k
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import repeat
+from sys import byteorder
+from zlib import crc32
 
 from hookline.events.fingerprint import FINGERPRINT_BYTES
 from hookline.journal.record import Record
@@ -52,3 +56,20 @@ def _key(record: Record) -> bytes:
     if record.erased:
         return NO_KEY
     return record.fingerprint if record.rejection is None else rejected(record.fingerprint)
+
+
+USER_HASH_BYTES = 4
+
+
+def user_hash(user_key: str) -> bytes:
+    """Return the hash of a user, of any source: a checksum, quick; a collision costs a comparison."""
+    return crc32(user_key.encode("utf-8", "surrogatepass")).to_bytes(USER_HASH_BYTES, byteorder)
+
+
+def user_hashes(records: Sequence[Record]) -> array[int]:
+    """Return the hashes of the records' users, one after the other, 0 without a user."""
+    keys = [record.user_key for record in records]
+    try:
+        return array("I", map(crc32, map(str.encode, keys)))
+    except UnicodeEncodeError:  # half a character, as JavaScript may send it
+        return array("I", map(crc32, map(str.encode, keys, repeat("utf-8"), repeat("surrogatepass"))))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from hookline.index.keys import user_hash
 from hookline.index.run import SUFFIX, Run, RunDamaged
-from hookline.index.user_hash import user_hash
 from hookline.journal.port import OffsetExpired, Reader
 from hookline.journal.reading import read_on
 

@@ -11,7 +11,7 @@ from sys import byteorder
 
 import msgspec
 
-from hookline.index.seal import TEMPORARY_SUFFIX, sync_folder
+from hookline.index.run import TEMPORARY_SUFFIX, sync_folder
 
 NAME = "manifest.json"
 FORMAT_VERSION = 3

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.index.keys import user_hash
 from hookline.index.run import SUFFIX, Run, RunDamaged
-from hookline.index.user_hash import user_hash
 from hookline.journal.port import SearchableReader
 from hookline.journal.reading import read_on
 from hookline.journal.record import Record

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from errno import EIO
 from pathlib import Path
 from sys import byteorder
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from weakref import finalize
 from zlib import crc32
 
+from hookline.index.background import Step, in_background
 from hookline.index.chains import Chains, Entry
-from hookline.index.keys import KEY_BYTES
-from hookline.index.mem_table import ENTRY_BYTES, NUMBER_BYTES
+from hookline.index.keys import KEY_BYTES, USER_HASH_BYTES
+from hookline.index.mem_table import ENTRY_BYTES, NUMBER_BYTES, MemTable
 from hookline.index.times import SPAN_RECORDS, Times
-from hookline.index.user_hash import USER_HASH_BYTES
 
 SUFFIX = ".run"
 MAGIC = b"HKLNRUN\0"
@@ -188,3 +188,43 @@ def _numbers_of(user_hash: bytes, users: bytes) -> Iterator[int]:
         if not astray:
             yield number
         place = users.find(user_hash, place + 1)
+
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def seal(mem_table: MemTable, folder: Path) -> Generator[Step, None, Run]:
+    """Write the run; the file appears under its name only when it is complete.
+
+    ``mem_table`` must not change meanwhile. Raise OSError when the disk refuses; nothing is left behind then.
+    """
+    header = Header(
+        mem_table.first_offset, mem_table.next_offset, len(mem_table.times), mem_table.bucket_bits, mem_table.salt
+    )
+    path = folder / header.name
+    temporary = path.with_suffix(TEMPORARY_SUFFIX)
+    try:
+        with temporary.open("wb") as file:
+            yield from in_background(_write, file, header, mem_table)
+        temporary.rename(path)
+        yield from in_background(sync_folder, folder)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return Run(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(file: BinaryIO, header: Header, mem_table: MemTable) -> None:
+    file.write(header.to_bytes() + mem_table.times.to_bytes())
+    for part in mem_table.parts():
+        file.write(part)
+    file.flush()
+    os.fsync(file.fileno())

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from hookline.index.bloom_filters import BloomFilters
 from hookline.index.mem_table import MemTable
-from hookline.index.run import SUFFIX, Run, RunDamaged
-from hookline.index.seal import TEMPORARY_SUFFIX
+from hookline.index.run import SUFFIX, TEMPORARY_SUFFIX, Run, RunDamaged
 
 
 class SealedRuns:

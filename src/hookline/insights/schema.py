@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import math
+import threading
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+
+from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
+from hookline.database.open import open_insights
+from hookline.database.read_only import ReadOnly
+from hookline.database.upsert import replacing
 
 PROPERTIES_MAX = 200
 """Per name; what comes later is only noted as left out."""
@@ -73,3 +82,197 @@ class NameSchema(msgspec.Struct):
             types = self.properties[path] = {}
         kind = _TYPES.get(type(value), "object")
         types[kind] = types.get(kind, 0) + 1
+
+
+class TrackedUsers(NamedTuple):
+    """About how many different users a source had in a month (UTC); ``source`` None for all of them together."""
+
+    month: str
+    source: str | None
+    users: int
+
+
+class SchemaLog:
+    """Safe to share between threads; before control's first start everything is empty."""
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
+        self._lock = threading.Lock()
+
+    def names(self, source: str) -> dict[Name, NameSchema]:
+        """Return what a source sends, by type and name."""
+        with self._lock:
+            connection = self._database.open()
+            return {} if connection is None else read_names(connection, source)
+
+    def missed(self) -> int:
+        """Return how many events had gone before they were looked at."""
+        rows = self._rows("SELECT coalesce(sum(missed), 0) FROM schema_places")
+        return int(rows[0][0]) if rows else 0
+
+    def places(self) -> dict[int, int]:
+        """Up to which offset each partition was looked at."""
+        return dict(self._rows("SELECT partition, next_offset FROM schema_places"))
+
+    def users(self, months: int) -> list[TrackedUsers]:
+        """Return the users of the newest months that had any: newest month first, of each all sources together
+        first."""
+        query = "SELECT DISTINCT month FROM tracked_users ORDER BY month DESC LIMIT ?"
+        found: list[TrackedUsers] = []
+        for (month,) in self._rows(query, months):
+            together = Distinct()
+            of_sources = []
+            for source, registers in self._rows(
+                "SELECT source, registers FROM tracked_users WHERE month = ? ORDER BY source", month
+            ):
+                own = Distinct(registers)
+                together.merge(own)
+                of_sources.append(TrackedUsers(month, source, own.count()))
+            found += [TrackedUsers(month, None, together.count()), *of_sources]
+        return found
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        with self._lock:
+            self._database.close()
+
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        with self._lock:
+            connection = self._database.open()
+            return [] if connection is None else connection.execute(query, values).fetchall()
+
+
+_COUNTED = ("count", "first_seen", "last_seen", "examined", "properties")
+_COLUMNS = f"type, name, {', '.join(_COUNTED)}"
+
+
+class Name(NamedTuple):
+    """What schemas are kept by; both empty for what came after a source had as many names as are kept."""
+
+    type: str
+    name: str
+
+
+OTHERS = Name("", "")
+
+
+class SchemaPlace(NamedTuple):
+    """The next offset of a partition to read, and how many events had gone before they were read."""
+
+    next_offset: int
+    missed: int = 0
+
+
+class _StoredSchema(msgspec.Struct):
+    properties: Properties = {}
+    left_out: bool = False
+
+
+_kept = msgspec.json.Decoder(_StoredSchema).decode
+
+
+class SchemaStore:
+    """The one writer of the schemas; used from one thread at a time."""
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._connection = open_insights(location)
+
+    def places(self) -> dict[int, SchemaPlace]:
+        """Return the saved places."""
+        rows = self._connection.execute("SELECT partition, next_offset, missed FROM schema_places")
+        return {partition: SchemaPlace(next_offset, missed) for partition, next_offset, missed in rows}
+
+    def names(self, source: str) -> dict[Name, NameSchema]:
+        """Everything known of a source."""
+        return read_names(self._connection, source)
+
+    def users(self, month: str, source: str) -> Distinct:
+        """Return the users of a source in a month."""
+        query = "SELECT registers FROM tracked_users WHERE month = ? AND source = ?"
+        row = self._connection.execute(query, (month, source)).fetchone()
+        return Distinct(row[0] if row else b"")
+
+    def save(
+        self,
+        names: Iterable[tuple[str, Name, NameSchema]],
+        users: Mapping[tuple[str, str], Distinct],
+        places: Mapping[int, SchemaPlace],
+    ) -> None:
+        """Replace what has changed, in one transaction with the places."""
+        rows = [
+            (source, *name, s.count, s.first_seen, s.last_seen, s.examined, _json(s.properties, s.left_out))
+            for source, name, s in names
+        ]
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(replacing("schema_names", ("source", "type", "name"), _COUNTED), rows)
+            self._connection.executemany(
+                replacing("tracked_users", ("month", "source"), ("registers",)),
+                [(*key, bytes(each.registers)) for key, each in users.items()],
+            )
+            self._connection.executemany(
+                replacing("schema_places", ("partition",), ("next_offset", "missed")),
+                [(partition, *place) for partition, place in places.items()],
+            )
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._connection.close()
+
+
+def read_names(connection: Connection, source: str) -> dict[Name, NameSchema]:
+    """Everything known of a source, by type and name."""
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM schema_names WHERE source = ? ORDER BY type, name", (source,))
+    found: dict[Name, NameSchema] = {}
+    for type, name, count, first_seen, last_seen, examined, text in rows:
+        kept = _kept(text)
+        found[Name(type, name)] = NameSchema(count, first_seen, last_seen, examined, kept.properties, kept.left_out)
+    return found
+
+
+def _json(properties: Properties, left_out: bool) -> str:
+    return msgspec.json.encode(_StoredSchema(properties, left_out)).decode()
+
+
+INDEX_BITS = 12
+REGISTERS = 1 << INDEX_BITS
+_REST_BITS = 64 - INDEX_BITS
+_ALPHA = 0.7213 / (1 + 1.079 / REGISTERS)
+
+
+class Distinct:
+    """A set that is only counted: what is in it cannot be had back."""
+
+    __slots__ = ("registers",)
+
+    def __init__(self, registers: bytes = b"") -> None:
+        self.registers = bytearray(registers if len(registers) == REGISTERS else REGISTERS)
+
+    def add(self, value: str) -> bool:
+        """Add a value; return whether anything changed."""
+        digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        hashed = int.from_bytes(digest, "big")
+        index, rest = hashed >> _REST_BITS, hashed & ((1 << _REST_BITS) - 1)
+        rank = _REST_BITS - rest.bit_length() + 1
+        if rank <= self.registers[index]:
+            return False
+        self.registers[index] = rank
+        return True
+
+    def merge(self, other: Distinct) -> None:
+        """Add everything that is in another one."""
+        self.registers = bytearray(map(max, self.registers, other.registers))
+
+    def count(self) -> int:
+        """About how many different values were added."""
+        estimate = _ALPHA * REGISTERS**2 / sum(2.0**-rank for rank in self.registers)
+        empty = self.registers.count(0)
+        if estimate <= 2.5 * REGISTERS and empty:
+            estimate = REGISTERS * math.log(REGISTERS / empty)
+        return round(estimate)

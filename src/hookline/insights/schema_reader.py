@@ -14,9 +14,7 @@ from time import monotonic
 
 import msgspec
 
-from hookline.insights.distinct import Distinct
-from hookline.insights.schema import NAME_CHARACTERS_MAX, NameSchema
-from hookline.insights.schema_store import OTHERS, Name, SchemaPlace, SchemaStore
+from hookline.insights.schema import NAME_CHARACTERS_MAX, OTHERS, Distinct, Name, NameSchema, SchemaPlace, SchemaStore
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired
 from hookline.journal.record import Record

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.insights.columns import COLLECT_TOTALS, DELIVER_TOTALS, DESTINATION, LATENCY, RESPONSE
 from hookline.insights.percentile import percentile
-from hookline.insights.resolutions import DAY, MINUTE, SPANS, Range, first_of
 
 USAGE_ROWS_MAX = 100_000
 TOTALS = (*COLLECT_TOTALS, *DELIVER_TOTALS)
@@ -195,3 +194,34 @@ def _steps(first: int, now_seconds: int, resolution: int) -> range:
 def _add_percentiles(values: Values, what: str, counts: Sequence[int | None]) -> None:
     for share in (50, 95):
         values[f"{what}_p{share}"].append(percentile(counts, share / 100))
+
+
+MINUTE = 60
+HOUR = 3_600
+DAY = 24 * HOUR
+
+RESOLUTIONS = {10: 2 * HOUR, MINUTE: 26 * HOUR, 600: 8 * DAY, HOUR: 32 * DAY, DAY: 400 * DAY}
+"""Seconds per row, and for how many seconds rows are kept: somewhat more than the range they answer."""
+
+Range = Literal["1h", "24h", "7d", "30d"]
+
+
+class Span(NamedTuple):
+    """A range and the rows that answer it; ``coarse`` ones are few enough to add up over every destination."""
+
+    seconds: int
+    resolution: int
+    coarse: int
+
+
+SPANS: dict[str, Span] = {
+    "1h": Span(HOUR, 10, 600),
+    "24h": Span(DAY, 60, HOUR),
+    "7d": Span(7 * DAY, 600, DAY),
+    "30d": Span(30 * DAY, HOUR, DAY),
+}
+
+
+def first_of(now_seconds: int, span_seconds: int, resolution: int) -> int:
+    """Return the beginning of the oldest row that a range touches, so many seconds back from now."""
+    return (now_seconds - span_seconds) // resolution * resolution

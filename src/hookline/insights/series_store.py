@@ -20,7 +20,7 @@ from hookline.insights.columns import (
     SOURCE,
     adding,
 )
-from hookline.insights.resolutions import RESOLUTIONS
+from hookline.insights.series_log import RESOLUTIONS
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 
 TABLES = ("total_series", "destination_series", "source_series")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hookline.connections.state import decode_object
-from hookline.expressions.error import ExpressionError
+from hookline.expressions.lexer import ExpressionError
 from hookline.journal.record import Record
 from hookline.route.filters import Filters
 

@@ -24,18 +24,16 @@ from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.people.definitions.definition import Key, in_order
-from hookline.people.definitions.feature import Feature
-from hookline.people.definitions.features import windows_of
+from hookline.people.definitions.feature import Feature, windows_of
 from hookline.people.ingest.backfill import Backfill
 from hookline.people.ingest.cpu_throttle import CpuThrottle, lower_priority, processors
-from hookline.people.ingest.erasing import Erasures
+from hookline.people.ingest.erasing import Erasures, Trim
 from hookline.people.ingest.ingest import BATCH_RECORDS, Ingest
-from hookline.people.ingest.trim import Trim
 from hookline.people.previews.previews import Previews
 from hookline.people.previews.requests import PreviewRequests
 from hookline.people.store.catalog import FeatureCatalog, Span, Windows
 from hookline.people.store.store import ProfileStore
-from hookline.people.sync.requests import SyncRequests
+from hookline.people.sync.results import SyncRequests
 from hookline.people.sync.sync import Sync
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.settings import Settings

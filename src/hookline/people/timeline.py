@@ -13,7 +13,7 @@ from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.people.ingest.extraction import text, view_of
-from hookline.people.store.long_ids import id_of, key_of
+from hookline.people.store.identities import id_of, key_of
 from hookline.people.store.people import Person
 
 EVER = (0, 1 << 63)

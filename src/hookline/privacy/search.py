@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from hookline.index.keys import user_hash
 from hookline.index.lookup import find_users
-from hookline.index.user_hash import user_hash
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record

@@ -12,11 +12,11 @@ import msgspec
 
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
-from hookline.expressions.error import ExpressionError
+from hookline.expressions.lexer import ExpressionError
 from hookline.journal.record import Record
 from hookline.replays.model import ReplayRequest
+from hookline.route.decision import refusal
 from hookline.route.filters import Filters
-from hookline.route.selection import refusal
 
 Predicate = Callable[[Record], bool]
 

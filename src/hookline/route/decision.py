@@ -6,10 +6,11 @@ used for an event's status. Both read the same lane definition, so they agree.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination, LaneConfig
 from hookline.journal.record import Record
-from hookline.route.selection import refusal
 
 
 def not_routed_reason(
@@ -29,3 +30,16 @@ def not_routed_reason(
         if start is None or offset < start.get(partition, 0):
             return "connected_later"
     return refusal(record.selection, published_name(destination.kind))
+
+
+def refusal(selection: Mapping[str, bool] | None, published_name: str) -> str | None:
+    """Return why an event with this selection does not go to a destination of this name, or None when it does.
+
+    By default every destination is chosen; ``All: false`` refuses those not named true. Names are case-sensitive.
+    """
+    if selection is None:
+        return None
+    chosen = selection.get(published_name)
+    if chosen is None:
+        return None if selection.get("All", True) else "integrations_all_false"
+    return None if chosen else "integrations_name_false"

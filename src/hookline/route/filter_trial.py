@@ -10,8 +10,8 @@ from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.events.body import render_plain
 from hookline.journal.record import Record
+from hookline.route.decision import refusal
 from hookline.route.filters import UNFILTERED_TYPE, Filters
-from hookline.route.selection import refusal
 
 EVENTS_DEFAULT = 200
 EVENTS_MAX = 1_000

@@ -16,7 +16,7 @@ from hookline.events.property_edit import PropertyEdit, edit_body, edit_fields
 from hookline.events.view import EVENT_FIELDS, EventView
 from hookline.expressions.compile import Condition, compile_condition
 from hookline.expressions.parse import parse
-from hookline.expressions.path import parse_path
+from hookline.expressions.tree import parse_path
 from hookline.journal.record import Record
 
 UNFILTERED_TYPE = "delete"

@@ -25,9 +25,7 @@ from hookline.database.postgres.schema import create
 from hookline.database.postgres.values import ADAPTERS
 from hookline.database.sqlite import Connection, connect
 from hookline.settings import Settings
-from hookline.transfer.failure import MoveFailed
-from hookline.transfer.progress import Progress, Tell
-from hookline.transfer.state import State
+from hookline.transfer.state import MoveFailed, Progress, State, Tell
 from hookline.transfer.tables import (
     Table,
     attach_snapshot,

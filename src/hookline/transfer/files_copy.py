@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hookline.index.run import SUFFIX as RUN_SUFFIX
-from hookline.transfer.progress import Progress, Tell
+from hookline.transfer.state import Progress, Tell
 
 _ELSEWHERE = {"journal", "run", "lock", "moved", "database"}
 """Names that a move brings over in another way, or not at all."""

@@ -23,9 +23,7 @@ from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.port import JournalAway, JournalCorrupt, OffsetExpired
 from hookline.journal.reading import read_on
 from hookline.settings import Settings
-from hookline.transfer.failure import MoveFailed
-from hookline.transfer.progress import Progress, Tell
-from hookline.transfer.state import State
+from hookline.transfer.state import MoveFailed, Progress, State, Tell
 from hookline.transfer.topic_writer import TopicSpoiled, TopicWriter
 
 SETTLED_SECONDS = 2.0

@@ -18,10 +18,8 @@ from hookline.journal.moved import Moved, read_moved, remove_moved, write_moved
 from hookline.journal.opening import FOLDER, claim
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
-from hookline.transfer.failure import MoveFailed
-from hookline.transfer.progress import Tell
 from hookline.transfer.state import NAME as STATE
-from hookline.transfer.state import State, load
+from hookline.transfer.state import MoveFailed, State, Tell, load
 
 BEHIND_EVENTS = 2_000
 """So few events are copied while the service is stopped that nobody waits for them."""

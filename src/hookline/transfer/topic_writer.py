@@ -8,7 +8,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.topic import MESSAGE_BYTES_MAX
 from hookline.journal.record import Record, journal_ms
-from hookline.transfer.failure import MoveFailed
+from hookline.transfer.state import MoveFailed
 
 CHUNK_MESSAGES = 50_000
 """Between two looks whether brokers have everything, and at the offset of the last."""

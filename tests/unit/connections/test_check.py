@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hookline.connections import check
 from hookline.connections.check import Problem, check_counts, check_destination
-from hookline.connections.write_key import new_write_key
+from hookline.connections.model import new_write_key
 from tests.unit.connections.examples import destination
 
 

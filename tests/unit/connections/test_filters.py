@@ -10,7 +10,7 @@ import pytest
 
 from hookline.connections import file
 from hookline.connections.model import FILTERS_MAX, Destination, Filter
-from hookline.connections.redaction import redact
+from hookline.connections.secrets import redact
 from hookline.connections.store import ChangeRefused, Store
 from tests.unit.connections.examples import change, destination, source
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from hookline.connections.edits import Delete, Put
 from hookline.connections.model import Destination
-from hookline.connections.old_secrets import KEPT_MS
 from hookline.connections.past import way_back
 from hookline.connections.rotation import rotate
+from hookline.connections.secrets import KEPT_MS
 from hookline.connections.store import ChangeRefused, Store
 from hookline.database.location import DatabaseLocation
 from tests.unit.connections.examples import change, destination, source

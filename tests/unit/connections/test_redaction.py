@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import Destination
-from hookline.connections.redaction import NothingToKeep, redact, restore
+from hookline.connections.secrets import NothingToKeep, redact, restore
 from tests.unit.connections.examples import destination
 
 STORED = destination(

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from hookline.connections import file
 from hookline.connections.edits import Put
 from hookline.connections.model import Destination, StandardWebhooks
-from hookline.connections.redaction import redact
 from hookline.connections.rotation import (
     REMEMBERED_MAX,
     RotationRefused,
@@ -22,6 +21,7 @@ from hookline.connections.rotation import (
     running_rotations,
     setting_to_rotate,
 )
+from hookline.connections.secrets import redact
 from hookline.connections.store import ChangeRefused, Store
 from hookline.events.standard_signature import standard_key
 from tests.unit.connections.examples import change, destination, ends, source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.connections.yaml_tree import YamlTree
+from hookline.connections.file_shape import YamlTree
 
 
 def only(text: str) -> tuple[str, int | None]:

@@ -15,7 +15,7 @@ from hookline.database.open import ensure
 from hookline.features.audiences.service import sync_requests
 from hookline.journal.local.reader import LocalReader
 from hookline.people.definitions.definition import Key, in_order
-from hookline.people.definitions.features import windows_of
+from hookline.people.definitions.feature import windows_of
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.catalog import FeatureCatalog, Span
 from hookline.people.store.store import ProfileStore

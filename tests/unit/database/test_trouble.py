@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookline.bench.waiting import wait_until
+from hookline.bench.processes import wait_until
 from hookline.database import outages, sqlite
 from hookline.database.connect import connect
 from hookline.database.location import Schema

@@ -37,8 +37,7 @@ from hookline.outcomes.event_status import EventStatus, EventStatuses
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.model import Replay, ReplayRequest, State
-from hookline.replays.offset_set import OffsetSet
-from hookline.replays.span import span_of
+from hookline.replays.offset_set import OffsetSet, span_of
 from hookline.replays.store import ReplayStore
 from hookline.settings import Deliver, Journal, Settings
 

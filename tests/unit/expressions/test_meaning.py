@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.expressions.compile import compile_condition
-from hookline.expressions.glob import Glob
+from hookline.expressions.compile import Glob, compile_condition
 from hookline.expressions.parse import parse
 from tests.unit.expressions.trees import CONDITIONS, FIELDS
 

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.expressions.error import ExpressionError
-from hookline.expressions.lexer import TEXT_CHARACTERS_MAX
+from hookline.expressions.lexer import TEXT_CHARACTERS_MAX, ExpressionError
 from hookline.expressions.parse import DEPTH_MAX, parse
-from hookline.expressions.path import parse_path
-from hookline.expressions.tree import Node
+from hookline.expressions.tree import Node, parse_path
 from hookline.expressions.write import write, write_path
 from tests.unit.expressions.trees import CONDITIONS
 

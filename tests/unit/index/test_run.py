@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from hookline.events.fingerprint import fingerprint
-from hookline.index.keys import keys_of
+from hookline.index.keys import keys_of, user_hash
 from hookline.index.mem_table import ENTRIES_PER_PART, MemTable
-from hookline.index.run import Run, RunDamaged
-from hookline.index.seal import seal
-from hookline.index.user_hash import user_hash
+from hookline.index.run import Run, RunDamaged, seal
 from hookline.journal.record import Record
 from tests.unit.index.journal_in_memory import record
 

@@ -12,11 +12,18 @@ import pytest
 
 from hookline.database.location import DatabaseLocation
 from hookline.insights import schema_reader
-from hookline.insights.distinct import Distinct
-from hookline.insights.schema import EXAMINED_EVERY, EXAMINED_FIRST, PROPERTIES_MAX, NameSchema
-from hookline.insights.schema_log import SchemaLog
+from hookline.insights.schema import (
+    EXAMINED_EVERY,
+    EXAMINED_FIRST,
+    OTHERS,
+    PROPERTIES_MAX,
+    Distinct,
+    Name,
+    NameSchema,
+    SchemaLog,
+    SchemaStore,
+)
 from hookline.insights.schema_reader import SchemaReader
-from hookline.insights.schema_store import OTHERS, Name, SchemaStore
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import Record
 from tests.unit.conftest import LocationOf

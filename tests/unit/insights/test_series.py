@@ -8,8 +8,7 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.insights.percentile import percentile
-from hookline.insights.resolutions import DAY, HOUR
-from hookline.insights.series_log import SeriesLog
+from hookline.insights.series_log import DAY, HOUR, SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, SourceCounts, TimeBucket
 from tests.unit.conftest import LocationOf

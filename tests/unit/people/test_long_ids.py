@@ -10,7 +10,7 @@ import pytest
 
 from hookline.database.migrate import migrate_file
 from hookline.database.sqlite import connect as connect_file
-from hookline.people.store.long_ids import KEY_CHARACTERS_MAX, is_long, key_of
+from hookline.people.store.identities import KEY_CHARACTERS_MAX, is_long, key_of
 from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
 from hookline.people.timeline import of_person

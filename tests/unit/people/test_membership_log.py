@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.people.ingest.erasing import Erasing
-from hookline.people.store import memberships
-from hookline.people.store.memberships import changes_of
-from hookline.people.store.people import People
+from hookline.people.store import people
+from hookline.people.store.people import People, changes_of
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import record
 from tests.unit.people.test_sync_model import READY, Profiles
@@ -75,7 +74,7 @@ def test_a_merge_joins_histories(profiles: Profiles, now: str) -> None:
 
 def test_it_is_bounded(profiles: Profiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many changes the newest stay."""
-    monkeypatch.setattr(memberships, "CHANGES_MAX", 4)
+    monkeypatch.setattr(people, "CHANGES_MAX", 4)
     syncs = [plan(profiles, n, "xy"[n % 2]) for n in range(10)]
     assert history(profiles) == [(n % 2 == 0, syncs[n]) for n in (9, 8, 7, 6)]
 

@@ -15,7 +15,7 @@ from hookline.connections.definitions.model import Audience, ComputedTrait, Defi
 from hookline.database.location import DatabaseLocation
 from hookline.journal.record import Record
 from hookline.people.definitions.definition import in_order, ready_of
-from hookline.people.definitions.features import windows_of
+from hookline.people.definitions.feature import windows_of
 from hookline.people.ingest.backfill import Backfill
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.previews import previews

@@ -15,12 +15,11 @@ from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.database.location import DatabaseLocation
 from hookline.journal.record import Record
 from hookline.people.definitions.definition import as_json, in_order
-from hookline.people.definitions.features import windows_of
+from hookline.people.definitions.feature import windows_of
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store import history
 from hookline.people.store.catalog import FeatureCatalog
-from hookline.people.store.memberships import changes_of
-from hookline.people.store.people import People, Person, PersonFacts
+from hookline.people.store.people import People, Person, PersonFacts, changes_of
 from hookline.people.store.store import ProfileStore
 from hookline.people.sync import sync
 from hookline.people.sync.sync import Sync

@@ -12,7 +12,7 @@ from hookline.database.connection import Connection
 from hookline.database.open import open_profiles
 from hookline.people.definitions.definition import Key
 from hookline.people.definitions.feature import Feature
-from hookline.people.sync.state import SyncState, SyncStates, empty_value
+from hookline.people.sync.results import SyncState, SyncStates, empty_value
 from tests.unit.conftest import LocationOf
 
 BUYERS: Key = ("audience", "buyers")

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from hookline.connections.definitions.model import Audience
 from hookline.database.location import DatabaseLocation
 from hookline.people.definitions.definition import in_order
-from hookline.people.definitions.feature import Entry, Feature
-from hookline.people.definitions.features import features_of, windows_of
-from hookline.people.ingest import trim
-from hookline.people.ingest.trim import PASS_MS, Trim
+from hookline.people.definitions.feature import Entry, Feature, features_of, windows_of
+from hookline.people.ingest import erasing
+from hookline.people.ingest.erasing import PASS_MS, Trim
 from hookline.people.store import history
 from hookline.people.store.batch import Batch, ReadPosition
 from hookline.people.store.catalog import FeatureCatalog
@@ -53,8 +52,8 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(history, "CHUNK_ENTRIES", 4)
         patch.setattr(history, "ROWS_PER_CHUNK", 4)
-        patch.setattr(trim, "ROWS_PER_STEP", 2)
-        for module in (history, trim):
+        patch.setattr(erasing, "ROWS_PER_STEP", 2)
+        for module in (history, erasing):
             patch.setattr(module, "ENTRIES_MAX", MAX)
         yield
 

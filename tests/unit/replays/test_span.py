@@ -7,7 +7,7 @@ import pytest
 
 from hookline.journal.local.reader import LocalReader
 from hookline.replays.model import ReplayRequest
-from hookline.replays.span import offset_at, span_of
+from hookline.replays.offset_set import offset_at, span_of
 from tests.unit.deliver.conftest import make_rig, rig
 from tests.unit.deliver.rig import START_MS, Rig
 

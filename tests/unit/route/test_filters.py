@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hookline.connections.model import Filter
 from hookline.events.body import render_canonical, render_plain
 from hookline.events.view import EVENT_FIELDS
-from hookline.expressions.error import ExpressionError
+from hookline.expressions.lexer import ExpressionError
 from hookline.journal.record import Record
 from hookline.route.filters import Decision, Filters
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.route.selection import refusal
+from hookline.route.decision import refusal
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from hookline.database.sqlite import Connection, DatabaseUnusable
 from hookline.database.sqlite import connect as connect_file
 from hookline.settings import Database, Journal, Settings
 from hookline.transfer.database_copy import DatabaseCopy
-from hookline.transfer.failure import MoveFailed
-from hookline.transfer.state import load
+from hookline.transfer.state import MoveFailed, load
 from hookline.transfer.tables import Table, listed, quoted, tables_of
 from tests.postgres import PostgresServer
 

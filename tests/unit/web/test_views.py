@@ -15,7 +15,7 @@ from hookline.features.overview import event_flow
 from hookline.features.overview.event_flow import the_way
 from hookline.features.setup.snippets import url_of
 from hookline.outcomes.status import QUEUED_BECAUSE
-from hookline.route import decision, selection
+from hookline.route import decision
 from hookline.telemetry.metrics import METRICS, histogram
 from hookline.web.reasons import SENTENCES, in_words
 from hookline.web.rendering import number
@@ -73,7 +73,7 @@ def test_every_routing_reason_has_a_sentence() -> None:
     """Each code that routing gives is put into words, and there are no words for codes it does not give."""
     returned = {
         node.value
-        for module in (decision, selection)
+        for module in (decision,)
         for node in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.replace("_", "").isalpha()
     }

@@ -17,9 +17,8 @@ from hookline.cli.checkup.configured import read_connections
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.connections.model import Destination
-from hookline.connections.redaction import is_secret_header, stands_for_stored
 from hookline.connections.rotation import SECRET_SETTINGS, secret_of
-from hookline.connections.secrets import is_reference
+from hookline.connections.secrets import is_reference, is_secret_header, stands_for_stored
 from hookline.settings import parse_listen
 
 WIDEST_PREFIX = {4: 8, 6: 32}

@@ -123,8 +123,8 @@ def bench(
     json_file
         Write the figures to this file.
     """
+    from hookline.bench.processes import leave_on_sigterm
     from hookline.bench.run import SECONDS, run_bench
-    from hookline.bench.waiting import leave_on_sigterm
 
     leave_on_sigterm()
     return run_bench(scenario, seconds=seconds or SECONDS, repeat=repeat, events=events, json_file=json_file)

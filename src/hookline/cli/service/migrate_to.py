@@ -22,9 +22,8 @@ from hookline.database.sqlite import DatabaseError, engine
 from hookline.journal.port import JournalError
 from hookline.settings import Settings, SettingsError, load
 from hookline.telemetry import log
-from hookline.transfer.failure import MoveFailed
 from hookline.transfer.move import Move, check, is_moved, release, undo, warnings_of
-from hookline.transfer.progress import Tell
+from hookline.transfer.state import MoveFailed, Tell
 
 STOP_SECONDS = 30.0
 """A supervisor ends its roles within 10."""

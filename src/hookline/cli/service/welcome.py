@@ -51,7 +51,7 @@ def _wait_until_ready(url: str) -> None:
 
 
 def _first_source(admin: AdminApi) -> dict[str, object]:
-    from hookline.connections.write_key import new_write_key
+    from hookline.connections.model import new_write_key
 
     source: dict[str, object] = admin.request("POST", "/sources", {**FIRST_SOURCE, "writeKeys": [new_write_key()]})
     return source

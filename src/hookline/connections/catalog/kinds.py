@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from hookline.connections.catalog.manifest import Manifest
-from hookline.connections.headers import check_static_headers
+from hookline.connections.model import Destination, check_static_headers
 from hookline.telemetry.log import logger
 
 GROUP = "hookline.destinations"
@@ -93,3 +92,63 @@ def _text(folder: Traversable, name: str, needed: bool = True) -> str:
     if len(text) > FILE_CHARACTERS_MAX:
         raise ValueError(f"{name} is longer than {FILE_CHARACTERS_MAX} characters")
     return text
+
+
+Line = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Sentence = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+Call = Literal["identify", "track", "page", "screen", "group", "alias", "delete"]
+
+
+class FieldGuide(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """One setting as a person is told of it; ``path`` is where it stands in a destination."""
+
+    path: Line
+    label: Line
+    help: Sentence
+    required: bool = False
+    secret: bool = False
+    example: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Every kind is a variant of the webhook request and has its settings.
+
+    ``publishedName`` is what the ``integrations`` object of an event calls it. ``calls`` are the types that
+    are of use to it; all are sent, filters keep others away. ``urlPrefixes`` are what its URLs begin with (none: any),
+    ``headers`` are sent with each of its requests.
+    """
+
+    name: Line
+    published_name: Line
+    description: Sentence
+    mode: Literal["cloud"] = "cloud"
+    component: Literal["server"] = "server"
+    source_types: tuple[Literal["web", "mobile", "server"], ...] = ("web", "mobile", "server")
+    calls: tuple[Call, ...]
+    fields: Annotated[tuple[FieldGuide, ...], msgspec.Meta(max_length=50)] = ()
+    url_prefixes: Annotated[tuple[Line, ...], msgspec.Meta(max_length=20)] = ()
+    headers: Annotated[dict[str, str], msgspec.Meta(max_length=20)] = {}
+
+
+def kind_problems(
+    destination: Destination,
+) -> Iterator[tuple[Literal["unknown_kind", "invalid_url", "invalid_headers"], str, str]]:
+    """Code, path and sentence of everything that does not fit."""
+    if destination.kind == OWN:
+        return
+    kind = kinds().get(destination.kind)
+    if kind is None:
+        yield "unknown_kind", "kind", f"there is no kind {destination.kind!r}; installed are {', '.join(kinds())}"
+        return
+    prefixes, headers = kind.manifest.url_prefixes, {name.lower() for name in kind.manifest.headers}
+    for index, webhook in enumerate(destination.settings.webhooks):
+        place = f"settings.webhooks[{index}]"
+        if prefixes and not webhook.url.startswith(prefixes):
+            yield "invalid_url", f"{place}.url", f"a URL of {kind.manifest.name} begins with {' or '.join(prefixes)}"
+        for name in webhook.headers:
+            if name.lower() in headers:
+                yield (
+                    "invalid_headers",
+                    f"{place}.headers",
+                    f"header {name!r} is set by {kind.manifest.name}: leave it out",
+                )

@@ -5,7 +5,8 @@ Problems come as code, path within the definition and a sentence that says what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from hookline.connections.definitions.model import (
@@ -18,14 +19,22 @@ from hookline.connections.definitions.model import (
     Instants,
     When,
 )
-from hookline.connections.definitions.times import instant_ms, instants_ms, sync_ms, window_ms
-from hookline.connections.definitions.trait_name import trait_name
-from hookline.connections.definitions.walk import conditions_of, dotted, terms_of
+from hookline.connections.definitions.times import (
+    conditions_of,
+    dotted,
+    instant_ms,
+    instants_ms,
+    sync_ms,
+    terms_of,
+    trait_name,
+    window_ms,
+)
 from hookline.events.view import EVENT_FIELDS
-from hookline.expressions.error import ExpressionError
+from hookline.expressions.compile import compile_condition
+from hookline.expressions.lexer import ExpressionError
 from hookline.expressions.parse import parse
-from hookline.expressions.path import parse_path
-from hookline.expressions.tree import paths_in
+from hookline.expressions.tree import parse_path, paths_in
+from hookline.settings import DAY_SECONDS
 
 DEPTH_MAX = 8
 """Levels of ``all``, ``any`` and ``not`` in each other."""
@@ -220,3 +229,133 @@ def _judged(path: str, rule: Callable[[Any], object], value: object) -> Problems
         rule(value)
     except ValueError as error:
         yield path, str(error)
+
+
+_NOBODY: dict[str, object] = {name: {} for name in PERSON_FIELDS}
+
+
+def definition_warnings(definition: Definition, retention_seconds: float) -> Iterator[tuple[str, str]]:
+    """Yield path and sentence for each doubt about a definition that has no problems.
+
+    ``retention_seconds`` is how long the journal keeps events: a new definition learns of none that are older.
+    """
+    if not definition.destinations:
+        yield "destinations", "no destination is named, so nothing is synced"
+    for path, part in _parts(definition):
+        if part.within is not None and window_ms(part.within) > retention_seconds * 1000:
+            days = retention_seconds / DAY_SECONDS
+            yield (
+                dotted(path, "within"),
+                f"events are kept for {days:g} days: what happened before that and before this definition was made "
+                "is not known, so it is exact only once it is as old as its window",
+            )
+    if isinstance(definition, Audience) and _holds_for_nobody(definition.condition):
+        yield "condition", "this holds even for people who did nothing at all; join it by all with what they did"
+
+
+def _parts(definition: Definition) -> Iterator[tuple[str, Condition | ComputedTrait]]:
+    if isinstance(definition, ComputedTrait):
+        yield "", definition
+    else:
+        yield from conditions_of(definition)
+
+
+def _holds_for_nobody(condition: Condition) -> bool:
+    """Return whether the condition holds for a person without events, traits and groups."""
+    if condition.all is not None:
+        return all(map(_holds_for_nobody, condition.all))
+    if condition.any is not None:
+        return any(map(_holds_for_nobody, condition.any))
+    if condition.not_ is not None:
+        return not _holds_for_nobody(condition.not_)
+    if condition.if_ is not None:
+        return compile_condition(parse(condition.if_, PERSON_FIELDS))(_NOBODY)
+    if condition.audience is not None or condition.first is not None or condition.last is not None:
+        return False
+    return condition.times()[0] == 0
+
+
+DefinitionKind = Literal["audience", "computedTrait"]
+_WORDS: dict[DefinitionKind, str] = {"audience": "audience", "computedTrait": "computed trait"}
+
+
+class Reference(NamedTuple):
+    """What a definition says about another one, and where it says so."""
+
+    kind: DefinitionKind
+    id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else there is, by id, the definitions that are looked at included."""
+
+    audiences: Mapping[str, Audience] = field(default_factory=dict)
+    traits: Mapping[str, ComputedTrait] = field(default_factory=dict)
+    destinations: Collection[str] = ()
+
+
+def kind_of(definition: Definition) -> DefinitionKind:
+    """Return which of the two a definition is."""
+    return "audience" if isinstance(definition, Audience) else "computedTrait"
+
+
+def references_of(definition: Definition) -> Iterator[Reference]:
+    """Yield what a checked definition is judged by beside events and traits."""
+    if not isinstance(definition, Audience):
+        return
+    for path, condition in conditions_of(definition):
+        if condition.audience is not None:
+            yield Reference("audience", condition.audience, dotted(path, "audience"))
+        if condition.if_ is not None:
+            for parts in paths_in(parse(condition.if_, PERSON_FIELDS)):
+                if parts[0] == "computed":
+                    yield Reference("computedTrait", parts[1], dotted(path, "if"))
+
+
+def problems_together(definition: Definition, among: Surroundings) -> Iterator[DefinitionProblem]:
+    """Yield what is wrong with a definition, right by itself, among the others."""
+    for index, id in enumerate(definition.destinations):
+        if id not in among.destinations:
+            message = f"there is no destination {id!r}; add it, or remove it here"
+            yield DefinitionProblem("unknown_destination", f"destinations[{index}]", message)
+    for kind, id, path in references_of(definition):
+        if id not in (among.audiences if kind == "audience" else among.traits):
+            message = f"there is no {_WORDS[kind]} {id!r}; add it, or remove it here"
+            yield DefinitionProblem("unknown_definition", path, message)
+        elif kind == "audience" and (cycle := _way_back(definition.id, id, among.audiences)):
+            names = " -> ".join([definition.id, *cycle])
+            yield DefinitionProblem("audience_cycle", path, f"this audience would depend on itself: {names}; break it")
+
+
+def trait_names(definitions: Iterable[Definition]) -> dict[str, Definition]:
+    """Return the first definition of each trait name."""
+    owners: dict[str, Definition] = {}
+    for definition in definitions:
+        owners.setdefault(trait_name(definition.name), definition)
+    return owners
+
+
+def name_problems(definition: Definition, owners: Mapping[str, Definition]) -> Iterator[DefinitionProblem]:
+    """Yield a problem when the trait's name belongs to another definition."""
+    name = trait_name(definition.name)
+    owner = owners.get(name)
+    if owner is not None and (kind_of(owner), owner.id) != (kind_of(definition), definition.id):
+        message = f"{_WORDS[kind_of(owner)]} {owner.id!r} is sent as the trait {name!r} already; choose another name"
+        yield DefinitionProblem("duplicate_trait", "name", message)
+
+
+def _way_back(to: str, start: str, audiences: Mapping[str, Audience]) -> list[str]:
+    """Return the audiences from ``start`` on that lead to ``to``; empty when none do."""
+    ways = [[start]]
+    seen = {start}
+    while ways:
+        way = ways.pop()
+        if way[-1] == to:
+            return way
+        for kind, id, _ in references_of(audiences[way[-1]]) if way[-1] in audiences else ():
+            if kind == "audience" and id not in seen:
+                seen.add(id)
+                ways.append([*way, id])
+    return []

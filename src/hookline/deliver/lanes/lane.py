@@ -23,8 +23,8 @@ from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT, URL_BITS
+from hookline.route.decision import refusal
 from hookline.route.filters import Filters
-from hookline.route.selection import refusal
 
 
 class Target:

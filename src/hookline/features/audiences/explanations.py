@@ -12,7 +12,7 @@ from hookline.events.timestamps import iso
 from hookline.features.people.log import ProfileReader
 from hookline.people.definitions.compute import compute
 from hookline.people.definitions.explain import explain
-from hookline.people.definitions.features import features_of
+from hookline.people.definitions.feature import features_of
 from hookline.people.definitions.reason import Deciding, Reason
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from hookline.features.people.log import ProfileLog, ProfileReader
 from hookline.people.definitions.definition import Key
-from hookline.people.sync.state import Counted
+from hookline.people.sync.results import Counted
 
 PATIENCE_SECONDS = 0.02
 """What a page waits: few members are counted by then."""

@@ -7,7 +7,7 @@ from hookline.features.audiences.member_counts import MemberCounts
 from hookline.features.audiences.watch import DefinitionWatch
 from hookline.features.people.service import profile_log
 from hookline.people.previews.requests import PreviewRequests
-from hookline.people.sync.requests import SyncRequests
+from hookline.people.sync.results import SyncRequests
 
 
 @part

@@ -16,7 +16,7 @@ from hookline.api.calls import Call, current_author, the_call
 from hookline.api.listing import TIME, After, Id, Limit, Listing, OfEvent, OfSource, OfType, milliseconds
 from hookline.api.problem import Problem, not_found, problems
 from hookline.api.services import FromServices, Services
-from hookline.connections.old_secrets import is_removed
+from hookline.connections.secrets import is_removed
 from hookline.features.dead_letters.service import dead_letter_log
 from hookline.features.destinations.service import destination_past
 from hookline.features.destinations.tester.request_writer import RequestWriter

@@ -24,8 +24,7 @@ from hookline.features.overview.connections import DestinationView, destination_
 from hookline.features.overview.event_flow import Aside, Station, the_way
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.first_steps import First, first_steps
-from hookline.insights.resolutions import Range
-from hookline.insights.series_log import Series, SeriesLog
+from hookline.insights.series_log import Range, Series, SeriesLog
 from hookline.outcomes.status import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.chart_view import ChartView, Line, Values, chart

@@ -16,10 +16,8 @@ from hookline.journal.port import Reader, SearchableReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.people.previews.requests import PreviewLog
-from hookline.people.store.memberships import Change, changes_of
-from hookline.people.store.people import Identity, People, Person
-from hookline.people.sync.results import SyncResults
-from hookline.people.sync.state import SyncStates
+from hookline.people.store.people import Change, Identity, People, Person, changes_of
+from hookline.people.sync.results import SyncResults, SyncStates
 from hookline.people.timeline import Ownership, Timeline, of_anonymous_id, of_person, of_user_id
 from hookline.settings import Settings
 

@@ -39,8 +39,7 @@ from hookline.features.privacy.pages import ACTIONS
 from hookline.features.privacy.service import id_digests, suppressions
 from hookline.outcomes.event_status import EventStatus
 from hookline.people.ingest.extraction import Scalar, text
-from hookline.people.store.memberships import Change
-from hookline.people.store.people import Identity, ListedPerson, Person
+from hookline.people.store.people import Change, Identity, ListedPerson, Person
 from hookline.people.timeline import Ownership
 from hookline.web.lists import address, event_href, person_href
 from hookline.web.rendering import redirect

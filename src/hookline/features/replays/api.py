@@ -19,7 +19,7 @@ from hookline.features.replays.service import replay_planner, replay_progress, r
 from hookline.features.replays.view import ReplayView, dry_view_of, view_of
 from hookline.journal.opening import open_reader
 from hookline.replays.model import RATE_MAX, Replay, ReplayRequest, State, lane_of, replay_id
-from hookline.replays.span import span_of
+from hookline.replays.offset_set import span_of
 from hookline.replays.store import TooManyReplays
 
 DRY_RUN_SECONDS = 1.0

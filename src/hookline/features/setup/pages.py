@@ -11,8 +11,8 @@ from litestar.params import FromQuery, QueryParameter
 
 from hookline.api.services import FromServices, Services
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
-from hookline.connections.redaction import redact
 from hookline.connections.rotation import new_secret, secret_of
+from hookline.connections.secrets import redact
 from hookline.features.destinations.api.views import CatalogKind, catalog_kinds
 from hookline.features.destinations.tester.samples import SampleType
 from hookline.features.events.log import EventFilter, event_name

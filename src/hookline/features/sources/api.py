@@ -16,8 +16,7 @@ from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
 from hookline.features.connections.journal_ends import journal_ends
 from hookline.features.sources.service import schema_log
-from hookline.insights.schema import NameSchema, PropertyType
-from hookline.insights.schema_store import OTHERS, Name
+from hookline.insights.schema import OTHERS, Name, NameSchema, PropertyType
 
 SEPARATOR = "/"
 

@@ -14,9 +14,8 @@ from litestar.params import FromPath, QueryParameter
 
 from hookline.api.listing import After
 from hookline.api.services import FromServices, Services
-from hookline.connections.model import WRITE_KEYS_MAX, Source
+from hookline.connections.model import WRITE_KEYS_MAX, Source, new_write_key
 from hookline.connections.state import Stored
-from hookline.connections.write_key import new_write_key
 from hookline.features.connections.api.objects import object_tag
 from hookline.features.events.log import EventFilter, LoggedEvent, event_name
 from hookline.features.events.service import event_log

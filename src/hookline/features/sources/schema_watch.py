@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookline.database.sqlite import engine as sqlite
+from hookline.insights.schema import SchemaStore
 from hookline.insights.schema_reader import SchemaReader
-from hookline.insights.schema_store import SchemaStore
 from hookline.journal.port import JournalError
 from hookline.telemetry.log import logger
 

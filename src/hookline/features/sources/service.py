@@ -6,8 +6,7 @@ from hookline.api.services import Services, part
 from hookline.database.location import location_of
 from hookline.features.sources.activity import SourceActivity
 from hookline.features.sources.schema_watch import SchemaWatch
-from hookline.insights.schema_log import SchemaLog
-from hookline.insights.schema_store import SchemaStore
+from hookline.insights.schema import SchemaLog, SchemaStore
 
 
 @part

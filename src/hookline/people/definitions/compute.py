@@ -8,8 +8,7 @@ from typing import TypeAlias
 from hookline.connections.definitions.model import ComputedTrait
 from hookline.people.definitions.aggregates import AGGREGATES
 from hookline.people.definitions.explain import trait_text
-from hookline.people.definitions.feature import Facts
-from hookline.people.definitions.features import feature_of
+from hookline.people.definitions.feature import Facts, feature_of
 from hookline.people.definitions.reason import Computation, deciding, instant
 from hookline.people.definitions.stretch import stretch_of
 

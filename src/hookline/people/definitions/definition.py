@@ -11,14 +11,11 @@ import msgspec
 
 from hookline.connections.catalog.kinds import OWN, published_name
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
-from hookline.connections.definitions.times import sync_ms
-from hookline.connections.definitions.trait_name import trait_name
-from hookline.connections.definitions.walk import conditions_of
+from hookline.connections.definitions.times import conditions_of, sync_ms, trait_name
 from hookline.expressions.tree import paths_in
 from hookline.people.definitions.aggregates import EMPTY
 from hookline.people.definitions.compute import compile_trait
-from hookline.people.definitions.feature import Facts, Feature
-from hookline.people.definitions.features import features_of
+from hookline.people.definitions.feature import Facts, Feature, features_of
 from hookline.people.definitions.judge import compile_audience
 from hookline.people.definitions.person_fields import parse_person_condition
 

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Duration, When
-from hookline.connections.definitions.times import instant_ms, instants_ms, window_ms
-from hookline.connections.definitions.walk import terms_of
+from hookline.connections.definitions.times import instant_ms, instants_ms, terms_of, window_ms
 from hookline.expressions.compile import MISSING, compile_condition, compile_operand
 from hookline.expressions.tree import Path, paths_in
 from hookline.expressions.write import write_path
-from hookline.people.definitions.feature import Entry, Facts
-from hookline.people.definitions.features import asks_events, feature_of
+from hookline.people.definitions.feature import Entry, Facts, asks_events, feature_of
 from hookline.people.definitions.judge import compile_clause
 from hookline.people.definitions.person_fields import parse_person_condition, person_fields
 from hookline.people.definitions.reason import Reason, Verdict, deciding, instant

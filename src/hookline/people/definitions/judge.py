@@ -12,8 +12,7 @@ from typing import TypeAlias
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, When
 from hookline.connections.definitions.times import instant_ms, window_ms
 from hookline.expressions.compile import compile_condition
-from hookline.people.definitions.feature import Entry, Facts, Feature
-from hookline.people.definitions.features import feature_of
+from hookline.people.definitions.feature import Entry, Facts, Feature, feature_of
 from hookline.people.definitions.person_fields import parse_person_condition, person_fields
 from hookline.people.definitions.stretch import NEVER, past, stretch_of
 

@@ -11,8 +11,7 @@ from hookline.events import timestamps
 from hookline.events.view import EVENT_FIELDS, EventView
 from hookline.expressions.compile import Condition, Operand, compile_condition, compile_operand
 from hookline.expressions.parse import parse
-from hookline.expressions.path import parse_path
-from hookline.expressions.tree import Path
+from hookline.expressions.tree import Path, parse_path
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT

@@ -15,8 +15,7 @@ import msgspec
 
 from hookline.connections.definitions.model import ComputedTrait, Definition
 from hookline.people.definitions.definition import CompiledDefinition, as_json, ready_of
-from hookline.people.definitions.feature import Purpose
-from hookline.people.definitions.features import windows_of
+from hookline.people.definitions.feature import Purpose, windows_of
 from hookline.people.ingest.backfill import Backfill
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.previews.requests import KEPT_MS, OPEN, PREVIEWS_MAX, PreviewId, PreviewRequests, RequestedPreview

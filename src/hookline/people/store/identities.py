@@ -12,8 +12,10 @@ those of some records are loaded before the first of them is looked at.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from hashlib import blake2b
 from typing import Protocol
 
+from hookline.database.connection import Connection
 from hookline.people.ingest.cpu_throttle import memory_bytes
 from hookline.people.store.batch import ANONYMOUS, USER, Batch
 
@@ -208,3 +210,49 @@ def _missing(ids: set[str], known: dict[str, int], before: dict[str, int]) -> li
     for id in unknown - missing:
         known[id] = before[id]
     return sorted(missing)
+
+
+KEY_CHARACTERS_MAX = 400
+"""Of an id that is its own key: at most 2,400 of the 2,700 bytes, for U+0000 is written as six."""
+HASH_BYTES = 32
+
+
+def key_of(id: str) -> str:
+    """Return what stands for an id in the keys of tables."""
+    if not is_long(id):
+        return id
+    digest = blake2b(id.encode(), digest_size=HASH_BYTES).hexdigest()
+    return id[: KEY_CHARACTERS_MAX + 1 - len(digest)] + digest
+
+
+def is_long(id: str) -> bool:
+    """Return whether an id is not its own key, and a key not its own id."""
+    return len(id) > KEY_CHARACTERS_MAX
+
+
+def any_long(ids: Iterable[str]) -> bool:
+    """Return whether one of the ids is not its own key."""
+    return max(map(len, ids), default=0) > KEY_CHARACTERS_MAX
+
+
+def id_of(connection: Connection, key: str) -> str:
+    """Return the id that a key stands for."""
+    if not is_long(key):
+        return key
+    row = connection.execute("SELECT id FROM long_ids WHERE key = ?", (key,)).fetchone()
+    return key if row is None else str(row[0])
+
+
+def remember(connection: Connection, ids: Iterable[str]) -> None:
+    """Write down those of the ids that are long; within the transaction that writes their keys."""
+    rows = [(key_of(id), id) for id in ids if is_long(id)]
+    connection.executemany("INSERT INTO long_ids (key, id) VALUES (?, ?) ON CONFLICT DO NOTHING", rows)
+
+
+def forget(connection: Connection) -> None:
+    """Delete the long ids whose keys stand nowhere any more."""
+    connection.execute(
+        "DELETE FROM long_ids WHERE NOT EXISTS (SELECT 1 FROM identities i WHERE i.kind IN (0, 1) AND i.id = key)"
+        " AND NOT EXISTS (SELECT 1 FROM repointed r WHERE r.id = key)"
+        " AND NOT EXISTS (SELECT 1 FROM groups g WHERE g.id = key)"
+    )

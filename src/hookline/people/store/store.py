@@ -15,10 +15,10 @@ from hookline.database.location import DatabaseLocation, Schema
 from hookline.database.open import open_profiles
 from hookline.database.sqlite import engine
 from hookline.database.upsert import overwriting, replacing
-from hookline.people.store import long_ids, traits
+from hookline.people.store import identities, traits
 from hookline.people.store.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, ReadPosition
 from hookline.people.store.history import ENTRY_BYTES, Chunks, people_of
-from hookline.people.store.long_ids import any_long, key_of
+from hookline.people.store.identities import any_long, key_of
 from hookline.people.store.traits import TraitChunks
 from hookline.telemetry.crashpoints import crash_point
 
@@ -199,7 +199,7 @@ class ProfileStore:
             "UPDATE persons SET user_id = ? WHERE id = ?",
             [(user_id, person) for person, user_id in batch.user_ids.items() if person not in batch.persons],
         )
-        long_ids.remember(self.connection, batch.ids())
+        identities.remember(self.connection, batch.ids())
         insert_many(
             self.connection,
             "identities",

@@ -18,8 +18,8 @@ from hookline.people.definitions.definition import CompiledDefinition, Key, as_j
 from hookline.people.definitions.feature import Feature
 from hookline.people.definitions.stretch import NEVER
 from hookline.people.slice import Slice, everybody
-from hookline.people.store import memberships
-from hookline.people.store.memberships import Held
+from hookline.people.store import people
+from hookline.people.store.people import Held
 from hookline.people.store.store import ProfileStore
 from hookline.people.sync.first_sync import FirstSync, FirstSyncs
 from hookline.people.sync.results import TRUE
@@ -285,7 +285,7 @@ class Sync:
         ]
         ended += [Held(definition, person, running.at_ms, False, running.number) for person in merged]
         if ended:
-            memberships.keep(self._store.connection, ended)
+            people.keep(self._store.connection, ended)
 
     # telling
 

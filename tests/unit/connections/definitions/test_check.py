@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.connections.definitions.check import CLAUSES_MAX, DEPTH_MAX, definition_problems
+from hookline.connections.definitions.check import CLAUSES_MAX, DEPTH_MAX, definition_problems, definition_warnings
 from hookline.connections.definitions.model import Audience, ComputedTrait
-from hookline.connections.definitions.warnings import definition_warnings
 
 DAY_SECONDS = 86_400
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.connections.definitions.model import Audience, ComputedTrait
-from hookline.connections.definitions.together import (
+from hookline.connections.definitions.check import (
     Surroundings,
     name_problems,
     problems_together,
     trait_names,
 )
+from hookline.connections.definitions.model import Audience, ComputedTrait
 
 
 def audience(id: str, *members_of: str, name: str = "", destinations: tuple[str, ...] = (), text: str = "") -> Audience:

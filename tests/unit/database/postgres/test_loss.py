@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.bench.waiting import wait_until
+from hookline.bench.processes import wait_until
 from hookline.database.connect import connect
 from hookline.database.location import Schema
 from hookline.database.outages import OUTAGES

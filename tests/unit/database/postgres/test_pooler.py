@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from hookline.bench.waiting import wait_until
+from hookline.bench.processes import wait_until
 from hookline.database.connect import connect
 from hookline.database.installation import verify_installation, wait_for_database
 from hookline.database.location import Schema, Which

@@ -13,8 +13,7 @@ from hookline.events.timestamps import parse as parse_instant
 from hookline.events.view import EVENT_FIELDS
 from hookline.expressions.compile import MISSING, compile_condition, compile_operand
 from hookline.expressions.parse import parse
-from hookline.expressions.path import parse_path
-from hookline.expressions.tree import Path
+from hookline.expressions.tree import Path, parse_path
 from hookline.people.definitions.feature import Entry, Feature
 from hookline.settings import parse_duration
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 
 from hookline.connections.definitions.model import Audience, Condition
-from hookline.connections.definitions.walk import conditions_of
+from hookline.connections.definitions.times import conditions_of
 from hookline.events.timestamps import iso
 from hookline.people.definitions.explain import explain
 from hookline.people.definitions.judge import compile_clause

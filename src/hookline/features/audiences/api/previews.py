@@ -15,9 +15,8 @@ from hookline.api.calls import the_call
 from hookline.api.listing import Id
 from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.api.services import FromServices, Services
-from hookline.connections.definitions.check import definition_problems
+from hookline.connections.definitions.check import Surroundings, definition_problems, problems_together
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
-from hookline.connections.definitions.together import Surroundings, problems_together
 from hookline.features.audiences.service import preview_requests
 from hookline.features.people.log import ProfileReader
 from hookline.features.people.service import profile_log

@@ -22,7 +22,7 @@ from hookline.features.audiences.service import sync_requests
 from hookline.features.people.log import ProfileReader
 from hookline.features.people.service import profile_log
 from hookline.people.definitions.definition import Key
-from hookline.people.sync.state import empty_value
+from hookline.people.sync.results import empty_value
 
 
 class SyncView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -15,8 +15,7 @@ from hookline.expressions.write import write_path
 from hookline.features.audiences.pages.progress import DefinitionSection
 from hookline.features.connections.api.objects import object_tag
 from hookline.features.sources.service import schema_log
-from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, NameSchema
-from hookline.insights.schema_store import Name
+from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, Name, NameSchema
 
 SOURCES_MAX = 100
 """Sources whose schemas are looked at."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hookline.api.calls import the_caller
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Definition
-from hookline.connections.definitions.trait_name import trait_name
+from hookline.connections.definitions.times import trait_name
 from hookline.connections.state import Stored
 from hookline.features.audiences.pages.progress import DefinitionProgress, DefinitionSection, progress_of
 from hookline.features.connections.api.objects import object_tag

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from hookline.api.services import Services
+from hookline.connections.definitions.check import DefinitionKind
 from hookline.connections.definitions.model import Audience, Definition
-from hookline.connections.definitions.together import DefinitionKind
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
 from hookline.features.audiences.member_counts import CountRequest
@@ -17,9 +17,8 @@ from hookline.features.audiences.service import member_counts
 from hookline.features.people.log import ProfileReader
 from hookline.features.people.service import profile_log
 from hookline.people.definitions.definition import Key, KindName
-from hookline.people.definitions.features import features_of
-from hookline.people.sync.results import EndedSync
-from hookline.people.sync.state import SyncState, empty_value
+from hookline.people.definitions.feature import features_of
+from hookline.people.sync.results import EndedSync, SyncState, empty_value
 from hookline.web.rendering import number
 
 Mark = tuple[str, str, str]

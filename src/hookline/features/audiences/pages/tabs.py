@@ -10,9 +10,9 @@ import msgspec
 
 from hookline.api.listing import id_number
 from hookline.api.services import Services
+from hookline.connections.definitions.check import kind_of, references_of
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
-from hookline.connections.definitions.together import kind_of, references_of
-from hookline.connections.definitions.walk import conditions_of
+from hookline.connections.definitions.times import conditions_of
 from hookline.events.timestamps import iso
 from hookline.features.audiences.explanations import (
     Explanation,
@@ -24,8 +24,7 @@ from hookline.features.audiences.pages.progress import AUDIENCE, TRAIT, SyncRow,
 from hookline.features.people.log import ProfileReader
 from hookline.features.people.service import profile_log
 from hookline.people.definitions.explain import clause_text, trait_text
-from hookline.people.sync.results import EndedSync
-from hookline.people.sync.state import Held, empty_value
+from hookline.people.sync.results import EndedSync, Held, empty_value
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.lists import address, destination_href, person_href
 

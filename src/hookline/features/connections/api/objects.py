@@ -18,12 +18,11 @@ from hookline.api.problem import FieldError, Problem, invalid_body, not_found, p
 from hookline.api.services import FromServices, Services, connections_past
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import WORDS, Kind
-from hookline.connections.model import Destination, Source, StandardWebhooks
-from hookline.connections.redaction import redact
+from hookline.connections.model import Destination, Source, StandardWebhooks, new_write_key
 from hookline.connections.rotation import new_secret
+from hookline.connections.secrets import redact
 from hookline.connections.state import ObjectT, Stored, kind_of
 from hookline.connections.store import ChangeRefused, VersionConflict
-from hookline.connections.write_key import new_write_key
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.events.timestamps import iso
 from hookline.features.connections.journal_ends import journal_ends

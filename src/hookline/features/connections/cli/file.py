@@ -114,7 +114,7 @@ def doubtful_definitions(file: Path, retention_seconds: float) -> Iterator[str]:
     """Yield a line for each doubt about a file that has no problems."""
     from hookline.connections import file as connections
     from hookline.connections.check import join
-    from hookline.connections.definitions.warnings import definition_warnings
+    from hookline.connections.definitions.check import definition_warnings
 
     text, _ = connections.load(file)
     configuration, _ = connections.read(text)

@@ -17,8 +17,8 @@ from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
 from hookline.connections.edits import Put
 from hookline.connections.model import Destination, Pause, SecretSetting
-from hookline.connections.redaction import redact, stands_for_stored
 from hookline.connections.rotation import RotationRefused, end_overlap, new_secret, rotate, setting_to_rotate
+from hookline.connections.secrets import redact, stands_for_stored
 from hookline.features.connections.api.objects import change, refused_as_problem
 from hookline.features.connections.journal_ends import journal_ends
 from hookline.features.destinations.service import lane_watch

@@ -16,8 +16,7 @@ from hookline.api.calls import the_call
 from hookline.api.listing import Back, Id, Listing
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
 from hookline.api.services import FromServices, Services
-from hookline.connections.catalog.kinds import Kind, kinds
-from hookline.connections.catalog.manifest import Call, FieldGuide
+from hookline.connections.catalog.kinds import Call, FieldGuide, Kind, kinds
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.model import FILTERS_MAX, WEBHOOKS_MAX, Destination, Filter, WebhookSettings
 from hookline.connections.state import Stored
@@ -27,7 +26,7 @@ from hookline.features.destinations.state import DestinationState, state_of
 from hookline.features.events.service import event_log
 from hookline.features.insights.service import series_log
 from hookline.insights.percentile import percentile
-from hookline.insights.resolutions import SPANS, Range
+from hookline.insights.series_log import SPANS, Range
 from hookline.route.filter_trial import (
     EVENTS_DEFAULT,
     EVENTS_MAX,

@@ -16,8 +16,7 @@ from hookline.features.destinations.service import failure_causes
 from hookline.features.insights.service import series_log
 from hookline.features.overview.event_flow import Station
 from hookline.insights.percentile import percentile
-from hookline.insights.resolutions import SPANS, Range
-from hookline.insights.series_log import Series, Sums
+from hookline.insights.series_log import SPANS, Range, Series, Sums
 from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, read_time_buckets
 from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.rendering import milliseconds, number

@@ -11,8 +11,8 @@ import msgspec
 
 from hookline.api.services import Services
 from hookline.connections.model import FILTERS_MAX, WEBHOOKS_MAX, Destination, Rotation, SecretSetting
-from hookline.connections.redaction import redact
 from hookline.connections.rotation import secret_of
+from hookline.connections.secrets import redact
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
 from hookline.features.connections.api.objects import ShownCertificate, shown_certificate

@@ -18,15 +18,15 @@ from hookline.api.problem import Problem, not_found
 from hookline.api.services import FromServices, Services, part
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
-from hookline.expressions.error import ExpressionError
+from hookline.expressions.lexer import ExpressionError
 from hookline.features.destinations.tester.chosen_event import chosen_record
 from hookline.features.destinations.tester.request_writer import RequestWriter
 from hookline.features.destinations.tester.samples import SampleType
 from hookline.features.destinations.tester.shown_request import ShownRequest, shown
 from hookline.features.destinations.tester.trial import TrialAnswer, Trials
 from hookline.journal.record import Record
+from hookline.route.decision import refusal
 from hookline.route.filters import Filters
-from hookline.route.selection import refusal
 
 NOT_GIVEN = msgspec.Raw(b"null")
 TESTS_MAX = 16

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from hookline.api.problem import Problem
 from hookline.connections.model import Destination
-from hookline.connections.old_secrets import with_placeholders
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.connections.secrets import SecretMissing, resolve_all
+from hookline.connections.secrets import SecretMissing, resolve_all, with_placeholders
 from hookline.deliver.event import Event
 from hookline.deliver.send.port import Pair
 from hookline.deliver.send.request import templates_of

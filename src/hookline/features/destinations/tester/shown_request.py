@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from hookline.connections.model import Destination
-from hookline.connections.redaction import is_secret_header
-from hookline.connections.secrets import MASK, is_reference, mask
+from hookline.connections.secrets import MASK, is_reference, is_secret_header, mask
 from hookline.features.destinations.tester.request_writer import WrittenRequest
 
 SIGNATURE_HEADERS = ("X-Signature", "X-Signature-Next")

@@ -107,6 +107,8 @@ def test_a_slow_migration_refuses_no_valid_key(new_hookline: Callable[..., Hookl
         hookline,
         "control",
         *(f"ALTER TABLE audit_log DROP COLUMN {column}" for column in ("actor_kind", "count", "last_at")),
+        "ALTER TABLE dead_letter_actions RENAME COLUMN dead_letters TO letters",
+        "ALTER TABLE dead_letter_actions RENAME TO letter_actions",
         "UPDATE alembic_version SET version_num = 'control_0004'",
     )
     with folder_held(hookline.data):
@@ -128,7 +130,13 @@ def test_nobody_suppressed_is_stored_while_their_list_is_migrated(
     with hookline:
         suppress(hookline, "gone")
     privacy = hookline.data / "privacy.db"
-    change(hookline, "privacy", "DROP TABLE privacy_key", "UPDATE alembic_version SET version_num = 'privacy_0001'")
+    change(
+        hookline,
+        "privacy",
+        "DROP TABLE privacy_key",
+        "ALTER TABLE deletion_receipts RENAME COLUMN status TO fate",
+        "UPDATE alembic_version SET version_num = 'privacy_0001'",
+    )
     # Not by a flock of the folder, which would keep control from its own database as well.
     migrating = sqlite3.connect(privacy, isolation_level=None)
     migrating.execute("BEGIN IMMEDIATE")

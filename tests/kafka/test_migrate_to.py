@@ -170,7 +170,7 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         assert len(live.requests) == len({request.message_id for request in live.requests})
 
         assert {name: new.api("GET", name).json["items"] for name in before} == before
-        assert new.status(erased) is None
+        assert new.event(erased) is None
         status = new.status_at(first, "dead")
         assert status["status"] == "retrying"
         assert [attempt["number"] for attempt in status["attempts"]] == list(range(1, len(status["attempts"]) + 1))
@@ -242,7 +242,7 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         assert migrate(old, again, "--back", "--leave-events").returncode == 0
         old.start()
         old.wait_status(second, "crm", "delivered")
-        assert old.status(third) is None
+        assert old.event(third) is None
         old.stop()
         assert len(live.requests) == 3
 

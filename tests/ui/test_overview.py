@@ -80,7 +80,7 @@ def test_charts_tell_numbers(overview: Page, hookline: Hookline) -> None:
     before = int(time.time()) // 60 * 60 - 3 * 3600  # when this service was not there, and so added nothing of its own
     slots = [TimeBucket(at=at, delivered=300, failures=20) for at in range(before, before + 360, 60)]
     store = SeriesStore(hookline.data / "insights.db")
-    store.add_slots(slots)
+    store.add_time_buckets(slots)
     store.close()
     overview.goto("/?range=24h")
     chart = overview.locator("[data-chart=events]")

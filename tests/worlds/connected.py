@@ -19,7 +19,7 @@ from hookline.connections.model import (
     WebhookSettings,
 )
 from hookline.connections.store import ChangeRefused
-from hookline.features.destinations.lane_watch import LaneWatch
+from hookline.features.destinations.service import LaneWatch
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
 from tests.worlds.machine import Machine

@@ -11,8 +11,7 @@ from hookline.connections.model import Destination
 from hookline.events.timestamps import iso
 from hookline.features.replays.planner import Planner
 from hookline.features.replays.planning import Planning
-from hookline.features.replays.progress import ReplayProgress
-from hookline.features.replays.watch import ReplayWatch
+from hookline.features.replays.service import ReplayProgress, ReplayWatch
 from hookline.replays.model import Replay, ReplayRequest, State
 from hookline.replays.offset_set import span_of
 from hookline.replays.store import ReplayStore

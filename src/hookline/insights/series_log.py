@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
-from hookline.insights.columns import COLLECT_TOTALS, DELIVER_TOTALS, DESTINATION, LATENCY, RESPONSE
-from hookline.insights.percentile import percentile
+from hookline.insights.columns import COLLECT_TOTALS, DELIVER_TOTALS, DESTINATION, LATENCY, RESPONSE, percentile
 
 USAGE_ROWS_MAX = 100_000
 TOTALS = (*COLLECT_TOTALS, *DELIVER_TOTALS)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
-from hookline.outcomes.attempt_key import FAILURE, NOTHING, RESULT, Key, id_of
 from hookline.outcomes.outcome import from_number
 from hookline.outcomes.progress import ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS, Entry, entries
 from hookline.outcomes.results import Results
@@ -238,3 +237,25 @@ def _of_entry(entry: Entry) -> LoggedAttempt:
         entry.milliseconds,
         url_index=entry.url_index,
     )
+
+
+RESULT, FAILURE, NOTHING = 0, 1, 2
+"""Kinds: a result in a block, a row, and a place in the order before everything of its millisecond."""
+PARTS = 5
+
+Key = tuple[int, int, int, int, int]
+"""(ms, RESULT, lane, place, URL's number) or (ms, FAILURE, row, 0, 0)."""
+
+
+def id_of(key: Key) -> str:
+    """Return the attempt's id, which is also the cursor behind it."""
+    return "-".join(map(str, key))
+
+
+def attempt_key(text: str) -> Key | None:
+    """Return the key that an attempt's id stands for; None for what is no id."""
+    parts = text.split("-")
+    if len(parts) != PARTS or not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts):
+        return None
+    at, kind, first, second, third = map(int, parts)
+    return None if max(at, kind, first, second, third) >= 1 << 63 else (at, kind, first, second, third)

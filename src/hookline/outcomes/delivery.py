@@ -15,7 +15,7 @@ from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.outcomes import places
-from hookline.outcomes.attempt_key import FAILURE, RESULT, id_of
+from hookline.outcomes.attempt_log import FAILURE, RESULT, id_of
 from hookline.outcomes.filter_rules import EventRules
 from hookline.outcomes.outcome import Outcome, from_number
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT, Entry

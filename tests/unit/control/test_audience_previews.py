@@ -12,8 +12,7 @@ import pytest
 
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
-from hookline.features.audiences.service import preview_requests
-from hookline.features.audiences.watch import DefinitionWatch
+from hookline.features.audiences.service import DefinitionWatch, preview_requests
 from hookline.people.previews.requests import KEPT_MS, PREVIEWS_MAX
 from hookline.people.role import ProfilesRole
 from tests.unit.control.running import Answer, Running, record, source

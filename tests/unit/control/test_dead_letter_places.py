@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.deliver.store import writer as store
-from hookline.features.dead_letters import log as dead_letter_log
+from hookline.features.dead_letters import service as dead_letter_log
 from hookline.features.replays.planning import Planning
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import make_rig, rig

@@ -8,8 +8,8 @@ import pytest
 
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
-from hookline.features.audiences import watch as definition_watch
-from hookline.features.audiences.watch import MARK, DefinitionWatch
+from hookline.features.audiences import service as definition_watch
+from hookline.features.audiences.service import MARK, DefinitionWatch
 from tests.unit.control.running import Running
 
 

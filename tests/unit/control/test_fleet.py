@@ -15,8 +15,8 @@ from hookline.database.open import ensure
 from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.heartbeat import Heartbeat
 from hookline.deliver.cluster.worker_state import WorkerState
-from hookline.features.fleet.fleet import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
 from hookline.features.fleet.metrics import RoleMetrics
+from hookline.features.fleet.service import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
 from hookline.features.notices.conditions.journal import Partitions
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.port import partition_of

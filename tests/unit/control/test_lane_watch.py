@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.database.sqlite import connect
-from hookline.features.destinations.lane_watch import LaneWatch
+from hookline.features.destinations.service import LaneWatch
 from tests.unit.deliver.rig import Rig, destination, source
 
 

@@ -10,9 +10,8 @@ from itertools import count
 
 import pytest
 
-from hookline.features.sources import schema_watch
-from hookline.features.sources.schema_watch import CROWDED_REST_SECONDS, IDLE_SECONDS, REST_SECONDS
-from hookline.features.sources.service import schema_watcher
+from hookline.features.sources import service
+from hookline.features.sources.service import CROWDED_REST_SECONDS, IDLE_SECONDS, REST_SECONDS, schema_watcher
 from tests.service.waiting import wait_until
 from tests.unit.control.running import Running, record, source
 
@@ -29,7 +28,7 @@ def test_it_rests_longer_while_others_want_the_core(
     seen = count()
     monkeypatch.setattr(watch._reader, "_clock", lambda: float(next(seen)))  # each look comes after the time is over
     moments = iter([1.0, 1.0 + waited] * 2)
-    monkeypatch.setattr(schema_watch, "_kept_waiting_seconds", lambda: next(moments))
+    monkeypatch.setattr(service, "_kept_waiting_seconds", lambda: next(moments))
     assert watch._read() == rest
     assert watch._read() == IDLE_SECONDS
 
@@ -44,11 +43,11 @@ def test_what_a_thread_waits_for_its_core_is_known() -> None:
 
     def share_the_core() -> None:
         os.sched_setaffinity(0, {core})
-        begin = schema_watch._kept_waiting_seconds()
+        begin = service._kept_waiting_seconds()
 
         def has_waited() -> bool:
             sum(range(100_000))
-            return schema_watch._kept_waiting_seconds() > begin
+            return service._kept_waiting_seconds() > begin
 
         wait_until(has_waited)
         found.append(begin)

@@ -11,8 +11,7 @@ import pytest
 
 from hookline.database.open import open_deliver
 from hookline.features.fleet.metrics import RoleMetrics
-from hookline.features.insights.service import series_store
-from hookline.features.insights.watch import SeriesWatch
+from hookline.features.insights.service import SeriesWatch, series_store
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket, time_bucket_of, write_time_buckets

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from hookline.database.location import location_of
-from hookline.features.fleet.fleet import machine_of
+from hookline.features.fleet.service import machine_of
 from hookline.features.fleet.standing_by import StandingBy
 from hookline.insights.series_log import SeriesLog
 from hookline.settings import Control, Database, Settings

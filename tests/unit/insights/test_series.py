@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.database.connect import connect
-from hookline.insights.percentile import percentile
+from hookline.insights.columns import percentile
 from hookline.insights.series_log import DAY, HOUR, SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, SourceCounts, TimeBucket

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hookline.database.location import location_of
-from hookline.outcomes.attempt_key import Key, attempt_key, id_of
-from hookline.outcomes.attempt_log import AttemptFilter, AttemptLog, LoggedAttempt
+from hookline.outcomes.attempt_log import AttemptFilter, AttemptLog, Key, LoggedAttempt, attempt_key, id_of
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Rig, destination, source
 

@@ -30,11 +30,11 @@ def test_what_a_folder_begins_with_is_made_without_hard_links(tmp_path: Path) ->
     program = """if True:
         import msgspec, pathlib, sys
         from hookline.api.auth import admin_token
-        from hookline.features.fleet import fleet
+        from hookline.features.fleet import service
         from hookline.privacy import id_digest
         from hookline.settings import load
         settings, _ = load(None, flags={"data_dir": sys.argv[1], "database.url": "postgresql://nowhere/"})
-        id_digest.load(settings.data_path), admin_token.load(settings), fleet.machine_of(settings)
+        id_digest.load(settings.data_path), admin_token.load(settings), service.machine_of(settings)
     """
     subprocess.run([*refuses, sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60, cwd=tmp_path)
     assert {FILE_NAME, "admin-token", "machine"} <= {path.name for path in tmp_path.iterdir()}

@@ -11,7 +11,7 @@ import pytest
 from hookline.features.destinations.pages.delivery import Flow, flows
 from hookline.features.destinations.pages.routes import destination_list
 from hookline.features.fleet.metrics import RoleMetrics
-from hookline.features.insights.watch import SeriesWatch
+from hookline.features.insights.service import SeriesWatch
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.metrics import publish
 from hookline.telemetry.time_buckets import (

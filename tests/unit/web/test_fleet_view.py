@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hookline.features.fleet.fleet import Fleet, FleetPartition, FleetWorker
 from hookline.features.fleet.pages import fleet_view
+from hookline.features.fleet.service import Fleet, FleetPartition, FleetWorker
 
 SINCE = "2026-01-01T00:00:00.000Z"
 

@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.api.audit.refused import ROWS_PER_HOUR_MAX, Refused
 from hookline.api.caller import Caller
+from hookline.api.services import Services, control_database, part
 from hookline.database.shared import Shared
 from hookline.events.timestamps import iso
 
@@ -198,3 +199,9 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     request_id: str
     count: int | None = None
     last_at: str | None = None
+
+
+@part
+def audit_log(services: Services) -> AuditLog:
+    """Return the audit log."""
+    return AuditLog(control_database(services), steady_ms=services.store.steady_ms)

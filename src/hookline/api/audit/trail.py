@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from hookline.api.audit.log import AuditChange
-from hookline.api.audit.service import audit_log
+from hookline.api.audit.log import AuditChange, audit_log
 from hookline.api.auth.access import SAFE_METHODS
 from hookline.api.caller import Caller
 from hookline.api.calls import Call, current_call

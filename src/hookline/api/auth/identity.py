@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hookline.api.audit.service import audit_log
+from hookline.api.audit.log import audit_log
 from hookline.api.auth.roles import ROLE_OF_SCOPE
 from hookline.api.auth.service import admin_token, session_store, token_store
 from hookline.api.auth.sessions import Session

@@ -9,7 +9,7 @@ from litestar import Controller, Request, Response, get, post
 from litestar.exceptions import InternalServerException
 from litestar.params import FromPath
 
-from hookline.api.audit.service import audit_log
+from hookline.api.audit.log import audit_log
 from hookline.api.auth.access import Connection, local_path, require_same_origin
 from hookline.api.auth.accounts import Account, AccountError
 from hookline.api.auth.identity import caller_of

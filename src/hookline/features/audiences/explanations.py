@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.events.timestamps import iso
-from hookline.features.people.log import ProfileReader
+from hookline.features.people.service import ProfileReader
 from hookline.people.definitions.compute import compute
 from hookline.people.definitions.explain import explain
 from hookline.people.definitions.feature import features_of

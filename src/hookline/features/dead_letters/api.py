@@ -26,8 +26,7 @@ from hookline.api.listing import (
 )
 from hookline.api.problem import Problem, not_found
 from hookline.api.services import FromServices, Services
-from hookline.features.dead_letters.log import DeadLetter
-from hookline.features.dead_letters.service import dead_letter_log
+from hookline.features.dead_letters.service import DeadLetter, dead_letter_log
 from hookline.features.events.service import event_log
 from hookline.features.replays.api import begin
 from hookline.features.replays.service import replay_store

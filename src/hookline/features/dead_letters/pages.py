@@ -9,8 +9,7 @@ from litestar import Request, Response, get
 from litestar.params import FromPath
 
 from hookline.api.services import FromServices
-from hookline.features.dead_letters.log import DeadLetter
-from hookline.features.dead_letters.service import dead_letter_log
+from hookline.features.dead_letters.service import DeadLetter, dead_letter_log
 from hookline.features.events.pages import pretty
 from hookline.features.events.service import event_log
 from hookline.features.people.pages import PersonLink, person_link

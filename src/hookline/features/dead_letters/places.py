@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 
 from hookline.connections.model import Destination
-from hookline.features.dead_letters.log import DeadLetterLog, FinalAttempt, LostRange
+from hookline.features.dead_letters.service import DeadLetterLog, FinalAttempt, LostRange
 from hookline.journal.port import Reader
 from hookline.journal.reading import read_on
 from hookline.outcomes.buckets import Buckets

@@ -25,8 +25,7 @@ from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
 from hookline.features.events.log import EventFilter
 from hookline.features.events.service import attempt_log, event_log, live_events
 from hookline.features.replays.service import replay_store
-from hookline.outcomes.attempt_key import Key, attempt_key
-from hookline.outcomes.attempt_log import AttemptFilter, LoggedAttempt
+from hookline.outcomes.attempt_log import AttemptFilter, Key, LoggedAttempt, attempt_key
 from hookline.outcomes.event_status import EventStatus
 from hookline.outcomes.outcome import Outcome
 from hookline.outcomes.status import DeliveryStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hookline.features.fleet.fleet import Fleet
+from hookline.features.fleet.service import Fleet
 from hookline.web.rendering import number
 
 

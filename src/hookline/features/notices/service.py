@@ -5,8 +5,7 @@ from __future__ import annotations
 from hookline.api.services import Services, part
 from hookline.connections.store import Store
 from hookline.database.location import location_of
-from hookline.features.fleet.fleet import FleetLog
-from hookline.features.fleet.service import fleet_log, own_metrics, role_metrics, whole_machine
+from hookline.features.fleet.service import FleetLog, fleet_log, own_metrics, role_metrics, whole_machine
 from hookline.features.fleet.whole import WholeMachine
 from hookline.features.notices.conditions.destinations import (
     Breakers,
@@ -30,7 +29,7 @@ from hookline.features.notices.log import NoticeLog
 from hookline.features.notices.watch import NoticeWatch
 from hookline.features.notices.webhooks import NoticeWebhooks
 from hookline.features.privacy.service import delete_messages
-from hookline.features.sources.activity import SourceActivity
+from hookline.features.sources.service import SourceActivity
 from hookline.journal.opening import is_shared
 from hookline.settings import Settings
 

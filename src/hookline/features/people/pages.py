@@ -22,9 +22,8 @@ from hookline.features.audiences.explanations import (
     trait_explanation_of,
 )
 from hookline.features.events.api import id_in_path
-from hookline.features.people.log import PersonReader
 from hookline.features.people.privacy import withheld
-from hookline.features.people.service import person_log
+from hookline.features.people.service import PersonReader, person_log
 from hookline.features.people.view import (
     Defined,
     PersonAudience,

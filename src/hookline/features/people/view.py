@@ -12,7 +12,7 @@ from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.events.timestamps import iso
 from hookline.features.events.log import event_name, parse_cursor
-from hookline.features.people.log import FoundPerson, PersonReader, ProfileReader
+from hookline.features.people.service import FoundPerson, PersonReader, ProfileReader
 from hookline.journal.record import Record
 from hookline.people.ingest.extraction import RecordView, text, view_of
 from hookline.people.store.people import Identity, Membership, Person

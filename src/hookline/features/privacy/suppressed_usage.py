@@ -13,7 +13,7 @@ from datetime import date, timedelta
 
 from hookline.database.upsert import replacing
 from hookline.features.fleet.metrics import RoleMetrics
-from hookline.features.usage.log import EPOCH, By
+from hookline.features.usage.service import EPOCH, By
 from hookline.privacy.store import PrivacyStore
 from hookline.telemetry.metrics import PROCESS_STARTED
 

@@ -16,8 +16,8 @@ from hookline.connections.model import Destination, Offsets
 from hookline.database.location import DatabaseLocation
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
-from hookline.features.dead_letters.log import DeadLetterLog
 from hookline.features.dead_letters.places import dead_letter_places
+from hookline.features.dead_letters.service import DeadLetterLog
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader

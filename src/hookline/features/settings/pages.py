@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.api.audit.service import audit_log
+from hookline.api.audit.log import audit_log
 from hookline.api.auth.roles import Need
 from hookline.api.calls import the_caller
 from hookline.api.listing import After, id_number, number_after

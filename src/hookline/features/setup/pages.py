@@ -14,7 +14,7 @@ from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhoo
 from hookline.connections.rotation import new_secret, secret_of
 from hookline.connections.secrets import redact
 from hookline.features.destinations.api.views import CatalogKind, catalog_kinds
-from hookline.features.destinations.tester.samples import SampleType
+from hookline.features.destinations.tester.chosen_event import SampleType
 from hookline.features.events.log import EventFilter, event_name
 from hookline.features.events.service import event_log
 from hookline.features.overview.connections import SourceView, source_view

@@ -1,12 +1,129 @@
-"""What is known of sources, put together."""
+"""What is known of sources: when each was last seen, and the schema of what came in."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
 from hookline.api.services import Services, part
-from hookline.database.location import location_of
-from hookline.features.sources.activity import SourceActivity
-from hookline.features.sources.schema_watch import SchemaWatch
+from hookline.database.connect import connect
+from hookline.database.location import DatabaseLocation, location_of
+from hookline.database.sqlite import engine as sqlite
 from hookline.insights.schema import SchemaLog, SchemaStore
+from hookline.insights.schema_reader import SchemaReader
+from hookline.journal.port import JournalError
+from hookline.telemetry.log import logger
+
+
+class SourceActivity:
+    """The table ``source_activity``; used from one thread at a time."""
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._connection = connect(location)
+
+    def load(self) -> dict[str, int]:
+        """Milliseconds since the epoch by source."""
+        return dict(self._connection.execute("SELECT source, last_event_at FROM source_activity").fetchall())
+
+    def of(self, ids: Sequence[str]) -> dict[str, int]:
+        """As ``load``, of these sources."""
+        marks = ",".join("?" * len(ids))
+        query = f"SELECT source, last_event_at FROM source_activity WHERE source IN ({marks})"
+        return dict(self._connection.execute(query, tuple(ids)).fetchall())
+
+    def save(self, moved: Mapping[str, int], gone: Iterable[str] = ()) -> None:
+        """Remember later times, and forget sources, in one transaction."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(
+                "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
+                " ON CONFLICT (source) DO UPDATE SET last_event_at = excluded.last_event_at"
+                " WHERE source_activity.last_event_at < excluded.last_event_at",
+                list(moved.items()),
+            )
+            self._connection.executemany("DELETE FROM source_activity WHERE source = ?", [(id,) for id in gone])
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._connection.close()
+
+
+READ_SECONDS = 0.01
+REST_SECONDS = 0.05
+"""While there is more to read; a sixth of one core at most, and never longer than a page waits for anything."""
+CROWDED_REST_SECONDS = 2.0
+"""Where others had the core for most of that time: what is read pushes what they work with out of the cache."""
+IDLE_SECONDS = 1.0
+FAILED_SECONDS = 10.0
+LOWEST_PRIORITY = 19
+_SCHEDULED = Path("/proc/thread-self/schedstat")
+
+
+class SchemaWatch:
+    """The one loop that reads."""
+
+    def __init__(self, data_path: Path, store: SchemaStore) -> None:
+        self._reader = SchemaReader(data_path, store)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="schemas", initializer=_step_back)
+
+    async def run_forever(self) -> None:
+        """Read until cancelled."""
+        loop = asyncio.get_running_loop()
+        failing = False
+        while True:
+            try:
+                failing, rest = False, await loop.run_in_executor(self._thread, self._read)
+            except (sqlite.Error, OSError, JournalError) as error:
+                if not failing:
+                    logger().warning("schemas_not_followed", error=str(error), next_step="it is tried again")
+                failing, rest = True, FAILED_SECONDS
+            except Exception:  # noqa: BLE001 - the loop's border: an event we cannot read must not end all schemas
+                logger().error("schema_watch_failed", exc_info=True)
+                rest = FAILED_SECONDS
+            await asyncio.sleep(rest)
+
+    def _read(self) -> float:
+        """Read on for a moment; return how long to rest then."""
+        before = _kept_waiting_seconds()
+        if not self._reader.read(READ_SECONDS):
+            return IDLE_SECONDS
+        return CROWDED_REST_SECONDS if _kept_waiting_seconds() - before > READ_SECONDS / 2 else REST_SECONDS
+
+    def run_once(self) -> None:
+        """Read to the end, and save."""
+        while self._reader.read(IDLE_SECONDS):
+            pass
+        self._reader.save()
+
+    def close(self) -> None:
+        """Save what was noted and stop the thread; idempotent."""
+        self._thread.shutdown()
+        with suppress(sqlite.Error, OSError):
+            self._reader.close()
+
+
+def _kept_waiting_seconds() -> float:
+    """Return how long this thread was ready while others had the core, as far as the system tells (Linux)."""
+    try:
+        return int(_SCHEDULED.read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def _step_back() -> None:
+    """On Linux a thread has a priority of its own."""
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
 
 
 @part

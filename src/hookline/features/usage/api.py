@@ -20,8 +20,7 @@ from hookline.features.fleet.storage import storage_of
 from hookline.features.insights.service import series_log
 from hookline.features.privacy.service import suppressed_usage
 from hookline.features.sources.service import schema_log
-from hookline.features.usage.log import By, UsageCount
-from hookline.features.usage.service import usage_log
+from hookline.features.usage.service import By, UsageCount, usage_log
 from hookline.insights.series_log import DestinationUsage
 
 DATE_CHARACTERS = 10

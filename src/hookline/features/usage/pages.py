@@ -18,8 +18,7 @@ from hookline.features.fleet.storage import Storage, storage_of
 from hookline.features.insights.service import series_log
 from hookline.features.sources.service import schema_log
 from hookline.features.usage.api import UsageItem, items_of, usage_item
-from hookline.features.usage.log import By, UsageCount
-from hookline.features.usage.service import usage_log
+from hookline.features.usage.service import By, UsageCount, usage_log
 from hookline.insights.schema import SchemaLog
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.screen import screen

@@ -9,7 +9,7 @@ import pytest
 from hookline.database.open import ensure
 from hookline.features.notices.conditions.finding import Moment
 from hookline.features.notices.conditions.machine import GRACE_MS_MAX, Sources
-from hookline.features.sources.activity import SourceActivity
+from hookline.features.sources.service import SourceActivity
 from tests.unit.conftest import LocationOf
 from tests.unit.control.conditions.moments import HOUR_MS, NOW_MS, moment, report, strong
 

@@ -14,8 +14,7 @@ from hookline.connections.definitions.model import ComputedTrait
 from hookline.events.timestamps import iso
 from hookline.features.audiences.api.objects import stored_audience
 from hookline.features.audiences.explanations import Explanation, explanation_of
-from hookline.features.people.log import ProfileReader
-from hookline.features.people.service import profile_log
+from hookline.features.people.service import ProfileReader, profile_log
 
 ID_CHARACTERS_MAX = 1_000
 CHANGES_SHOWN_MAX = 200

@@ -18,8 +18,7 @@ from hookline.api.services import FromServices, Services
 from hookline.connections.definitions.check import Surroundings, definition_problems, problems_together
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
 from hookline.features.audiences.service import preview_requests
-from hookline.features.people.log import ProfileReader
-from hookline.features.people.service import profile_log
+from hookline.features.people.service import ProfileReader, profile_log
 from hookline.people.previews.requests import (
     ID_PREFIX,
     PREVIEWS_MAX,

@@ -19,8 +19,7 @@ from hookline.events.timestamps import iso
 from hookline.features.audiences.api.objects import stored_audience, stored_computed_trait
 from hookline.features.audiences.explanations import TraitExplanation, trait_explanation_of
 from hookline.features.audiences.service import sync_requests
-from hookline.features.people.log import ProfileReader
-from hookline.features.people.service import profile_log
+from hookline.features.people.service import ProfileReader, profile_log
 from hookline.people.definitions.definition import Key
 from hookline.people.sync.results import empty_value
 

@@ -12,10 +12,8 @@ from hookline.connections.definitions.check import DefinitionKind
 from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
-from hookline.features.audiences.member_counts import CountRequest
-from hookline.features.audiences.service import member_counts
-from hookline.features.people.log import ProfileReader
-from hookline.features.people.service import profile_log
+from hookline.features.audiences.service import CountRequest, member_counts
+from hookline.features.people.service import ProfileReader, profile_log
 from hookline.people.definitions.definition import Key, KindName
 from hookline.people.definitions.feature import features_of
 from hookline.people.sync.results import EndedSync, SyncState, empty_value

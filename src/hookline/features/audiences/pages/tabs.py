@@ -21,8 +21,7 @@ from hookline.features.audiences.explanations import (
     trait_explanation_of,
 )
 from hookline.features.audiences.pages.progress import AUDIENCE, TRAIT, SyncRow, section_of, sync_row
-from hookline.features.people.log import ProfileReader
-from hookline.features.people.service import profile_log
+from hookline.features.people.service import ProfileReader, profile_log
 from hookline.people.definitions.explain import clause_text, trait_text
 from hookline.people.sync.results import EndedSync, Held, empty_value
 from hookline.web.chart_view import ChartView, Line, chart

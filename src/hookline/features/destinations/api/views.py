@@ -25,7 +25,7 @@ from hookline.features.destinations.service import failure_causes
 from hookline.features.destinations.state import DestinationState, state_of
 from hookline.features.events.service import event_log
 from hookline.features.insights.service import series_log
-from hookline.insights.percentile import percentile
+from hookline.insights.columns import percentile
 from hookline.insights.series_log import SPANS, Range
 from hookline.route.filter_trial import (
     EVENTS_DEFAULT,

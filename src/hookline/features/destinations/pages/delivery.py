@@ -15,7 +15,7 @@ from hookline.features.destinations.health import FailureCause
 from hookline.features.destinations.service import failure_causes
 from hookline.features.insights.service import series_log
 from hookline.features.overview.event_flow import Station
-from hookline.insights.percentile import percentile
+from hookline.insights.columns import percentile
 from hookline.insights.series_log import SPANS, Range, Series, Sums
 from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, read_time_buckets
 from hookline.web.chart_view import ChartView, Line, Values, chart

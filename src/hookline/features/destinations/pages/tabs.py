@@ -16,10 +16,9 @@ from hookline.connections.secrets import redact
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
 from hookline.features.connections.api.objects import ShownCertificate, shown_certificate
-from hookline.features.dead_letters.log import DeadLetter
-from hookline.features.dead_letters.service import dead_letter_log
+from hookline.features.dead_letters.service import DeadLetter, dead_letter_log
 from hookline.features.destinations.service import destination_past
-from hookline.features.destinations.tester.samples import SampleType, sample_event
+from hookline.features.destinations.tester.chosen_event import SampleType, sample_event
 from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
 from hookline.features.events.service import attempt_log, event_log
 from hookline.features.notices.pages import NoticesPage, notices_page
@@ -27,8 +26,7 @@ from hookline.features.overview.connections import SIGNATURES
 from hookline.features.replays.pages import ReplayList, replay_list
 from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
-from hookline.outcomes.attempt_key import Key, attempt_key
-from hookline.outcomes.attempt_log import AttemptFilter
+from hookline.outcomes.attempt_log import AttemptFilter, Key, attempt_key
 from hookline.outcomes.outcome import Outcome
 from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.web.lists import address, destination_href

@@ -11,7 +11,7 @@ import msgspec
 from litestar import Controller, post
 from litestar.params import JSONBody
 
-from hookline.api.audit.service import audit_log
+from hookline.api.audit.log import audit_log
 from hookline.api.calls import the_call, the_caller
 from hookline.api.listing import Id
 from hookline.api.problem import Problem, not_found
@@ -19,9 +19,8 @@ from hookline.api.services import FromServices, Services, part
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.expressions.lexer import ExpressionError
-from hookline.features.destinations.tester.chosen_event import chosen_record
+from hookline.features.destinations.tester.chosen_event import SampleType, chosen_record
 from hookline.features.destinations.tester.request_writer import RequestWriter
-from hookline.features.destinations.tester.samples import SampleType
 from hookline.features.destinations.tester.shown_request import ShownRequest, shown
 from hookline.features.destinations.tester.trial import TrialAnswer, Trials
 from hookline.journal.record import Record

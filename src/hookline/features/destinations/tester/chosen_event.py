@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
 import msgspec
 
 from hookline.api.problem import FieldError, Problem
@@ -10,7 +13,6 @@ from hookline.collect.decode import nested_deeper
 from hookline.collect.item import Arrival, read_item, record_of
 from hookline.collect.limits import NESTING_LEVELS_MAX
 from hookline.events.timestamps import iso
-from hookline.features.destinations.tester.samples import SampleType, sample_event
 from hookline.features.events.service import event_log
 from hookline.journal.record import Record
 
@@ -60,3 +62,28 @@ def _refused(code: str, message: str) -> Problem:
     return Problem(
         422, "unusable_event", f"Hookline would not accept this event ({code}): {message}", [FieldError("/event", code)]
     )
+
+
+SampleType = Literal["identify", "track", "page", "screen", "group", "alias"]
+
+_TRAITS = {"name": "Ada Lovelace", "email": "ada@example.com", "plan": "pro"}
+_ORDER = {"orderId": "4711", "total": 99.9, "currency": "EUR", "products": [{"sku": "A-1", "quantity": 2}]}
+_PAGE = {"url": "https://example.com/pricing", "path": "/pricing", "title": "Pricing", "referrer": ""}
+
+_OWN: Mapping[SampleType, dict[str, Any]] = {
+    "identify": {"traits": _TRAITS},
+    "track": {"event": "Order Completed", "properties": _ORDER},
+    "page": {"name": "Pricing", "properties": _PAGE},
+    "screen": {"name": "Home", "properties": {"variation": "blue"}},
+    "group": {"groupId": "acme", "traits": {"name": "Acme", "employees": 42}},
+    "alias": {"previousId": "anonymous-1"},
+}
+
+assert set(_OWN) == set(get_args(SampleType))
+
+
+def sample_event(type: SampleType, timestamp: str) -> bytes:
+    """Return the event as JSON; its messageId is left to be made up."""
+    shared = {"type": type, "userId": "test-user", "timestamp": timestamp}
+    context = {"ip": "203.0.113.7", "locale": "en-GB", "library": {"name": "hookline-test", "version": "1"}}
+    return msgspec.json.encode({**shared, **_OWN[type], "context": context})

@@ -9,7 +9,7 @@ from pathlib import Path
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
-from hookline.features.fleet.fleet import FleetLog, FleetPartition
+from hookline.features.fleet.service import FleetLog, FleetPartition
 from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.features.notices.conditions.machine import megabytes
 from hookline.journal.damaged import Damage, described, noted_damage

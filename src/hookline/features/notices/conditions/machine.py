@@ -11,7 +11,7 @@ from hookline.database.file_damage import how_to_mend, marked
 from hookline.database.outages import OUTAGES, Outages
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding, Moment
-from hookline.features.sources.activity import SourceActivity
+from hookline.features.sources.service import SourceActivity
 from hookline.telemetry.metrics import PROCESS_STARTED
 
 MARGIN = 1.1

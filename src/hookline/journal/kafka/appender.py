@@ -45,7 +45,7 @@ TOPIC_FILE = "topic"
 """In the journal's folder: the id of the topic that its offsets mean something in."""
 CLOSE_SECONDS = 4.0
 """How long closing waits for brokers."""
-POLL_SECONDS = 2.0
+STATE_SECONDS = 2.0
 """How long to wait for an answer about the topic's state."""
 
 _QUICK_POLLS = 200
@@ -184,7 +184,7 @@ class KafkaAppender:
         """Ask brokers whether the topic takes records, and keep the answer in ``away``: until another look finds that
         it does, every append is refused at once. Where others have added partitions, a user's records go where those
         others put them."""
-        self.away, partitions = topic_state(self._admin, self._address, POLL_SECONDS)
+        self.away, partitions = topic_state(self._admin, self._address, STATE_SECONDS)
         if partitions > self._partitions and not self.away:
             self._follow(partitions)
         return self.away
@@ -206,7 +206,7 @@ class KafkaAppender:
 
     def _follow(self, partitions: int) -> None:
         try:
-            self._producer.list_topics(self._address.topic, POLL_SECONDS)  # it refuses a partition that it never saw
+            self._producer.list_topics(self._address.topic, STATE_SECONDS)  # it refuses a partition that it never saw
             more = {number: self._watermarks.of(number)[1] for number in range(self._partitions, partitions)}
         except (KafkaException, JournalAway):
             return  # the next look

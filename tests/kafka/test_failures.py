@@ -19,6 +19,7 @@ from hookline.database.location import location_of
 from hookline.database.open import ensure, open_deliver
 from hookline.deliver.cluster.claims import Claims
 from hookline.deliver.cluster.shared_index_store import SharedIndexStore
+from hookline.journal.appending import PENDING_BYTES_MAX
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage
 from hookline.journal.kafka.address import KafkaAddress
@@ -32,7 +33,6 @@ from hookline.journal.lost import read_lost
 from hookline.journal.opening import FOLDER, claim, wait_for_partitions
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable, partition_of
 from hookline.journal.record import Record
-from hookline.journal.sizes import PENDING_BYTES_MAX
 from hookline.outcomes.places import SavedPlaces
 from hookline.outcomes.places import encode as encode_offset_sets
 from hookline.settings import Journal, Settings

@@ -61,6 +61,13 @@ class JournalFull(JournalError):
     retry_after_seconds = 5
 
 
+class JournalBusy(JournalFull):
+    """More is waiting for the disk than may wait; nothing of this call was stored. Temporary, like a full disk."""
+
+    code = "journal_busy"
+    retry_after_seconds = 1
+
+
 class JournalAway(JournalFull):
     """Those who store the records do not acknowledge, or cannot be reached for reading. Temporary, like a full disk,
     but whether records of a failed append were stored is open."""

@@ -17,20 +17,16 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from hookline.journal.awaited import Done, awaited
-from hookline.journal.folder_lock import lock_folder
+from hookline.journal.appending import PENDING_BYTES_MAX, Done, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.admin import Admin
-from hookline.journal.kafka.call import Call
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, topic_state
-from hookline.journal.kafka.turns import TURN_BYTES, Turns, Waiting
+from hookline.journal.kafka.turns import TURN_BYTES, Call, Turns, Waiting
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, JournalUnusable, partition_of
 from hookline.journal.record import Record, journal_ms, note_clock
-from hookline.journal.sizes import PENDING_BYTES_MAX, size_bytes
-from hookline.journal.wake import Wake
 from hookline.telemetry.log import logger
 
 DELIVERY_SECONDS = 10.0

@@ -15,9 +15,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.codec import group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.groups import group_of, noting_damage
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, OffsetExpired
 

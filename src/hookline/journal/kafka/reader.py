@@ -11,10 +11,9 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.codec import blanked
+from hookline.journal.kafka.codec import blanked, group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Cursors, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.groups import group_of, noting_damage
 from hookline.journal.kafka.topic import partition_count
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, OffsetExpired

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hookline.journal.awaited import Done, awaited
-from hookline.journal.folder_lock import lock_folder
+from hookline.journal.appending import PENDING_BYTES_MAX, RECORD_BYTES_MAX, Done, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.local.committer import Committer
 from hookline.journal.local.disk import Disk, is_full
 from hookline.journal.local.erase import erase_records
@@ -25,8 +24,6 @@ from hookline.journal.local.retention import Needed, drop_expired, insisted_byte
 from hookline.journal.lost import Lost, note_lost
 from hookline.journal.port import JournalError, JournalFailed, JournalFull, partition_of
 from hookline.journal.record import Record, note_clock
-from hookline.journal.sizes import PENDING_BYTES_MAX, RECORD_BYTES_MAX, size_bytes
-from hookline.journal.wake import Wake
 
 MEGABYTE = 1024 * 1024
 SEGMENT_BYTES = 64 * MEGABYTE

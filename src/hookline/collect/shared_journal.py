@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 
 from hookline.collect.server import Edge
-from hookline.journal.kafka.appender import KafkaAppender
-from hookline.journal.kafka.erased import ErasedLog
-from hookline.journal.port import JournalAway
+from hookline.journal.opening import FOLDER, journal_in
+from hookline.journal.port import Appender, JournalAway
 from hookline.privacy.shared_erased import SharedErased
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -22,7 +21,7 @@ RETENTION_SECONDS = 30.0
 class JournalWatch:
     """Runs for the life of the role; an error that waiting does not mend ends it."""
 
-    def __init__(self, appender: KafkaAppender, edge: Edge, steady_ms: Callable[[], int]) -> None:
+    def __init__(self, appender: Appender, edge: Edge, steady_ms: Callable[[], int]) -> None:
         self._appender = appender
         self._edge = edge
         self._steady_ms = steady_ms
@@ -38,7 +37,7 @@ class JournalWatch:
             await asyncio.sleep(POLL_SECONDS)
         retained = 0.0
         while True:
-            self._tell(await asyncio.to_thread(self._appender.look))
+            self._tell(await asyncio.to_thread(self._appender.state))
             if not self._reason and time.monotonic() - retained >= RETENTION_SECONDS:
                 retained = time.monotonic()
                 await self._retain()
@@ -81,12 +80,12 @@ class ErasedElsewhere:
 
     def __init__(self, settings: Settings) -> None:
         self._shared = SharedErased(settings)
-        self._log = ErasedLog(settings.data_path / "journal")
+        self._journal = journal_in(settings.data_path / FOLDER)
 
     def follow(self) -> None:
         """Note what is new; called several times a second. Raise DatabaseAway."""
         for partition, places in self._shared.poll():
-            self._log.add(partition, places)
+            self._journal.note_erased(partition, places)
 
     def close(self) -> None:
         """Let go of connections; idempotent."""

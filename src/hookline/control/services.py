@@ -67,7 +67,6 @@ from hookline.insights.schema_log import SchemaLog
 from hookline.insights.schema_store import SchemaStore
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
-from hookline.journal.opening import is_shared
 from hookline.journal.remote import RemoteAppender
 from hookline.listening import has_successor
 from hookline.outcomes.attempt_log import AttemptLog
@@ -233,7 +232,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
     data, thresholds = settings.data_path, settings.notices
     deliver = location_of(settings, "deliver")
     shared: list[Condition] = []
-    if is_shared(settings):
+    if settings.is_shared:
         topic = settings.journal.url.rpartition("/")[2]
         shared.append(Partitions(fleet, topic, thresholds.partition_unowned))
     return [

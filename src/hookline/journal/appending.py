@@ -11,11 +11,15 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hookline.journal.port import JournalLocked
+from hookline.journal.port import Done, JournalLocked
 from hookline.journal.record import Record
 
-Done = Callable[[BaseException | None], None]
-"""Called once: with None when everything is durable, else with the error."""
+RECORD_BYTES_MAX = 1024 * 1024
+RECORDS_PER_CALL_MAX = 10_000
+PENDING_BYTES_MAX = 64 * 1024 * 1024
+"""What may wait to be stored; more is refused until some of it is."""
+
+_RECORD_OVERHEAD_BYTES = 160
 
 
 async def awaited(append_soon: Callable[[Sequence[Record], Done], None], records: Sequence[Record]) -> None:
@@ -32,14 +36,6 @@ async def awaited(append_soon: Callable[[Sequence[Record], Done], None], records
 
     append_soon(records, done)
     await stored
-
-
-RECORD_BYTES_MAX = 1024 * 1024
-RECORDS_PER_CALL_MAX = 10_000
-PENDING_BYTES_MAX = 64 * 1024 * 1024
-"""What may wait to be stored; more is refused until some of it is."""
-
-_RECORD_OVERHEAD_BYTES = 160
 
 
 def size_bytes(records: Sequence[Record], record_bytes_max: int = RECORD_BYTES_MAX) -> int:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from hookline.journal.port import Group, JournalCorrupt, Lookups, OffsetExpired, Reader, SearchableReader
+from hookline.journal.port import Group, JournalCorrupt, Lookups, LoopReaders, OffsetExpired, Reader, SearchableReader
 from hookline.journal.record import Record
 
 Lost = OffsetExpired | JournalCorrupt
@@ -66,3 +66,25 @@ def _partition(journal: SearchableReader, partition: int, before: int) -> Iterat
             offset = group.first_offset + index
             if offset < before:
                 yield Place(partition, offset, group.records[index])
+
+
+def at_hand(reader: Reader) -> LoopReaders:
+    """Return a reader that never waits as what an event loop reads by."""
+    return LoopReaders(_AtHand(reader), reader, None, lambda: None)
+
+
+class _AtHand:
+    """Follows partitions by asking the reader itself each time."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.end = reader.end
+        self.read = reader.read
+
+    def begin(self) -> None:
+        """Nothing is read ahead."""
+
+    def follow(self, partition: int, end: int) -> None:
+        """Nothing is read ahead."""
+
+    def leave(self, partition: int) -> None:
+        """Nothing was read ahead."""

@@ -13,7 +13,7 @@ from hookline.events.timestamps import iso
 from hookline.journal.damaged import Damage, described, noted_damage
 from hookline.journal.lost import Lost as End
 from hookline.journal.lost import read_lost
-from hookline.journal.opening import limit_wait, open_reader
+from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalAway
 from hookline.journal.reading import is_lost
 
@@ -82,7 +82,7 @@ def still_damaged(folder: Path, noted: Sequence[Damage]) -> list[Damage]:
         return []
     ends = read_lost(folder)
     with closing(open_reader(folder)) as reader:
-        limit_wait(reader)
+        reader.limit_wait()
         return [
             each
             for each in noted

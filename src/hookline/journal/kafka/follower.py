@@ -49,7 +49,7 @@ class _Ahead:
         self.is_placed = False
 
 
-class Follower:
+class KafkaFollower:
     """Reads on in every partition from where ``read`` was asked to begin; used from one thread beside its own."""
 
     def __init__(self, folder: Path, address: KafkaAddress, on_arrival: Callable[[], object]) -> None:
@@ -95,7 +95,7 @@ class Follower:
             if self._ahead.pop(partition, None) is not None:
                 self._left.add(partition)
 
-    def start(self) -> None:
+    def begin(self) -> None:
         """Start the thread."""
         self._thread.start()
 

@@ -31,8 +31,9 @@ _POLL_SECONDS = 0.25
 class LocalBackend:
     """The journal in ``folder``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, segment_bytes_min: int = SEGMENT_BYTES_MIN) -> None:
         self._folder = folder
+        self._segment_bytes_min = segment_bytes_min
 
     def claim(self) -> None:
         """Refuse a folder whose journal is on Kafka; nothing is noted in one of this kind."""
@@ -68,7 +69,7 @@ class LocalBackend:
             settings.journal.partitions,
             retention_seconds=settings.retention.events,
             retention_bytes=settings.retention.bytes,
-            segment_bytes=max(SEGMENT_BYTES_MIN, min(SEGMENT_BYTES, settings.retention.bytes // SEGMENTS_MIN)),
+            segment_bytes=max(self._segment_bytes_min, min(SEGMENT_BYTES, settings.retention.bytes // SEGMENTS_MIN)),
             wake_path=settings.socket_path("deliver.wake"),
             on_failed=on_failed,
             steady_ms=steady_ms,

@@ -31,7 +31,7 @@ from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
     from hookline.collect.budget import Budget
-    from hookline.collect.shared_journal import ErasedElsewhere
+    from hookline.privacy.shared_erased import SharedErased
 
 AnswerT = TypeVar("AnswerT")
 
@@ -73,7 +73,7 @@ class CollectRole:
         """Whether that was read, or taken from what was kept."""
         self._list_is_unreadable = False
         self._asked_for_kept = False
-        self._erased = self._erased_elsewhere(settings)
+        self._erased = self._erased_elsewhere(settings, journal)
         self._kept = KeptConnections(data)
         self._snapshot: Snapshot | None = None
         """The connections as last read; None before that, also where kept ones are in force."""
@@ -238,12 +238,12 @@ class CollectRole:
         if self._snapshot is not None and self._knows_suppressed:
             await asyncio.to_thread(self._kept.write, self._snapshot, self._suppressed)
 
-    def _erased_elsewhere(self, settings: Settings) -> ErasedElsewhere | None:
+    def _erased_elsewhere(self, settings: Settings, journal: JournalBackend) -> SharedErased | None:
         if not settings.is_shared:
             return None
-        from hookline.collect.shared_journal import ErasedElsewhere
+        from hookline.privacy.shared_erased import SharedErased  # only where there is somebody else
 
-        return ErasedElsewhere(settings)
+        return SharedErased(settings, journal)
 
     async def _follow_erased(self) -> None:
         if self._erased is not None:
@@ -283,7 +283,7 @@ class CollectRole:
                 self.budget.save()
                 self.budget.close()
         else:
-            from hookline.collect.shared_journal import JournalWatch
+            from hookline.collect.journal_watch import JournalWatch
 
             await JournalWatch(self.appender, self.edge, self.steady.now_ms).run()
 

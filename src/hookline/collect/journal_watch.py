@@ -1,5 +1,4 @@
-"""What a journal that many processes share needs of ``collect``: whether its brokers take records, and what was erased
-elsewhere."""
+"""Looking after a journal whose bytes brokers see to: whether they take records, and what is too old."""
 
 from __future__ import annotations
 
@@ -8,10 +7,7 @@ import time
 from collections.abc import Callable
 
 from hookline.collect.server import Edge
-from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Appender, JournalAway
-from hookline.privacy.shared_erased import SharedErased
-from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 POLL_SECONDS = 2.0
@@ -73,20 +69,3 @@ class JournalWatch:
         elif self._reason and not reason:
             self._log.info("journal_back")
         self._reason = reason
-
-
-class ErasedElsewhere:
-    """Follows all erasures; for one thread at a time."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._shared = SharedErased(settings)
-        self._journal = journal_in(settings.data_path / FOLDER)
-
-    def follow(self) -> None:
-        """Note what is new; called several times a second. Raise DatabaseAway."""
-        for partition, places in self._shared.poll():
-            self._journal.note_erased(partition, places)
-
-    def close(self) -> None:
-        """Let go of connections; idempotent."""
-        self._shared.close()

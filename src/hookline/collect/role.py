@@ -19,7 +19,7 @@ from hookline.database.read_only import Unread
 from hookline.database.sqlite import DatabaseAway, DatabaseNotMade, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.journal.opening import FOLDER, journal_in
-from hookline.journal.port import JournalError, JournalFailed, Needed
+from hookline.journal.port import JournalBackend, JournalError, JournalFailed, Needed
 from hookline.journal.remote import serve_append
 from hookline.listening import handed_on, has_successor
 from hookline.privacy.suppressed import Suppressed

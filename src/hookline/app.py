@@ -53,11 +53,12 @@ def run_deliver(settings: Settings) -> int:
         from hookline.database.installation import wait_for_database, wait_for_home, wait_for_schema, wait_for_version
         from hookline.database.open import count_commits
         from hookline.deliver.role import DeliverRole
-        from hookline.journal.opening import wait_for_partitions, wait_for_recovery
+        from hookline.journal.opening import FOLDER, journal_in
 
         await wait_for_database(settings, stop, writes="deliver")
         await wait_for_version(settings, "deliver", stop)
-        await wait_for_partitions(settings, stop)
+        journal = journal_in(settings.data_path / FOLDER)
+        await journal.wait_for_partitions(settings.journal.partitions, stop)
         await wait_for_schema(settings, "deliver", stop)
         turn = await wait_for_home(settings, stop)
         if stop.is_set():
@@ -65,7 +66,7 @@ def run_deliver(settings: Settings) -> int:
         count_commits(settings, "deliver")
         role = DeliverRole(settings)
         await role.wait_for_connections(stop)
-        await wait_for_recovery(settings, role.saved_places(), stop)
+        await journal.wait_for_recovery(role.saved_places(), settings.socket_path("collect.sock"), stop)
         if not stop.is_set():
             role.recover()
             await role.run(stop)

@@ -99,11 +99,21 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     sasl_username: str | None = None
     sasl_password: str | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether accepted events are in the data folder."""
+        return self.url == "local"
+
 
 class Database(msgspec.Struct, frozen=True, kw_only=True):
     """Where everything else is stored: ``local`` (SQLite files) or ``postgresql://…``."""
 
     url: str = "local"
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether everything else is in the data folder."""
+        return self.url == "local"
 
 
 class Deliver(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +204,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def data_path(self) -> Path:
         """Return the data folder as an absolute path."""
         return Path(self.data_dir).expanduser().absolute()
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether many processes of a role share the work: with a journal on Kafka, and PostgreSQL."""
+        return not (self.journal.is_local or self.database.is_local)
 
     def socket_path(self, name: str) -> Path:
         """Return where a local socket of this installation is: in ``run/`` of the data folder.

@@ -6,38 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from hookline.journal.conformance import RETENTION_SECONDS, Backend, JournalConformance
-from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.conformance import FILL_BYTES, RETENTION_SECONDS, Backend, JournalConformance
+from hookline.journal.local.backend import SEGMENTS_MIN, LocalBackend
+from hookline.journal.opening import FOLDER
+from hookline.settings import Bytes, Retention, Seconds, Settings
 
-SEGMENT_BYTES = 256 * 1024
-
-
-class LocalBackend:
-    """Small segments, so that a few records already span several."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def appender(self, partitions: int = 1) -> LocalAppender:
-        return LocalAppender(
-            self._folder,
-            partitions,
-            retention_seconds=RETENTION_SECONDS,
-            retention_bytes=1 << 40,
-            segment_bytes=SEGMENT_BYTES,
-        )
-
-    def reader(self) -> LocalReader:
-        return LocalReader(self._folder)
-
-    def fill_bytes(self) -> int:
-        return 4 * SEGMENT_BYTES
+SEGMENT_BYTES = FILL_BYTES // 4
 
 
 class TestLocalJournal(JournalConformance):
-    """Everything the port promises."""
+    """Everything the port promises, with small segments, so that a few records already span several."""
 
     @pytest.fixture
-    def backend(self, tmp_path: Path) -> Backend:
-        return LocalBackend(tmp_path / "journal")
+    def settings(self, tmp_path: Path) -> Settings:
+        retention = Retention(events=Seconds(RETENTION_SECONDS), bytes=Bytes(SEGMENT_BYTES * SEGMENTS_MIN))
+        return Settings(data_dir=str(tmp_path), retention=retention)
+
+    @pytest.fixture
+    def backend(self, settings: Settings) -> Backend:
+        return Backend(LocalBackend(settings.data_path / FOLDER, SEGMENT_BYTES), settings)

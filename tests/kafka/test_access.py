@@ -86,7 +86,7 @@ def test_who_is_let_in_appends_and_reads(tmp_path: Path, cluster: Cluster, topic
         try:
             appender.open()
             await appender.append([a_record(0)])
-            assert appender.look() == ""
+            assert appender.state() == ""
         finally:
             await appender.close()
 

@@ -6,37 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from hookline.journal.conformance import RETENTION_SECONDS, Backend, JournalConformance
-from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.appender import KafkaAppender
-from hookline.journal.kafka.reader import KafkaReader
+from hookline.journal.conformance import RETENTION_SECONDS, JournalConformance
+from hookline.settings import Bytes, Journal, Retention, Seconds, Settings
 from tests.kafka.cluster import Cluster
 
 
-class KafkaBackend:
-    """A topic of its own for each test."""
-
-    def __init__(self, folder: Path, address: KafkaAddress) -> None:
-        self._folder = folder
-        self._address = address
-
-    def appender(self, partitions: int = 1) -> KafkaAppender:
-        appender = KafkaAppender(
-            self._folder, self._address, partitions, retention_seconds=RETENTION_SECONDS, retention_bytes=1 << 40
-        )
-        appender.open()
-        return appender
-
-    def reader(self) -> KafkaReader:
-        return KafkaReader(self._folder, self._address)
-
-    def fill_bytes(self) -> int:
-        return 1024 * 1024
-
-
 class TestKafkaJournal(JournalConformance):
-    """Everything the port promises."""
+    """Everything the port promises, with a topic of its own for each test."""
 
     @pytest.fixture
-    def backend(self, tmp_path: Path, cluster: Cluster, topic: str) -> Backend:
-        return KafkaBackend(tmp_path / "journal", KafkaAddress(cluster.addresses, topic))
+    def settings(self, tmp_path: Path, cluster: Cluster, topic: str) -> Settings:
+        return Settings(
+            data_dir=str(tmp_path),
+            journal=Journal(url=f"kafka://{cluster.addresses}/{topic}"),
+            retention=Retention(events=Seconds(RETENTION_SECONDS), bytes=Bytes(1 << 40)),
+        )

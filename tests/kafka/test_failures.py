@@ -19,20 +19,20 @@ from hookline.database.location import location_of
 from hookline.database.open import ensure, open_deliver
 from hookline.deliver.cluster.claims import Claims
 from hookline.deliver.cluster.shared_index_store import SharedIndexStore
+from hookline.journal.appending import PENDING_BYTES_MAX
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.codec import encode
-from hookline.journal.kafka.follower import Follower
+from hookline.journal.kafka.follower import KafkaFollower
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import open_topic, partition_count
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.lost import read_lost
-from hookline.journal.opening import FOLDER, claim, wait_for_partitions
+from hookline.journal.opening import FOLDER, claim, journal_of
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable, partition_of
 from hookline.journal.record import Record
-from hookline.journal.sizes import PENDING_BYTES_MAX
 from hookline.outcomes.places import SavedPlaces
 from hookline.outcomes.places import encode as encode_offset_sets
 from hookline.settings import Journal, Settings
@@ -177,9 +177,9 @@ def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(
         with pytest.raises(JournalAway):
             await probing
         assert appender.pending_bytes == 0
-        assert appender.look() != ""
+        assert appender.state() != ""
         await asyncio.to_thread(cluster.start)
-        assert appender.look() == ""
+        assert appender.state() == ""
         back = Ledger(appender, "u1")
         await back.go_on(lambda: len(back.acknowledged) > 0)
 
@@ -391,7 +391,9 @@ def test_who_waits_for_partitions_learns_of_more(tmp_path: Path, address: KafkaA
     claim(settings)
 
     async def raised_while_somebody_waits() -> None:
-        waiting = asyncio.create_task(wait_for_partitions(settings, asyncio.Event()))
+        waiting = asyncio.create_task(
+            journal_of(settings).wait_for_partitions(settings.journal.partitions, asyncio.Event())
+        )
         done, _ = await asyncio.wait({waiting}, timeout=1.0)
         assert not done
         await asyncio.to_thread(open_topic, address, 3, 3_600, 1 << 30)
@@ -410,7 +412,7 @@ def test_who_reads_and_appends_learns_of_partitions_that_others_add(tmp_path: Pa
             assert reader.partitions() == range(1)
             await asyncio.to_thread(open_topic, address, 3, 3_600, 1 << 30)
             await asyncio.to_thread(wait_until, lambda: reader.partitions() == range(3))
-            await asyncio.to_thread(wait_until, lambda: appender.look() == "" and len(appender.ends()) == 3)
+            await asyncio.to_thread(wait_until, lambda: appender.state() == "" and len(appender.ends()) == 3)
             await appender.append(many)
 
         use(tmp_path, address, add_some)
@@ -459,10 +461,10 @@ def test_what_the_topic_lacks_is_missing_and_what_was_erased_is_not(
     producer.produce(address.topic, encode(a_record(2)), partition=0)
     producer.commit_transaction(30)  # leaves a mark at offset 3
     use(tmp_path, address, lambda appender: appender.append([a_record(4)]))
-    follower = Follower(tmp_path, address, lambda: None)
+    follower = KafkaFollower(tmp_path, address, lambda: None)
     with closing(KafkaReader(tmp_path, address)) as reader, closing(follower):
         follower.follow(0, reader.end(0))
-        follower.start()
+        follower.begin()
         for journal in (reader, follower):
             found: list[Record] = []
             lost: list[JournalCorrupt] = []
@@ -477,7 +479,7 @@ def test_what_the_topic_lacks_is_missing_and_what_was_erased_is_not(
     assert [(each.first, each.next, each.is_missing) for each in noted_damage(tmp_path)] == [(3, 4, True)]
 
 
-def read_all(journal: KafkaReader | Follower, found: list[Record], lost: list[JournalCorrupt], end: int) -> bool:
+def read_all(journal: KafkaReader | KafkaFollower, found: list[Record], lost: list[JournalCorrupt], end: int) -> bool:
     """Go on where the last call ended, as far as there is something; return whether that is the end."""
     offset = len(found) + sum(each.next_offset - each.offset for each in lost)
     try:

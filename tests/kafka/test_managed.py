@@ -98,7 +98,7 @@ def _store(folder: Path, address: KafkaAddress) -> None:
         try:
             appender.open()
             await appender.append([a_record(0)])
-            assert appender.look() == ""
+            assert appender.state() == ""
         finally:
             await appender.close()
 

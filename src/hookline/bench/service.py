@@ -147,9 +147,9 @@ class Service:
 
     def events_accepted(self) -> int:
         """Return the journal's durable end, summed over partitions."""
-        from hookline.journal.local.reader import LocalReader
+        from hookline.journal.opening import open_reader
 
-        reader = LocalReader(self.data / "journal")
+        reader = open_reader(self.data / "journal")
         try:
             return sum(reader.end(partition) for partition in reader.partitions())
         finally:

@@ -44,7 +44,7 @@ class Target:
         except SettingsError as error:
             raise CommandFailed(str(error), exit_code=2) from None
         settings = running_settings(own) or own
-        if settings.journal.url != "local":
+        if not settings.journal.is_local:
             from hookline.journal.opening import remember_secrets  # here: few commands open a journal
 
             remember_secrets(settings)

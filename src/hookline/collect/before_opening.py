@@ -17,7 +17,7 @@ import msgspec
 
 from hookline.connections.model import Snapshot, Source
 from hookline.database.home import note_ends, read_ends, read_home, settle
-from hookline.database.installation import LOCAL, wait_for_leader_lock
+from hookline.database.installation import wait_for_leader_lock
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.opening import FOLDER
 from hookline.outcomes.furthest import Known, furthest
@@ -98,9 +98,9 @@ async def known_by_all(settings: Settings, stop: asyncio.Event) -> JournalEnds:
 
     Raise DatabaseUnusable when another folder works with the database.
     """
-    if settings.journal.url != LOCAL:
+    if not settings.journal.is_local:
         return JournalEnds({})
-    if settings.database.url == LOCAL:
+    if settings.database.is_local:
         settle(settings.data_path)
         return JournalEnds(furthest(settings))
     _, is_there = read_home(settings.data_path)

@@ -18,8 +18,7 @@ import msgspec
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import engine as sqlite
-from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.retention import Needed
+from hookline.journal.port import BoundedBytes, Needed
 from hookline.outcomes.waiting import waited_for
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -95,8 +94,8 @@ class Verdict(NamedTuple):
 class Budget:
     """Looks several times a second; while there is room a look adds up a few numbers."""
 
-    def __init__(self, settings: Settings, appender: LocalAppender) -> None:
-        self._appender = appender
+    def __init__(self, settings: Settings, journal: BoundedBytes) -> None:
+        self._journal = journal
         self._bytes_max = settings.retention.bytes
         self._window_ms = int(settings.deliver.retry_window * 1000)
         self._deliver: DatabaseLocation = location_of(settings, "deliver")
@@ -111,7 +110,7 @@ class Budget:
     @property
     def stored_bytes(self) -> int:
         """Return what the journal takes."""
-        return self._appender.stored_bytes()
+        return self._journal.stored_bytes()
 
     def is_near(self) -> bool:
         """Return whether so much is stored that it matters what of it is waited for."""
@@ -122,19 +121,19 @@ class Budget:
         pauses = round(POLL_SECONDS / FLOOD_LOOK_SECONDS) if self.is_near() else 1
         for _ in range(pauses):
             await asyncio.sleep(POLL_SECONDS / pauses)
-            if sum(self._appender.taken_bytes.values()) >= self._bytes_max * FLOOD_SHARE:
+            if sum(self._journal.taken_bytes.values()) >= self._bytes_max * FLOOD_SHARE:
                 return
 
     def look(self, now_ms: int, needed: Needed | None) -> Verdict | None:
         """Drop what may go, if room is needed; return who is refused from now on, None for nobody. ``needed`` is asked
         for when ``is_near``."""
-        taken, self._appender.taken_bytes = self._appender.taken_bytes, {}
+        taken, self._journal.taken_bytes = self._journal.taken_bytes, {}
         self._stored.add(taken, now_ms)
         if needed is None:
             self.insisted_bytes = 0
             return self._note(None, now_ms)
         self.retain(now_ms, needed)
-        self.insisted_bytes = self._appender.insisted_bytes(needed)
+        self.insisted_bytes = self._journal.insisted_bytes(needed)
         if self.insisted_bytes <= self._bytes_max:
             return self._note(None, now_ms)
         everybody = self.insisted_bytes > self._bytes_max * (1 + RESERVE_SHARE)
@@ -155,7 +154,7 @@ class Budget:
 
     def retain(self, now_ms: int, needed: Needed) -> None:
         """Drop what is too old, or too much."""
-        freed = self._appender.retain(now_ms, needed)
+        freed = self._journal.retain(now_ms, needed)
         if freed:
             self._log.info("retention_dropped", bytes=freed)
 

@@ -22,8 +22,8 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from hookline.collect.http.clients import is_fair
+from hookline.journal.appending import size_bytes as size_bytes_of
 from hookline.journal.record import Record
-from hookline.journal.sizes import size_bytes as size_bytes_of
 
 Done = Callable[[BaseException | None], None]
 Append = Callable[[list[Record], Done], None]

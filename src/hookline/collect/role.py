@@ -12,15 +12,14 @@ from hookline.collect.before_opening import JournalEnds, KeptConnections, ask_se
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
-from hookline.database.installation import LOCAL, wait_for_database
+from hookline.database.installation import wait_for_database
 from hookline.database.location import location_of
 from hookline.database.outages import OUTAGES
 from hookline.database.read_only import Unread
 from hookline.database.sqlite import DatabaseAway, DatabaseNotMade, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
-from hookline.journal.local.appender import LocalAppender
-from hookline.journal.opening import is_shared, open_appender
-from hookline.journal.port import JournalError, JournalFailed
+from hookline.journal.opening import FOLDER, journal_in
+from hookline.journal.port import JournalBackend, JournalError, JournalFailed, Needed
 from hookline.journal.remote import serve_append
 from hookline.listening import handed_on, has_successor
 from hookline.privacy.suppressed import Suppressed
@@ -32,8 +31,7 @@ from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
     from hookline.collect.budget import Budget
-    from hookline.collect.shared_journal import ErasedElsewhere
-    from hookline.journal.local.retention import Needed
+    from hookline.privacy.shared_erased import SharedErased
 
 AnswerT = TypeVar("AnswerT")
 
@@ -42,8 +40,6 @@ PUBLISH_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
 NEEDED_SECONDS = 1.0
 """How old what lanes wait for may be: they only go on, and what is behind them is kept meanwhile."""
-DAMAGED_MAX = 16
-"""Ranges of damaged records that one line of the log names."""
 CONTROL_WAIT_SECONDS = 10.0
 """How long to wait for control to load the connections file before going on with those of before."""
 READY_LOOK_SECONDS = 0.02
@@ -63,25 +59,21 @@ class CollectRole:
         self.failed = asyncio.Event()
         self._is_all_known = asked.is_all
         self.steady = steady_clock_of(settings)
-        self.appender = open_appender(settings, self._on_failed, self.steady.now_ms, asked.known)
-        if isinstance(self.appender, LocalAppender):
-            for recovery in self.appender.recovered:
-                report = self._log.error if recovery.damaged_records else self._log.warning
-                said = recovery._asdict() | {"damaged": recovery.damaged[:DAMAGED_MAX]}
-                report("journal_recovered", damaged_records=recovery.damaged_records, **said)
+        journal = journal_in(data / FOLDER)
+        self.appender = journal.appender(settings, self._on_failed, self.steady.now_ms, asked.known)
         self.tracing = traces_of(settings, "collect")
         self.edge = Edge(self.appender, settings, tracing=self.tracing)
         self.feed = Feed(location_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(location_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
-        self._must_wait = settings.database.url != LOCAL
+        self._must_wait = not settings.database.is_local
         """Whether a database may keep who asks it waiting: a file does once it was found locked."""
         self._suppressed: Suppressed | None = None
         self._knows_suppressed = False
         """Whether that was read, or taken from what was kept."""
         self._list_is_unreadable = False
         self._asked_for_kept = False
-        self._erased = self._erased_elsewhere(settings)
+        self._erased = self._erased_elsewhere(settings, journal)
         self._kept = KeptConnections(data)
         self._snapshot: Snapshot | None = None
         """The connections as last read; None before that, also where kept ones are in force."""
@@ -105,7 +97,7 @@ class CollectRole:
             loop.create_task(self._look_after_journal()),
             loop.create_task(self._every(KEEP_SECONDS, self.steady.keep)),
         ]
-        if self._settings.database.url != LOCAL and isinstance(self.appender, LocalAppender):
+        if self._settings.journal.is_local and not self._settings.database.is_local:
             beats.append(loop.create_task(keep_ends_noted(self._settings, self.appender.ends)))
         ends: list[asyncio.Task[Any]] = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
         done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
@@ -246,12 +238,12 @@ class CollectRole:
         if self._snapshot is not None and self._knows_suppressed:
             await asyncio.to_thread(self._kept.write, self._snapshot, self._suppressed)
 
-    def _erased_elsewhere(self, settings: Settings) -> ErasedElsewhere | None:
-        if not is_shared(settings):
+    def _erased_elsewhere(self, settings: Settings, journal: JournalBackend) -> SharedErased | None:
+        if not settings.is_shared:
             return None
-        from hookline.collect.shared_journal import ErasedElsewhere
+        from hookline.privacy.shared_erased import SharedErased  # only where there is somebody else
 
-        return ErasedElsewhere(settings)
+        return SharedErased(settings, journal)
 
     async def _follow_erased(self) -> None:
         if self._erased is not None:
@@ -280,17 +272,18 @@ class CollectRole:
             raise
 
     async def _look_after_journal(self) -> None:
-        if isinstance(self.appender, LocalAppender):
+        bounded = self.appender.bounded
+        if bounded is not None:
             from hookline.collect.budget import Budget
 
-            self.budget = Budget(self._settings, self.appender)
+            self.budget = Budget(self._settings, bounded)
             try:
                 await self._follow_budget(self.budget)
             finally:
                 self.budget.save()
                 self.budget.close()
         else:
-            from hookline.collect.shared_journal import JournalWatch
+            from hookline.collect.journal_watch import JournalWatch
 
             await JournalWatch(self.appender, self.edge, self.steady.now_ms).run()
 

@@ -113,7 +113,7 @@ async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event)
 async def wait_for_home(settings: Settings, stop: asyncio.Event) -> LeaderLock | None:
     """Return once this data folder, and this process for its ``deliver``, is the one that works with the database; at
     once for files, and for a journal on Kafka, which many share. Raise DatabaseUnusable for a copied folder."""
-    if settings.database.url == LOCAL or settings.journal.url != LOCAL:
+    if settings.database.is_local or not settings.journal.is_local:
         return None
     from hookline.database.postgres.home import take_home
 

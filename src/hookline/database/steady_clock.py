@@ -18,7 +18,6 @@ from uuid import UUID
 from zlib import crc32
 
 from hookline.database.connect import connect
-from hookline.database.installation import LOCAL
 from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.settings import Settings
@@ -76,7 +75,7 @@ def steady_clock_of(settings: Settings) -> SteadyClock:
     """Return the clock of this process: that of the data folder, or of the database where many machines share a
     journal. While the database is away it goes on from what this machine has kept of it."""
     path = settings.data_path / FILE
-    if settings.journal.url != LOCAL and settings.database.url != LOCAL:
+    if settings.is_shared:
         with suppress(DatabaseAway):
             return SteadyClock(_by_database(settings), path)
     return kept_in(path)

@@ -42,8 +42,9 @@ from hookline.deliver.send.port import Sender, Sink
 from hookline.deliver.send.resolver import Resolver
 from hookline.deliver.store.writer import DeliverStore
 from hookline.index.duplicates import Duplicates
-from hookline.journal.opening import is_shared, limit_wait, open_follower, open_lookups, open_reader
+from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Lookups, Reader
+from hookline.journal.reading import at_hand
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing, RingKeeper
 from hookline.privacy.erasure_feed import ErasureFeed
@@ -86,8 +87,9 @@ class DeliverRole:
         place = location_of(settings, "deliver")
         ensure(place, "deliver")
         self.settings = settings
-        self.journal: Reader = journal or open_reader(data / "journal")
-        self._fence = Fence(settings.deliver.session_timeout) if is_shared(settings) else None
+        backend = journal_in(data / FOLDER)
+        self.journal: Reader = journal or backend.reader()
+        self._fence = Fence(settings.deliver.session_timeout) if settings.is_shared else None
         self.store = DeliverStore(place, self._fence)
         self.feed = Feed(location_of(settings, "control"))
         clock = clock or SystemClock(steady_clock_of(settings))
@@ -101,11 +103,11 @@ class DeliverRole:
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
         self.sender = (network or partial(_network, limits=limits))(self._sink(), settings)
-        self._fetching = open_lookups(data / "journal", self._arrived) if journal is None else None
-        self.lookups: Lookups = lookups or self._fetching or self.journal
+        self._readers = at_hand(journal) if journal is not None else backend.loop_readers(self.journal, self._arrived)
+        self.lookups: Lookups = lookups or self._readers.lookups
         self.feeder = Feeder(self.engine, self.lookups, call_soon)
-        self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
-        self.engine.keep_record = self._fetching.keep if self._fetching is not None else None
+        self._follower = self._readers.follower
+        self.engine.keep_record = self._readers.keep
         self.lane_set = LaneSet(self.engine, self.feeder, self.sender, settings, is_traced=self.tracing is not None)
         late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
         rows = late_rows or self.store.rows
@@ -162,7 +164,7 @@ class DeliverRole:
         workers, take up those that the group assigns, when it does."""
         if self.worker is not None:
             self.follow_connections()
-            limit_wait(self.journal)
+            self.journal.limit_wait()
             self.worker.start()
             return
         now_ms = self.engine.clock.steady_ms()
@@ -183,13 +185,11 @@ class DeliverRole:
             )
             duplicates.read_up_to(place)
             duplicates.read_by(self.lookups)
-            if self.follower is not None:
-                self.follower.follow(partition, end)
-            self.feeder.shared[partition] = SharedReader(partition, self.follower or self.journal, duplicates, place)
+            self._follower.follow(partition, end)
+            self.feeder.shared[partition] = SharedReader(partition, self._follower, duplicates, place)
         self._restore(version)
-        if self.follower is not None:
-            self.follower.start()
-            limit_wait(self.journal)
+        self._follower.begin()
+        self.journal.limit_wait()
         # What changed meanwhile comes first: nothing more is sent to a destination that was disabled.
         self.follow_connections()
         for lane in list(self.engine.lanes.values()):
@@ -213,11 +213,10 @@ class DeliverRole:
         from hookline.deliver.cluster.takeover import PartitionTakeover
         from hookline.deliver.cluster.worker import Worker
 
-        assert self.follower is not None, "only a journal on Kafka is shared"
         parts = self.engine, self.feeder, self.lane_set, self.replays
         recovery = Recovery(*parts, self.store, self.journal)
         recovery.read_ring()
-        self.follower.start()
+        self._follower.begin()
         return Worker(
             self.settings,
             fence,
@@ -225,7 +224,7 @@ class DeliverRole:
             self.feeder,
             self.checkpointer,
             PartitionTakeover(*parts, recovery),
-            self.follower,
+            self._follower,
             self.lookups,
             self.follow_connections,
         )
@@ -287,10 +286,7 @@ class DeliverRole:
         self.erasure_feed.close()
         self._ring_keeper.stop()
         self.engine.ring.close()
-        if self.follower is not None:
-            self.follower.close()
-        if self._fetching is not None:
-            self._fetching.close()
+        self._readers.close()
         self.journal.close()
 
     async def _drain(self) -> None:

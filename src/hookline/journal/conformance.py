@@ -1,45 +1,60 @@
 """What every journal backend must do, as a suite of tests: ``class TestMine(JournalConformance)`` plus one fixture.
 
-The fixture ``backend`` gives a ``Backend`` on empty storage. The suite asks for nothing but the port, so that a new
-backend is proved by the tests that proved the others. Importing it needs pytest.
+The fixture ``settings`` names empty storage, kept for RETENTION_SECONDS. The suite asks for nothing but the port, so
+that a new backend is proved by the tests that proved the others. Importing it needs pytest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple
 
+import msgspec
 import pytest
 
+from hookline.journal.opening import journal_of
 from hookline.journal.port import (
     GROUP_BYTES_MAX,
     GROUP_RECORDS_MAX,
     Appender,
     Group,
+    JournalBackend,
+    JournalFetching,
     JournalLocked,
     OffsetExpired,
     SearchableReader,
     partition_of,
 )
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
+from hookline.settings import Settings
 
 RETENTION_SECONDS = 1_000.0
+FILL_BYTES = 1024 * 1024
+"""More than what retention by age leaves however old it is: local segments of a test are smaller."""
+BOUND_SECONDS = 30.0
+"""For what comes by itself."""
 _BODY = b'{"type":"track","event":"Order Completed","properties":{"total":12.50}}'
 
 
-class Backend(Protocol):
-    """How the suite opens a journal; every call is on the same storage."""
+class Backend(NamedTuple):
+    """A backend and what it is opened with; every call is on the same storage."""
+
+    journal: JournalBackend
+    settings: Settings
 
     def appender(self, partitions: int = 1) -> Appender:
-        """Open for appending, with a retention of RETENTION_SECONDS and no limit of bytes."""
+        """Return an appender that takes records."""
+        journal = msgspec.structs.replace(self.settings.journal, partitions=partitions)
+        appender = self.journal.appender(msgspec.structs.replace(self.settings, journal=journal))
+        appender.open()
+        return appender
 
     def reader(self) -> SearchableReader:
-        """Open for reading."""
-
-    def fill_bytes(self) -> int:
-        """Return how many bytes of records are certainly more than what retention never drops."""
+        """Return a reader."""
+        return self.journal.reader()
 
 
 def a_record(number: int, *, user: str = "u1", received_at: int = 1_000, body: bytes = _BODY) -> Record:
@@ -59,8 +74,14 @@ class JournalConformance:
     """The contract of ``journal/port.py``, one test per sentence or so."""
 
     @pytest.fixture
-    def backend(self) -> Backend:
-        raise NotImplementedError("give a fixture named backend")
+    def settings(self) -> Settings:
+        raise NotImplementedError("give a fixture named settings")
+
+    @pytest.fixture
+    def backend(self, settings: Settings) -> Backend:
+        journal = journal_of(settings)
+        journal.claim()
+        return Backend(journal, settings)
 
     def test_an_empty_journal_has_nothing_to_read(self, backend: Backend) -> None:
         """A partition starts at offset 0 with nothing in it."""
@@ -207,7 +228,7 @@ class JournalConformance:
     def test_retention_drops_the_oldest_and_says_so(self, backend: Backend) -> None:
         """Old records go from the front; reading below what is kept names the offset to go on from."""
         size = 8_000
-        old = [a_record(n, received_at=1_000, body=b"o" * size) for n in range(backend.fill_bytes() // size)]
+        old = [a_record(n, received_at=1_000, body=b"o" * size) for n in range(FILL_BYTES // size)]
 
         async def use(appender: Appender) -> None:
             for first in range(0, len(old), 100):
@@ -269,6 +290,106 @@ class JournalConformance:
 
         _with_appender(backend, use)
         assert len(_read(backend)) == 1
+
+    def test_a_folder_may_be_claimed_again(self, backend: Backend) -> None:
+        """Every role of a data folder claims it at its start, and nothing of the journal changes."""
+        _append(backend, [a_record(1)])
+        backend.journal.claim()
+        assert _read(backend) == [a_record(1)]
+
+    def test_the_appender_knows_the_ends(self, backend: Backend) -> None:
+        """What it says of each partition is what readers see, from the opening on."""
+        given = [a_record(n, user=f"u{n % 9}") for n in range(20)]
+        _append(backend, given, partitions=3)
+
+        async def use(appender: Appender) -> None:
+            await appender.append([a_record(20)])
+            reader = backend.reader()
+            assert appender.ends() == {partition: reader.end(partition) for partition in reader.partitions()}
+            reader.close()
+
+        _with_appender(backend, use, partitions=3)
+
+    def test_an_append_without_records_is_answered_last(self, backend: Backend) -> None:
+        """Its answer says that everything that was appended before is answered."""
+
+        async def use(appender: Appender) -> None:
+            answers: list[BaseException | None] = []
+            for number in range(3):
+                appender.append_soon([a_record(number)], answers.append)
+            await appender.append(())
+            assert answers == [None, None, None]
+
+        _with_appender(backend, use)
+
+    def test_whether_records_can_be_stored_can_be_asked(self, backend: Backend) -> None:
+        """The appender and a tool beside it find nothing in the way of a journal that takes records."""
+
+        async def use(appender: Appender) -> None:
+            assert await asyncio.to_thread(appender.state) == ""
+            assert await asyncio.to_thread(backend.journal.state, BOUND_SECONDS) == ""
+
+        _with_appender(backend, use)
+
+    def test_an_event_loop_follows_and_looks_up(self, backend: Backend) -> None:
+        """Without a wait of its own it gets what was there, what comes later, and single records."""
+
+        async def use(appender: Appender) -> None:
+            await appender.append([a_record(0)])
+            reader = backend.reader()
+            readers = backend.journal.loop_readers(reader, lambda: None)
+            readers.follower.follow(0, reader.end(0))
+            readers.follower.begin()
+            await appender.append([a_record(1), a_record(2)])
+            groups: list[Group] = []
+
+            def has_all() -> bool:
+                groups.extend(readers.follower.read(0, groups[-1].next_offset if groups else 0))
+                return len(records_of(groups)) == 3
+
+            def looks_up() -> bool:
+                try:
+                    return readers.lookups.get(0, 1) == a_record(1)
+                except JournalFetching:
+                    return False
+
+            await _until(has_all)
+            assert records_of(groups) == [a_record(n) for n in range(3)]
+            assert readers.follower.end(0) == 3
+            await _until(looks_up)
+            readers.follower.leave(0)
+            readers.close()
+            readers.close()
+            reader.close()
+
+        _with_appender(backend, use)
+
+    def test_who_comes_first_waits_no_longer_than_needed(self, backend: Backend) -> None:
+        """Once the appender has opened the journal its partitions are there, and its ends can be believed."""
+        collect = backend.settings.data_path / "nobody.sock"
+
+        async def use(appender: Appender) -> None:
+            await appender.append([a_record(1, user="u1"), a_record(2, user="u2"), a_record(3, user="u3")])
+            async with asyncio.timeout(BOUND_SECONDS):
+                await backend.journal.wait_for_partitions(2, asyncio.Event())
+                await backend.journal.wait_for_recovery(appender.ends(), collect, asyncio.Event())
+
+        async def stopped() -> None:
+            stop = asyncio.Event()
+            stop.set()
+            await backend.journal.wait_for_partitions(5, stop)
+            await backend.journal.wait_for_recovery({0: 1_000}, collect, stop)
+
+        _with_appender(backend, use, partitions=2)
+        asyncio.run(stopped())
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Return once it holds."""
+    ends = time.monotonic() + BOUND_SECONDS
+    while not condition():
+        assert time.monotonic() < ends, "it did not come"
+        await asyncio.sleep(0.005)
 
 
 def _with_appender(backend: Backend, use: Callable[[Appender], Awaitable[None]], partitions: int = 1) -> None:

@@ -1,12 +1,15 @@
-"""The journal port: what callers may rely on, whatever stores the records.
+"""The journal port: all that callers use of a journal, and what they may rely on, whatever stores the records.
+
+A data folder has one journal for good. ``opening.py`` chooses its **backend**, which gives out everything else:
+readers, what an event loop reads by, the appender, and answers while nothing runs.
 
 The journal is a set of partitions, numbered from 0. A partition is an ordered sequence of records; each record has an
 **offset**, an integer that starts at 0, grows by exactly one per record and is never used twice. Records of one user
 go to one partition (``partition_of``), so they are read in the order in which they were acknowledged.
 
-There are two: files of one machine (``local/``) and a topic of Kafka (``kafka/``). A topic keeps the rule of offsets as
-long as only idempotent producers without transactions write to it; where offsets or records are missing all the same,
-readers hear of it as of damage.
+There are two backends: files of one machine (``local/``) and a topic of Kafka (``kafka/``). A topic keeps the rule of
+offsets as long as only idempotent producers without transactions write to it; where offsets or records are missing all
+the same, readers hear of it as of damage.
 
 **Appending.** ``append`` takes records for any partitions and returns once every one of them is durable: a crash of
 the process, or of the machine, after that cannot lose them. Records of one call and one partition get consecutive
@@ -23,7 +26,9 @@ journal anew, from what the disk really holds.
 still kept. ``read`` yields whole groups from an offset on and never yields a record at or past ``end``: what a reader
 sees is durable. A group is a run of consecutive records that were written together; its size is bounded by
 ``GROUP_RECORDS_MAX`` and ``GROUP_BYTES_MAX``. Readers keep their own place; the journal knows none of them. Reading
-below ``start`` raises ``OffsetExpired`` with the offset to go on from: retention wins, never silently.
+below ``start`` raises ``OffsetExpired`` with the offset to go on from: retention wins, never silently. A reader may
+wait for brokers, ``limit_wait`` says how long. An event loop must not, so it follows partitions by a ``Follower`` and
+looks records up by ``Lookups``: both answer at once, with what has come, and call back when more has.
 
 **Damage.** Where the disk lost records that may have been acknowledged, their offsets stay, and what is intact behind
 them is read as ever: damage stops what is damaged, nothing else. ``read`` alone raises ``JournalCorrupt``, with the
@@ -39,13 +44,23 @@ from the disk; on Kafka its bytes stay where they are until retention drops them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from hookline.journal.record import Record
+from hookline.settings import Settings
 
 GROUP_RECORDS_MAX = 2_500
 GROUP_BYTES_MAX = 4 * 1024 * 1024
+LOOP_WAIT_SECONDS = 0.25
+"""How long a read may hold up an event loop; after one that was in vain, none is tried for ``LOOP_REST_SECONDS``."""
+LOOP_REST_SECONDS = 2.0
+
+Done = Callable[[BaseException | None], None]
+"""Called once: with None when everything is durable, else with the error."""
 
 
 class JournalError(Exception):
@@ -59,6 +74,13 @@ class JournalFull(JournalError):
 
     code = "journal_full"
     retry_after_seconds = 5
+
+
+class JournalBusy(JournalFull):
+    """More is waiting for the disk than may wait; nothing of this call was stored. Temporary, like a full disk."""
+
+    code = "journal_busy"
+    retry_after_seconds = 1
 
 
 class JournalAway(JournalFull):
@@ -185,8 +207,12 @@ class Reader(Lookups, Protocol):
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
 
+    def limit_wait(self, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds: float = LOOP_REST_SECONDS) -> None:
+        """Wait only so long for an answer from now on, by default so that others on an event loop hardly notice; for
+        ``rest_seconds`` after one that did not come ask nothing, and raise JournalAway at once."""
+
     def close(self) -> None:
-        """Give back files and memory maps."""
+        """Give back files, memory maps and connections."""
 
 
 class SearchableReader(Reader, Protocol):
@@ -207,8 +233,70 @@ class SearchableReader(Reader, Protocol):
         first and last group the records in the range."""
 
 
+class Follower(Protocol):
+    """What an event loop follows the ends of partitions by. It never waits: more has come when it calls back."""
+
+    def begin(self) -> None:
+        """Begin to follow."""
+
+    def follow(self, partition: int, end: int) -> None:
+        """Follow a partition that ends here now, once it is read."""
+
+    def leave(self, partition: int) -> None:
+        """Follow a partition no longer."""
+
+    def end(self, partition: int) -> int:
+        """Return one past the last durable record, as far as is known."""
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Yield the groups from ``offset`` on that have come; raise OffsetExpired and JournalCorrupt as a ``Reader``
+        does, once such a place is met."""
+
+
+class LoopReaders(NamedTuple):
+    """What an event loop reads by: partitions in order, and single records beside."""
+
+    follower: Follower
+    lookups: Lookups
+    keep: Callable[[int, int, Record], None] | None
+    """Have a record at hand, by partition and offset, that will be asked for again; None where all are at hand."""
+    close: Callable[[], None]
+    """Let go of threads and connections; idempotent."""
+
+
+class Needed(NamedTuple):
+    """What lanes still wait for: by partition the first offset that working lanes want, and the first that held ones
+    want. Of what is younger than ``young_ms`` nothing goes that working lanes want; a partition that is not named they
+    want all of."""
+
+    working: Mapping[int, int]
+    held: Mapping[int, int]
+    young_ms: int
+
+
 class Appender(Protocol):
     """The one writer of a journal's partitions for a data folder."""
+
+    @property
+    def bounded(self) -> BoundedBytes | None:
+        """Return the bytes that whoever appends keeps within ``retention.bytes``; None where brokers see to that."""
+
+    def open(self) -> None:
+        """Find or make what stores the records: before it they are refused. Raise JournalAway, and try again, while
+        brokers do not answer. May wait, so call it in a thread."""
+
+    def state(self) -> str:
+        """Ask whether records can be stored, and return why not, empty when they can; by it ``append`` refuses at once
+        until the next answer. May wait, so call it in a thread."""
+
+    def ends(self) -> dict[int, int]:
+        """Return the durable end of every partition, as far as this process has moved it or found it."""
+
+    def append_soon(self, records: Sequence[Record], done: Done) -> None:
+        """Append without a future: ``done`` is called later on the loop, with None once durable or with the error.
+
+        Without records it is called once everything that was appended before is answered.
+        """
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably; see the module's text for order, errors and what a failure means."""
@@ -222,6 +310,92 @@ class Appender(Protocol):
 
     async def close(self) -> None:
         """Finish what is being written and let go of the journal; idempotent."""
+
+
+class BoundedBytes(Protocol):
+    """The bytes of a journal whose appender drops the oldest ones itself."""
+
+    taken_bytes: dict[str, int]
+    """About how much was taken to be stored, by source, since whoever counts it took it out."""
+
+    def stored_bytes(self) -> int:
+        """Return how much the journal takes, about."""
+
+    def insisted_bytes(self, needed: Needed) -> int:
+        """Return how much of what is stored working lanes wait for and do not let go."""
+
+    def retain(self, now_ms: int, needed: Needed | None = None) -> int:
+        """Drop as the appender's ``retain`` does, first what nobody waits for; return the number of bytes freed."""
+
+
+class GroupEvents(NamedTuple):
+    """What one of many readers is asked and told; everything named ``on_…`` is called on a thread of its own."""
+
+    places: Callable[[], Mapping[int, int]]
+    """Return the next offset of each partition that is read here."""
+    clock: Callable[[], float]
+    on_assigned: Callable[[frozenset[int]], None]
+    on_revoked: Callable[[frozenset[int]], Future[Mapping[int, int]]]
+    """Return what is done once these partitions are given up, with their last places."""
+    on_lost: Callable[[frozenset[int]], None]
+    """Others may have these partitions already."""
+    on_confirmed: Callable[[float], None]
+    """It was still a member at this time by ``clock``."""
+    on_failed: Callable[[JournalError], None]
+    """It is none any more, and why."""
+
+
+class Member(Protocol):
+    """One of many readers that share a journal's partitions."""
+
+    def start(self) -> None:
+        """Join them."""
+
+    def close(self) -> None:
+        """Leave; what is still assigned is revoked first. Idempotent."""
+
+
+class JournalBackend(Protocol):
+    """The journal of one data folder; nothing is opened before it is asked for."""
+
+    def claim(self) -> None:
+        """Hold the folder against this kind of journal and note in it what tools need to find it; raise
+        JournalUnusable where it has another one."""
+
+    def state(self, wait_seconds: float) -> str:
+        """Return why records cannot be stored just now, empty when they can; may be asked while nothing runs."""
+
+    def reader(self) -> SearchableReader:
+        """Return a reader; one for each thread."""
+
+    def loop_readers(self, reader: Reader, on_arrival: Callable[[], object]) -> LoopReaders:
+        """Return what an event loop reads by, beside its ``reader``. ``on_arrival`` is called, on any thread, when more
+        has come than it was given."""
+
+    def appender(
+        self,
+        settings: Settings,
+        on_failed: Callable[[JournalFailed], None] | None = None,
+        steady_ms: Callable[[], int] | None = None,
+        known: Mapping[int, Mapping[str, int]] | None = None,
+    ) -> Appender:
+        """Take the folder for appending; raise JournalLocked when somebody else has it. Records age by the service's
+        own clock, ``steady_ms``. ``known`` says, by partition and who knows it, below which offset all were given away
+        before: a journal whose appender gives the offsets goes on behind."""
+
+    async def wait_for_partitions(self, count: int, stop: asyncio.Event) -> None:
+        """Return once so many partitions can be read, or at ``stop``."""
+
+    async def wait_for_recovery(self, places: Mapping[int, int], appending: Path, stop: asyncio.Event) -> None:
+        """Return once the ends can be believed by a reader that was at these places (offsets by partition), or at
+        ``stop``. ``appending`` is the socket at which the appender's process answers once it has opened the journal."""
+
+    def note_erased(self, partition: int, offsets: Iterable[int]) -> None:
+        """Have readers of this folder see these records as erased, which were erased by way of another folder."""
+
+    def join(self, session_seconds: float, events: GroupEvents) -> Member:
+        """Return this process as one of those that share the partitions: where many may, as ``Settings.is_shared``
+        says. One that is silent for ``session_seconds`` is none any more."""
 
 
 def partition_of(user_key: str, partitions: int) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from hookline.database.location import location_of
 from hookline.database.read_only import Followed
+from hookline.journal.port import JournalBackend
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 from hookline.settings import Settings
@@ -19,28 +20,28 @@ SCHEMA_MIN = 7
 
 
 class SharedErased:
-    """A view of all erasures; for one thread."""
+    """Has readers of this folder's journal see all erasures; for one thread at a time."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, journal: JournalBackend) -> None:
+        self._journal = journal
         self._feed = ErasureFeed(location_of(settings, "privacy"))
         self._deliver = Followed(location_of(settings, "deliver"), "deliver", SCHEMA_MIN)
         self._under_way: list[Erasure] = []
         self._is_read = False
         """Whether all of it was told since something changed."""
 
-    def poll(self) -> list[tuple[int, OffsetSet]]:
-        """Return what is erased, by partition, if something about that changed since the last answer; costs next to
-        nothing if it did not. OffsetSet that were told before may be told again. Raise DatabaseUnreadable, or
-        DatabaseAway."""
+    def follow(self) -> None:
+        """Note what is new; costs next to nothing where nothing is. Raise DatabaseUnreadable, or DatabaseAway."""
         under_way = self._feed.poll()
         if under_way is not None:
             self._under_way = under_way
         elif self._is_read:
-            return []
+            return
         self._is_read = False
         done = list(self._done())
         self._is_read = True
-        return [*(part for erasure in self._under_way for part in erasure.places.items()), *done]
+        for partition, places in (*(part for each in self._under_way for part in each.places.items()), *done):
+            self._journal.note_erased(partition, places)
 
     def close(self) -> None:
         """Let go of connections; idempotent."""

@@ -63,6 +63,9 @@ class SteadyJournal:
         if start <= offset < end:
             yield offset
 
+    def limit_wait(self, wait_seconds: float = 0.0, rest_seconds: float = 0.0) -> None:
+        """Nothing is waited for."""
+
     def close(self) -> None:
         """There is nothing to let go of."""
 

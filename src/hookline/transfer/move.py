@@ -13,9 +13,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from hookline.journal.local.appender import LocalAppender
-from hookline.journal.moved import Moved, read_moved, remove_moved, write_moved
-from hookline.journal.opening import FOLDER, claim
+from hookline.journal.folder import Moved, read_moved, remove_moved, write_moved
+from hookline.journal.opening import FOLDER, claim, journal_in, open_reader
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.transfer.state import NAME as STATE
@@ -31,7 +30,7 @@ ROUNDS_MAX = 20
 
 def check(old: Settings, new: Settings) -> None:
     """Raise MoveFailed when these settings cannot be moved to."""
-    if old.journal.url != "local" or old.database.url != "local":
+    if not (old.journal.is_local and old.database.is_local):
         raise MoveFailed(f"{old.data_path} does not have its journal and databases in itself: there is nothing to move")
     if not new.journal.url.startswith("kafka://"):
         raise MoveFailed("set journal.url of the settings to move to: kafka://host:port,host:port/topic")
@@ -177,19 +176,11 @@ def undo(old: Settings, new: Settings, leave_events: bool) -> int:
 
 def _recover(old: Settings) -> None:
     """Have a journal that was not closed well repaired, as its appender does at the start."""
-    appender = LocalAppender(
-        old.data_path / FOLDER,
-        old.journal.partitions,
-        retention_seconds=old.retention.events,
-        retention_bytes=old.retention.bytes,
-    )
-    asyncio.run(appender.close())
+    asyncio.run(journal_in(old.data_path / FOLDER).appender(old).close())
 
 
 def _partitions(folder: Path) -> int:
-    from hookline.journal.local.reader import LocalReader
-
-    reader = LocalReader(folder / FOLDER)
+    reader = open_reader(folder / FOLDER)
     try:
         return len(reader.partitions())
     finally:

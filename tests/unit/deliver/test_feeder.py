@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.deliver.read.shared_reader import Follows
-from hookline.journal.port import Group
+from hookline.journal.port import Follower, Group
 from hookline.journal.record import Rejection
 from hookline.limits import LIMITS
 from tests.unit.deliver.conftest import MakeRig
@@ -72,7 +71,7 @@ def test_catching_up_gives_every_event_once_in_order(rig: Rig, small_queues: tup
 class Singly:
     """A journal as the shared reader may have it on Kafka: what has arrived so far is not what others read at once."""
 
-    def __init__(self, journal: Follows) -> None:
+    def __init__(self, journal: Follower) -> None:
         self._journal = journal
 
     def end(self, partition: int) -> int:

@@ -12,8 +12,7 @@ import pytest
 
 from hookline.journal.conformance import a_record
 from hookline.journal.local.committer import Committer
-from hookline.journal.local.errors import JournalBusy
-from hookline.journal.port import JournalError, JournalFailed, JournalFull
+from hookline.journal.port import JournalBusy, JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from tests.unit.journal.stored import stored_ids
 

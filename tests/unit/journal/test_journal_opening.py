@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hookline.journal.folder import read_note
 from hookline.journal.kafka.address import noted, parse_address
 from hookline.journal.local.reader import LocalReader
-from hookline.journal.opening import claim, kafka_url, open_reader
+from hookline.journal.opening import claim, open_reader
 from hookline.journal.port import JournalUnusable
 from hookline.settings import Journal, Secrets, Settings, SettingsError, load
 
@@ -25,16 +26,16 @@ def settings_of(folder: Path, url: str) -> Settings:
 def test_a_local_journal_is_the_folder_itself(tmp_path: Path) -> None:
     """Nothing is noted, and its reader reads files."""
     claim(settings_of(tmp_path, "local"))
-    assert kafka_url(tmp_path / "journal") is None
+    assert read_note(tmp_path / "journal") is None
     assert isinstance(open_reader(tmp_path / "journal"), LocalReader)
 
 
 def test_a_journal_on_kafka_is_noted_and_its_brokers_may_move(tmp_path: Path) -> None:
     """The folder says where its journal is; other brokers of the same topic are noted in turn."""
     claim(settings_of(tmp_path, KAFKA))
-    assert kafka_url(tmp_path / "journal") == KAFKA
+    assert read_note(tmp_path / "journal") == f"{KAFKA}\n"
     claim(settings_of(tmp_path, "kafka://c:9092/events"))
-    assert kafka_url(tmp_path / "journal") == "kafka://c:9092/events"
+    assert read_note(tmp_path / "journal") == "kafka://c:9092/events\n"
 
 
 @pytest.mark.parametrize("url", ["local", "kafka://a:9092/others"])
@@ -43,7 +44,7 @@ def test_a_folder_with_a_journal_on_kafka_takes_no_other(tmp_path: Path, url: st
     claim(settings_of(tmp_path, KAFKA))
     with pytest.raises(JournalUnusable, match=KAFKA):
         claim(settings_of(tmp_path, url))
-    assert kafka_url(tmp_path / "journal") == KAFKA
+    assert read_note(tmp_path / "journal") == f"{KAFKA}\n"
 
 
 def test_a_folder_with_a_local_journal_does_not_go_to_kafka(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_what_brokers_are_met_with_is_noted_for_its_owner_alone(tmp_path: Path) 
     (tmp_path / "secrets" / "kafka").write_text("s3cret\n")
     journal = msgspec.structs.replace(journal, sasl_password="file:kafka")
     claim(Settings(data_dir=str(tmp_path), journal=journal, secrets=Secrets(dir=str(tmp_path / "secrets"))))
-    assert kafka_url(tmp_path / "journal") == KAFKA
+    assert note.read_text().startswith(f"{KAFKA}\n")
     assert "s3cret" not in note.read_text()
     assert stat.S_IMODE(note.stat().st_mode) == 0o600
     options = noted(note.read_text()).client()

@@ -13,7 +13,6 @@ from zlib import crc32
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.errors import JournalCorrupt, JournalTooNew
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import Recovery
 from hookline.journal.local.segment import (
@@ -23,7 +22,7 @@ from hookline.journal.local.segment import (
     list_segments,
     segment_name,
 )
-from hookline.journal.port import JournalError
+from hookline.journal.port import JournalCorrupt, JournalError, JournalTooNew
 from hookline.journal.record import Record
 from tests.unit.journal.stored import stored_ids
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.retention import Needed
 from hookline.journal.local.segment import list_segments, segment_name
-from hookline.journal.port import partition_of
+from hookline.journal.port import Needed, partition_of
 from tests.unit.journal.conftest import SEGMENT_BYTES
 from tests.unit.journal.stored import stored_ids
 

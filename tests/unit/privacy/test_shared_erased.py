@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hookline.collect.shared_journal import ErasedElsewhere
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.location import location_of
 from hookline.database.open import ensure
 from hookline.journal.kafka.erased import ErasedPlaces
+from hookline.journal.opening import journal_of
 from hookline.privacy.erasure_feed import CHANGES
+from hookline.privacy.shared_erased import SharedErased
 from hookline.privacy.store import PrivacyStore
 from hookline.replays.offset_set import OffsetSet, encode_offset_sets
 from hookline.settings import Database, Journal, Settings
@@ -47,9 +48,9 @@ def deliver(settings: Settings) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def elsewhere(settings: Settings, deliver: Connection, privacy: PrivacyStore) -> Iterator[ErasedElsewhere]:
+def elsewhere(settings: Settings, deliver: Connection, privacy: PrivacyStore) -> Iterator[SharedErased]:
     """What is tested."""
-    made = ErasedElsewhere(settings)
+    made = SharedErased(settings, journal_of(settings))
     yield made
     made.close()
 
@@ -77,7 +78,7 @@ def end(privacy: PrivacyStore, deliver: Connection, partition: int, offsets: lis
 
 
 def test_what_is_under_way_is_erased_here_at_once(
-    settings: Settings, privacy: PrivacyStore, elsewhere: ErasedElsewhere
+    settings: Settings, privacy: PrivacyStore, elsewhere: SharedErased
 ) -> None:
     """In every partition, whoever owns it."""
     seen = ErasedPlaces(settings.data_path / "journal")
@@ -89,7 +90,7 @@ def test_what_is_under_way_is_erased_here_at_once(
 
 
 def test_what_was_done_meanwhile_is_learned(
-    settings: Settings, privacy: PrivacyStore, deliver: Connection, elsewhere: ErasedElsewhere
+    settings: Settings, privacy: PrivacyStore, deliver: Connection, elsewhere: SharedErased
 ) -> None:
     """Begun and closed between two looks, and before the first look of a machine that is new."""
     seen = ErasedPlaces(settings.data_path / "journal")
@@ -99,7 +100,7 @@ def test_what_was_done_meanwhile_is_learned(
     elsewhere.follow()
     assert seen.of(0) == {5}
     (settings.data_path / "journal" / "erased" / "0").unlink()
-    late = ErasedElsewhere(settings)
+    late = SharedErased(settings, journal_of(settings))
     late.follow()
     late.close()
     assert seen.of(0) == {5}

@@ -12,10 +12,9 @@ from hookline.database.home import read_home, refuse_copy
 from hookline.database.sqlite import DatabaseAway, DatabaseUnusable
 from hookline.features.notices.conditions.journal import TOLD_MS, detail, still_damaged
 from hookline.journal.damaged import described, noted_damage
-from hookline.journal.local.reader import LocalReader
 from hookline.journal.lost import read_lost
-from hookline.journal.opening import FOLDER
-from hookline.journal.port import JournalAway, JournalCorrupt, JournalUnusable
+from hookline.journal.opening import FOLDER, journal_of
+from hookline.journal.port import JournalAway, JournalCorrupt, JournalUnusable, Reader
 from hookline.outcomes.furthest import furthest
 from hookline.telemetry.notices import KINDS
 
@@ -27,16 +26,14 @@ READ_SECONDS = 2.0
 def check_journal(here: Here) -> Iterator[Finding]:
     """Whether brokers let us in and the topic takes records, for a journal on Kafka."""
     url = here.settings.journal.url
-    if url == "local":
+    if here.settings.journal.is_local:
         _read_newest(here)
         found = [*_lost(here), *_missing(here), *_damaged(here)]
         yield from found or [Finding("journal", "ok", "in the data folder")]
         yield from _home(here)
         return
     try:
-        reason = _topic_state(here)
-    except ImportError:
-        reason = "the extra named kafka is not installed"
+        reason = journal_of(here.settings).state(ASK_SECONDS)
     except JournalUnusable as error:
         reason = str(error)
     if reason:
@@ -60,12 +57,12 @@ def _lost(here: Here) -> Iterator[Finding]:
 
 def _missing(here: Here) -> Iterator[Finding]:
     """What a local journal is about to lack, for others know more of it."""
-    folder = here.settings.data_path / FOLDER
     try:
         known = furthest(here.settings)
     except DatabaseAway:
         known = furthest(here.settings, has_server=False)
-    with closing(LocalReader(folder)) as reader:  # after the places: they do not go on beyond it meanwhile
+    # Opened after the places were read: they do not go on beyond it meanwhile.
+    with closing(journal_of(here.settings).reader()) as reader:
         ends = {partition: reader.end(partition) for partition in {*known, *reader.partitions()}}
         torn = [partition for partition, end in ends.items() if _is_torn(reader, partition, end)]
     for partition, end in ends.items():
@@ -79,7 +76,7 @@ def _missing(here: Here) -> Iterator[Finding]:
             yield Finding("journal", "fail" if here.runs else "warn", message, next_step)
 
 
-def _is_torn(reader: LocalReader, partition: int, end: int) -> bool:
+def _is_torn(reader: Reader, partition: int, end: int) -> bool:
     """Whether the folder says that it ends where it holds nothing; what is damaged is another matter."""
     try:
         return end > 0 and reader.get(partition, end - 1) is None
@@ -91,7 +88,7 @@ def _read_newest(here: Here) -> None:
     """Read the newest records of a local journal for a moment, so that damage is met before somebody needs them:
     readers note what they meet."""
     ends_seconds = time.monotonic() + READ_SECONDS
-    with closing(LocalReader(here.settings.data_path / FOLDER)) as reader:
+    with closing(journal_of(here.settings).reader()) as reader:
         for partition in reader.partitions():
             for _ in reader.read_backwards(partition, reader.end(partition)):
                 if time.monotonic() > ends_seconds:
@@ -118,12 +115,3 @@ def _home(here: Here) -> Iterator[Finding]:
     if home is not None and not is_there:
         message = f"the folder was {home} before: it was moved, put back or copied"
         yield Finding("data_folder", "warn", message, "Make sure that no process uses the original folder.")
-
-
-def _topic_state(here: Here) -> str:
-    from hookline.journal.kafka.address import address_of
-    from hookline.journal.kafka.admin import Admin
-    from hookline.journal.kafka.topic import topic_state
-
-    address = address_of(here.settings)
-    return topic_state(Admin(address), address, ASK_SECONDS)[0]

@@ -79,7 +79,7 @@ def describe(settings: Settings) -> str:
 
 def journal_name(settings: Settings, mark: str) -> str:
     """Return what tells a journal from others: the topic, or the folder that a local one is in."""
-    if settings.journal.url == "local":
+    if settings.journal.is_local:
         return f"local {mark}"
     return f"topic {settings.journal.url.rpartition('/')[2]}"
 

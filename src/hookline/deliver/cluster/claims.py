@@ -23,10 +23,9 @@ from hookline.deliver.cluster.shared_ring import delivered, settled
 from hookline.deliver.store.retry_rows import bring_near
 from hookline.deliver.store.writer import RetryBacklog, SavedCheckpoint, SavedLane
 from hookline.index.duplicates import Duplicates
-from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.lost import Lost, note_lost
-from hookline.journal.opening import FOLDER, open_reader
-from hookline.journal.port import JournalAway, Reader
+from hookline.journal.opening import FOLDER, journal_in
+from hookline.journal.port import JournalAway
 from hookline.journal.record import Record, journal_ms
 from hookline.outcomes import places
 from hookline.outcomes.progress import PLACE_SHIFT
@@ -73,8 +72,8 @@ class Claims:
         self._shelf = shelf
         self._connection = connect(place, synchronous="FULL")
         self._feed = Feed(location_of(settings, "control"))
-        self._journal: Reader = open_reader(settings.data_path / FOLDER)
-        self._erased = ErasedLog(settings.data_path / FOLDER)
+        self._backend = journal_in(settings.data_path / FOLDER)
+        self._journal = self._backend.reader()
         self._short: dict[int, Short] = {}
 
     def take(self, partition: int, is_wanted: Callable[[], bool]) -> Claim | None:
@@ -157,7 +156,7 @@ class Claims:
     def _learn_erased(self, partition: int) -> None:
         """Blank what was erased while this data folder had no part in it."""
         for (blob,) in self._connection.execute("SELECT places FROM erased_parts WHERE partition = ?", (partition,)):
-            self._erased.add(partition, decode_offset_sets(blob).get(partition, ()))
+            self._backend.note_erased(partition, decode_offset_sets(blob).get(partition, ()))
 
     def _checkpoint(self, partition: int) -> SavedCheckpoint | None:
         query = "SELECT next_offset, version, blob FROM checkpoints WHERE partition = ?"

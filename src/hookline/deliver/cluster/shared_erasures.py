@@ -16,7 +16,7 @@ from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.store.batch import Batch, ErasureRow
 from hookline.deliver.store.writer import DeliverStore
-from hookline.journal.kafka.erased import ErasedLog
+from hookline.journal.opening import FOLDER, journal_in
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
 from hookline.replays.offset_set import OffsetSet
 
@@ -39,7 +39,7 @@ class SharedErasures(Erasures):
         self._fence = fence
         self._shelf = shelf
         self._data_path = data_path
-        self._erased = ErasedLog(data_path / "journal")
+        self._journal = journal_in(data_path / FOLDER)
 
     def follow(self) -> None:
         """As for one process; what is done everywhere is gone from runs of partitions of others here, too."""
@@ -62,7 +62,7 @@ class SharedErasures(Erasures):
             }
             if mine:
                 for partition, places in mine.items():
-                    self._erased.add(partition, places)
+                    self._journal.note_erased(partition, places)
                 return erasure._replace(places=mine)
             if self._store.has_erased(erasure.key):
                 self._waiting.remove(erasure)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from hookline.database.location import location_of
@@ -26,9 +26,8 @@ from hookline.deliver.cluster.takeover import PartitionTakeover
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
-from hookline.journal.kafka.follower import Follower
-from hookline.journal.opening import open_membership
-from hookline.journal.port import JournalError, Lookups
+from hookline.journal.opening import FOLDER, journal_in
+from hookline.journal.port import Follower, GroupEvents, JournalError, Lookups
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
@@ -94,15 +93,17 @@ class Worker:
         self._is_closing = False
         self._failure: JournalError | None = None
         self._log = logger()
-        self._membership = open_membership(
-            settings,
-            places=lambda: {**self._doubtful, **self._checkpointer.places},
-            clock=now_seconds,
-            on_assigned=lambda partitions: self._call(self._assigned, partitions),
-            on_revoked=self._revoked,
-            on_lost=lambda partitions: self._call(self._lost, partitions),
-            on_confirmed=fence.confirm,
-            on_failed=self._failed,
+        self._membership = journal_in(settings.data_path / FOLDER).join(
+            settings.deliver.session_timeout,
+            GroupEvents(
+                places=lambda: {**self._doubtful, **self._checkpointer.places},
+                clock=now_seconds,
+                on_assigned=lambda partitions: self._call(self._assigned, partitions),
+                on_revoked=self._revoked,
+                on_lost=lambda partitions: self._call(self._lost, partitions),
+                on_confirmed=fence.confirm,
+                on_failed=self._failed,
+            ),
         )
         checkpointer.on_fenced = self._fenced
 
@@ -140,8 +141,8 @@ class Worker:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(work, partitions)
 
-    def _revoked(self, partitions: frozenset[int]) -> Future[dict[int, int]]:
-        done: Future[dict[int, int]] = Future()
+    def _revoked(self, partitions: frozenset[int]) -> Future[Mapping[int, int]]:
+        done: Future[Mapping[int, int]] = Future()
         if self._is_closing:
             done.set_result({})
         else:
@@ -220,7 +221,7 @@ class Worker:
         self._log.info("partition_taken", partition=partition, epoch=claim.epoch, offset=claim.next_offset)
         crash_point("worker.partition_taken")
 
-    async def _answer(self, partitions: frozenset[int], done: Future[dict[int, int]]) -> None:
+    async def _answer(self, partitions: frozenset[int], done: Future[Mapping[int, int]]) -> None:
         try:
             done.set_result(await self._release(partitions))
         except BaseException as error:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from hookline.deliver.lanes.lane import Lane
 from hookline.index.duplicates import Duplicates
-from hookline.journal.port import Group
+from hookline.journal.port import Follower, Group
 from hookline.telemetry.log import logger
-
-
-class Follows(Protocol):
-    """What is followed: a journal's reader, or what a thread has read ahead of one that must be waited for."""
-
-    def end(self, partition: int) -> int:
-        """Return one past the last durable record, as far as is known."""
-
-    def read(self, partition: int, offset: int) -> Iterator[Group]:
-        """Yield the groups from ``offset`` on that can be had now."""
 
 
 class SharedReader:
     """The one reader of a partition that all attached lanes follow, and the place duplicates are recognised."""
 
-    def __init__(self, partition: int, journal: Follows, duplicates: Duplicates, next_offset: int) -> None:
+    def __init__(self, partition: int, journal: Follower, duplicates: Duplicates, next_offset: int) -> None:
         self.partition = partition
         self.duplicates = duplicates
         self.next_offset = next_offset

@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from hookline.api.problem import Problem
-from hookline.journal.newest import newest_first
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
+from hookline.journal.reading import newest_first
 from hookline.journal.record import Record
 from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
 from hookline.settings import Settings

@@ -20,7 +20,7 @@ from hookline.deliver.cluster.worker_state import WorkerState, decode
 from hookline.events.timestamps import iso
 from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
 from hookline.features.fleet.whole import WholeMachine
-from hookline.journal.opening import is_shared, limit_wait, open_reader
+from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalAway, Reader
 from hookline.settings import Settings
 from hookline.telemetry.metrics import PROCESS_STARTED
@@ -82,7 +82,7 @@ class FleetLog:
         self._settings = settings
         self._metrics = metrics
         self._clock = clock
-        self.is_shared = is_shared(settings)
+        self.is_shared = settings.is_shared
         """Whether there may be more workers than one."""
         self._database = ReadOnly(location_of(settings, "deliver"))
         self._reader: Reader | None = None
@@ -170,7 +170,7 @@ class FleetLog:
             if not folder.is_dir():
                 return range(0)
             self._reader = open_reader(folder)
-            limit_wait(self._reader, BROKER_SECONDS, BROKER_REST_SECONDS)
+            self._reader.limit_wait(BROKER_SECONDS, BROKER_REST_SECONDS)
         try:
             return self._reader.partitions()
         except JournalAway:

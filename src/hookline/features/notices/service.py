@@ -30,7 +30,6 @@ from hookline.features.notices.watch import NoticeWatch
 from hookline.features.notices.webhooks import NoticeWebhooks
 from hookline.features.privacy.service import delete_messages
 from hookline.features.sources.service import SourceActivity
-from hookline.journal.opening import is_shared
 from hookline.settings import Settings
 
 
@@ -74,7 +73,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
     data, thresholds = settings.data_path, settings.notices
     deliver = location_of(settings, "deliver")
     shared: list[Condition] = []
-    if is_shared(settings):
+    if settings.is_shared:
         topic = settings.journal.url.rpartition("/")[2]
         shared.append(Partitions(fleet, topic, thresholds.partition_unowned))
     return [

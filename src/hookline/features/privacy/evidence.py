@@ -86,7 +86,7 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
         author=request.author,
         requested_at=iso(request.at_ms),
         done_at=None if request.done_ms is None else iso(request.done_ms),
-        journal=OVERWRITTEN if services.settings.journal.url == "local" else ON_KAFKA,
+        journal=OVERWRITTEN if services.settings.journal.is_local else ON_KAFKA,
         databases=OVERWRITTEN if services.settings.database.url == LOCAL else IN_POSTGRESQL,
         erased=deletion_requests(services).erased(request.number),
         people=[

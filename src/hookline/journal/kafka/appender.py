@@ -4,7 +4,7 @@ The client's own threads talk to the brokers. Nothing is ever acknowledged from 
 within ``DELIVERY_SECONDS`` fails. While they are away, one call at a time and partition finds out whether they are
 back, and the others are refused at once, so that memory and waiting stay bounded.
 
-Everything is called on one event loop but ``open``, ``erase``, ``retain`` and ``look``, which wait for brokers and may
+Everything is called on one event loop but ``open``, ``erase``, ``retain`` and ``state``, which wait for brokers and may
 be called in a thread.
 """
 
@@ -17,20 +17,24 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from hookline.journal.awaited import Done, awaited
-from hookline.journal.folder_lock import lock_folder
+from hookline.journal.appending import PENDING_BYTES_MAX, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.admin import Admin
-from hookline.journal.kafka.call import Call
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, topic_state
-from hookline.journal.kafka.turns import TURN_BYTES, Turns, Waiting
+from hookline.journal.kafka.turns import TURN_BYTES, Call, Turns, Waiting
 from hookline.journal.kafka.watermarks import Watermarks
-from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, JournalUnusable, partition_of
+from hookline.journal.port import (
+    Done,
+    JournalAway,
+    JournalError,
+    JournalFailed,
+    JournalFull,
+    JournalUnusable,
+    partition_of,
+)
 from hookline.journal.record import Record, journal_ms, note_clock
-from hookline.journal.sizes import PENDING_BYTES_MAX, size_bytes
-from hookline.journal.wake import Wake
 from hookline.telemetry.log import logger
 
 DELIVERY_SECONDS = 10.0
@@ -180,9 +184,13 @@ class KafkaAppender:
             self._erased.forget_below(number, expired.get(number, start))
         return sum(offset - starts[number] for number, offset in expired.items())
 
-    def look(self) -> str:
-        """Ask brokers whether the topic takes records, and keep the answer in ``away``: until another look finds that
-        it does, every append is refused at once. Where others have added partitions, a user's records go where those
+    @property
+    def bounded(self) -> None:
+        """Return None: brokers keep the topic within its bytes."""
+
+    def state(self) -> str:
+        """Ask brokers whether the topic takes records, and keep the answer in ``away``: until they say that it does,
+        every append is refused at once. Where others have added partitions, a user's records go where those
         others put them."""
         self.away, partitions = topic_state(self._admin, self._address, STATE_SECONDS)
         if partitions > self._partitions and not self.away:
@@ -209,7 +217,7 @@ class KafkaAppender:
             self._producer.list_topics(self._address.topic, STATE_SECONDS)  # it refuses a partition that it never saw
             more = {number: self._watermarks.of(number)[1] for number in range(self._partitions, partitions)}
         except (KafkaException, JournalAway):
-            return  # the next look
+            return  # the next time
         logger().info("journal_partitions_added", topic=self._address.topic, partitions=partitions)
         self._ends = {**more, **self._ends}
         self._partitions = partitions

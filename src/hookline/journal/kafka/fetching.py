@@ -58,7 +58,7 @@ class FetchingReader:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = KafkaReader(folder, address)
-        self._reader.wait(ASK_SECONDS, 0.0)
+        self._reader.limit_wait(ASK_SECONDS, 0.0)
         self._erased = ErasedPlaces(folder)
         self._on_arrival = on_arrival
         self._clock = clock

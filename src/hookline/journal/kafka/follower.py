@@ -15,9 +15,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.codec import group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.groups import group_of, noting_damage
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, OffsetExpired
 
@@ -49,7 +49,7 @@ class _Ahead:
         self.is_placed = False
 
 
-class Follower:
+class KafkaFollower:
     """Reads on in every partition from where ``read`` was asked to begin; used from one thread beside its own."""
 
     def __init__(self, folder: Path, address: KafkaAddress, on_arrival: Callable[[], object]) -> None:
@@ -95,7 +95,7 @@ class Follower:
             if self._ahead.pop(partition, None) is not None:
                 self._left.add(partition)
 
-    def start(self) -> None:
+    def begin(self) -> None:
         """Start the thread."""
         self._thread.start()
 

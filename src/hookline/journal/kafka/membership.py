@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
 from concurrent.futures import TimeoutError as StillWaiting
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.port import JournalError
+from hookline.journal.port import GroupEvents, JournalError
 from hookline.telemetry.log import logger
 
 COMMITS_PER_SESSION = 10
@@ -40,27 +39,12 @@ def group_of_topic(topic: str) -> str:
 class Membership:
     """One member of the group; ``start`` joins, ``close`` leaves."""
 
-    def __init__(
-        self,
-        address: KafkaAddress,
-        session_seconds: float,
-        *,
-        places: Callable[[], Mapping[int, int]],
-        clock: Callable[[], float],
-        on_assigned: Callable[[frozenset[int]], None],
-        on_revoked: Callable[[frozenset[int]], Future[Mapping[int, int]]],
-        on_lost: Callable[[frozenset[int]], None],
-        on_confirmed: Callable[[float], None],
-        on_failed: Callable[[JournalError], None],
-    ) -> None:
-        """``places`` are the next offsets to commit, by partition. ``on_revoked`` returns what is done once partitions
-        are given up, with their last places; ``on_lost`` says that others may have them already. ``on_confirmed`` gets
-        the time by ``clock`` at which a commit was asked for that was taken; ``on_failed`` why this is no member."""
+    def __init__(self, address: KafkaAddress, session_seconds: float, events: GroupEvents) -> None:
+        """``events.places`` are committed now and then: that a commit is taken confirms the membership."""
         self._topic = address.topic
-        self._places = places
-        self._clock = clock
-        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
-        self._on_confirmed, self._on_failed = on_confirmed, on_failed
+        self._places = events.places
+        self._clock = events.clock
+        self._events = events
         self._commit_seconds = min(session_seconds / COMMITS_PER_SESSION, COMMIT_SECONDS_MAX)
         self._session_seconds = session_seconds
         self._asked = self._heard = 0.0
@@ -94,7 +78,8 @@ class Membership:
         try:
             self._belong()
         except Exception as error:  # noqa: BLE001 - the thread's border: nobody must go on as if this were a member
-            self._on_failed(JournalError(f"the membership of the group ended unexpectedly ({error!r}): start again"))
+            reason = f"the membership of the group ended unexpectedly ({error!r}): start again"
+            self._events.on_failed(JournalError(reason))
 
     def _belong(self) -> None:
         self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
@@ -127,7 +112,7 @@ class Membership:
         self._is_asking = False
         if error is None:
             self._heard = self._asked
-            self._on_confirmed(self._asked)
+            self._events.on_confirmed(self._asked)
 
     def _offsets(self, places: Mapping[int, int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, number, offset) for number, offset in places.items()]
@@ -138,11 +123,11 @@ class Membership:
         consumer.incremental_assign(assigned)
         consumer.pause(assigned)
         if assigned:
-            self._on_assigned(_numbers(places))
+            self._events.on_assigned(_numbers(places))
 
     def _revoked(self, consumer: Any, places: list[TopicPartition]) -> None:
         """Give partitions up before anybody else gets them; meanwhile the others stay confirmed."""
-        released = self._on_revoked(_numbers(places))
+        released = self._events.on_revoked(_numbers(places))
         deadline = time.monotonic() + RELEASE_SECONDS_MAX
         last: Mapping[int, int] | None = None
         while last is None and time.monotonic() < deadline:
@@ -154,12 +139,12 @@ class Membership:
                 self._log.error("partitions_not_given_up", reason=repr(error))
                 break
         if last is None:
-            self._on_lost(_numbers(places))
+            self._events.on_lost(_numbers(places))
         self._commit_now(consumer, {**self._places(), **(last or {})})
         consumer.incremental_unassign(places)
 
     def _lost(self, consumer: Any, places: list[TopicPartition]) -> None:
-        self._on_lost(_numbers(places))
+        self._events.on_lost(_numbers(places))
         consumer.incremental_unassign(places)
 
     def _commit_now(self, consumer: Any, places: Mapping[int, int]) -> None:
@@ -171,7 +156,7 @@ class Membership:
         except KafkaException:
             return  # what counts is in the database; and who is no member hears of it in the next poll
         self._heard = asked
-        self._on_confirmed(asked)
+        self._events.on_confirmed(asked)
 
 
 def _numbers(places: Iterable[TopicPartition]) -> frozenset[int]:

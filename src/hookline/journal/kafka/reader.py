@@ -11,13 +11,19 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.codec import blanked
+from hookline.journal.kafka.codec import blanked, group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Cursors, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.groups import group_of, noting_damage
 from hookline.journal.kafka.topic import partition_count
 from hookline.journal.kafka.watermarks import Watermarks
-from hookline.journal.port import Group, JournalAway, JournalCorrupt, OffsetExpired
+from hookline.journal.port import (
+    LOOP_REST_SECONDS,
+    LOOP_WAIT_SECONDS,
+    Group,
+    JournalAway,
+    JournalCorrupt,
+    OffsetExpired,
+)
 from hookline.journal.record import Record
 
 T = TypeVar("T")
@@ -48,7 +54,7 @@ class KafkaReader:
         self._recent: Group | None = None
         self._recent_partition = -1
 
-    def wait(self, wait_seconds: float, rest_seconds: float) -> None:
+    def limit_wait(self, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds: float = LOOP_REST_SECONDS) -> None:
         """Give brokers ``wait_seconds`` for an answer from now on; for ``rest_seconds`` after one that did not come ask
         nothing, and raise JournalAway at once."""
         self._wait_seconds, self._rest_seconds = wait_seconds, rest_seconds

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hookline.journal.awaited import Done, awaited
-from hookline.journal.folder_lock import lock_folder
+from hookline.journal.appending import PENDING_BYTES_MAX, RECORD_BYTES_MAX, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.local.committer import Committer
 from hookline.journal.local.disk import Disk, is_full
 from hookline.journal.local.erase import erase_records
@@ -21,12 +20,10 @@ from hookline.journal.local.next_segment import NextSegment
 from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
-from hookline.journal.local.retention import Needed, drop_expired, insisted_bytes
+from hookline.journal.local.retention import drop_expired, insisted_bytes
 from hookline.journal.lost import Lost, note_lost
-from hookline.journal.port import JournalError, JournalFailed, JournalFull, partition_of
+from hookline.journal.port import Done, JournalError, JournalFailed, JournalFull, Needed, partition_of
 from hookline.journal.record import Record, note_clock
-from hookline.journal.sizes import PENDING_BYTES_MAX, RECORD_BYTES_MAX, size_bytes
-from hookline.journal.wake import Wake
 
 MEGABYTE = 1024 * 1024
 SEGMENT_BYTES = 64 * MEGABYTE
@@ -102,6 +99,18 @@ class LocalAppender:
     def pending_bytes(self) -> int:
         """About how much waits for the disk."""
         return self._committer.pending_bytes
+
+    @property
+    def bounded(self) -> LocalAppender:
+        """Return this: it keeps its bytes within what retention says."""
+        return self
+
+    def open(self) -> None:
+        """Nothing is left to do: the folder was opened when it was taken."""
+
+    def state(self) -> str:
+        """Return nothing: an append hears by itself of a disk that is full or failed."""
+        return ""
 
     def ends(self) -> dict[int, int]:
         """Return the durable end of every partition."""

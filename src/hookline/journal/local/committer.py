@@ -12,10 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hookline.journal.awaited import Done
-from hookline.journal.local.errors import JournalBusy
 from hookline.journal.local.segment import encode_groups
-from hookline.journal.port import GROUP_BYTES_MAX, JournalError, JournalFailed
+from hookline.journal.port import GROUP_BYTES_MAX, Done, JournalBusy, JournalError, JournalFailed
 from hookline.journal.record import Record
 from hookline.telemetry.crashpoints import crash_point
 

@@ -12,12 +12,11 @@ from hookline.journal.local.damage import Gap
 from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.end_file import EndFile
 from hookline.journal.local.erase import FoundGroup
-from hookline.journal.local.errors import JournalCorrupt
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, GroupHeader, decode_records, list_segments, segment_name
 from hookline.journal.local.segment_view import GroupDamaged, Place, SegmentView
 from hookline.journal.local.start_file import read_start
 from hookline.journal.local.window import Window
-from hookline.journal.port import Group, OffsetExpired
+from hookline.journal.port import Group, JournalCorrupt, OffsetExpired
 
 VIEWS_MAX = 16
 """Segments kept open per partition."""

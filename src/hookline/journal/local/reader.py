@@ -11,7 +11,7 @@ from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.erase import FoundGroup
 from hookline.journal.local.partition_reader import PartitionReader
 from hookline.journal.local.segment import GROUP_HEADER_BYTES
-from hookline.journal.port import Group, JournalCorrupt
+from hookline.journal.port import LOOP_REST_SECONDS, LOOP_WAIT_SECONDS, Group, JournalCorrupt
 from hookline.journal.record import Record
 
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
@@ -85,6 +85,9 @@ class LocalReader:
     def locate(self, partition: int, offsets: Sequence[int]) -> Iterator[tuple[FoundGroup, list[int]]]:
         """Yield the groups on the disk that hold these offsets, with the offsets in each: for erasure."""
         return self._partition(partition).locate(offsets)
+
+    def limit_wait(self, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds: float = LOOP_REST_SECONDS) -> None:
+        """Nothing is waited for."""
 
     def close(self) -> None:
         """Give back files and memory maps."""

@@ -7,10 +7,9 @@ one first. What working lanes wait for and is younger stays, whatever it comes t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from hookline.journal.local.disk import Disk
 from hookline.journal.local.end_file import END_MAX
@@ -18,22 +17,13 @@ from hookline.journal.local.recovery import CUT_SUFFIX
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.local.segment_view import SegmentView
 from hookline.journal.local.start_file import write_start
+from hookline.journal.port import Needed
 from hookline.telemetry.crashpoints import crash_point
 
 SEALED_KEPT = 1_024
 """Segments whose newest time is remembered: nothing is added to them any more."""
 _NEVER = 1 << 63
 """Later than any record: the partition has no segment to give up."""
-
-
-class Needed(NamedTuple):
-    """What lanes still wait for: by partition the first offset that working lanes want, and the first that held ones
-    want. Of what is younger than ``young_ms`` nothing goes that working lanes want; a partition that is not named they
-    want all of."""
-
-    working: Mapping[int, int]
-    held: Mapping[int, int]
-    young_ms: int
 
 
 def drop_expired(

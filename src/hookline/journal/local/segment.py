@@ -17,8 +17,7 @@ from typing import NamedTuple
 import msgspec
 from zlib_ng.zlib_ng import crc32
 
-from hookline.journal.local.errors import JournalTooNew
-from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
+from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX, JournalTooNew
 from hookline.journal.record import FORMAT_VERSION, Record, journal_ms
 
 SEGMENT_FORMAT = 1

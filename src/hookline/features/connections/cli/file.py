@@ -90,8 +90,8 @@ def tried_filters(file: Path, data_path: Path) -> Iterator[str]:
 
 
 def _tried(destination: Destination, folder: Path) -> Iterator[str]:
-    from hookline.journal.newest import newest_first
     from hookline.journal.opening import open_reader
+    from hookline.journal.reading import newest_first
     from hookline.route.filter_trial import try_filters
 
     journal = open_reader(folder)

@@ -15,7 +15,7 @@ from hookline.features.notices.conditions.machine import megabytes
 from hookline.journal.damaged import Damage, described, noted_damage
 from hookline.journal.lost import Lost, read_lost
 from hookline.journal.lost import Lost as End
-from hookline.journal.opening import FOLDER, limit_wait, open_reader
+from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.port import JournalAway
 from hookline.journal.reading import is_lost
 
@@ -125,7 +125,7 @@ def still_damaged(folder: Path, noted: Sequence[Damage]) -> list[Damage]:
         return []
     ends = read_lost(folder)
     with closing(open_reader(folder)) as reader:
-        limit_wait(reader)
+        reader.limit_wait()
         return [
             each
             for each in noted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hookline.journal.local.retention import last_received_at
 from hookline.journal.local.segment import list_segments, segment_name
-from hookline.journal.opening import limit_wait, open_reader
+from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader
 from hookline.journal.record import journal_ms
 from hookline.settings import Retention
@@ -105,7 +105,7 @@ class KeptTopic:
         """As ``Kept``; raise JournalAway while brokers do not answer."""
         if self._reader is None:
             self._reader = open_reader(self._folder)
-            limit_wait(self._reader, ASK_SECONDS, REST_SECONDS)
+            self._reader.limit_wait(ASK_SECONDS, REST_SECONDS)
         reader = self._reader
         kept_ms = {partition: self._kept_ms(reader, partition, now_ms) for partition in reader.partitions()}
         last: dict[int, int] = {}

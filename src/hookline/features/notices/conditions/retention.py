@@ -14,7 +14,7 @@ from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding, Moment
-from hookline.journal.opening import kafka_url
+from hookline.journal.folder import read_note
 from hookline.outcomes import places
 from hookline.settings import Retention as RetentionLimits
 
@@ -115,7 +115,7 @@ class Retention:
 
 
 def _kept(folder: Path, limits: RetentionLimits) -> RetentionForecast:
-    if kafka_url(folder) is None:
+    if read_note(folder) is None:
         from hookline.features.notices.conditions.kept import KeptSegments
 
         return KeptSegments(folder, limits)

@@ -1,6 +1,7 @@
-"""The mark on a data folder whose journal and databases were moved to Kafka and PostgreSQL: no role works there.
+"""What a data folder says of its journal: that it is on Kafka, and where, or that it was moved away.
 
-Writing it is the one step by which the new installation becomes the one that counts, taking it away the one back.
+The mark of a folder that was moved lets no role work there: writing it is the one step by which the new installation
+becomes the one that counts, taking it away the one back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,25 @@ import msgspec
 from hookline.journal.port import JournalUnusable
 
 NAME = "moved"
+NOTE_FILE = "kafka"
+"""In the journal's folder: the ``journal.url`` in the first line, and what brokers are met with in the second."""
+
+
+def read_note(journal: Path) -> str | None:
+    """Return what the journal's folder notes of a topic; None where it is the journal itself."""
+    try:
+        return (journal / NOTE_FILE).read_text()
+    except FileNotFoundError:
+        return None
+
+
+def write_note(journal: Path, note: str) -> None:
+    """Note it, for this user alone."""
+    journal.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = journal / f"{NOTE_FILE}.{os.getpid()}"
+    temporary.touch(mode=0o600)
+    temporary.write_text(note)
+    temporary.replace(journal / NOTE_FILE)
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):

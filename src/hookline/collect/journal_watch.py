@@ -1,5 +1,4 @@
-"""What a journal that many processes share needs of ``collect``: whether its brokers take records, and what was erased
-elsewhere."""
+"""Looking after a journal whose bytes brokers see to: whether they take records, and what is too old."""
 
 from __future__ import annotations
 
@@ -8,11 +7,7 @@ import time
 from collections.abc import Callable
 
 from hookline.collect.server import Edge
-from hookline.journal.kafka.appender import KafkaAppender
-from hookline.journal.kafka.erased import ErasedLog
-from hookline.journal.port import JournalAway
-from hookline.privacy.shared_erased import SharedErased
-from hookline.settings import Settings
+from hookline.journal.port import Appender, JournalAway
 from hookline.telemetry.log import logger
 
 POLL_SECONDS = 2.0
@@ -22,7 +17,7 @@ RETENTION_SECONDS = 30.0
 class JournalWatch:
     """Runs for the life of the role; an error that waiting does not mend ends it."""
 
-    def __init__(self, appender: KafkaAppender, edge: Edge, steady_ms: Callable[[], int]) -> None:
+    def __init__(self, appender: Appender, edge: Edge, steady_ms: Callable[[], int]) -> None:
         self._appender = appender
         self._edge = edge
         self._steady_ms = steady_ms
@@ -38,7 +33,7 @@ class JournalWatch:
             await asyncio.sleep(POLL_SECONDS)
         retained = 0.0
         while True:
-            self._tell(await asyncio.to_thread(self._appender.look))
+            self._tell(await asyncio.to_thread(self._appender.state))
             if not self._reason and time.monotonic() - retained >= RETENTION_SECONDS:
                 retained = time.monotonic()
                 await self._retain()
@@ -74,20 +69,3 @@ class JournalWatch:
         elif self._reason and not reason:
             self._log.info("journal_back")
         self._reason = reason
-
-
-class ErasedElsewhere:
-    """Follows all erasures; for one thread at a time."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._shared = SharedErased(settings)
-        self._log = ErasedLog(settings.data_path / "journal")
-
-    def follow(self) -> None:
-        """Note what is new; called several times a second. Raise DatabaseAway."""
-        for partition, places in self._shared.poll():
-            self._log.add(partition, places)
-
-    def close(self) -> None:
-        """Let go of connections; idempotent."""
-        self._shared.close()

@@ -95,8 +95,8 @@ def test_a_database_that_is_away_is_a_finding(new_hookline: Callable[..., Hookli
 
 def test_settings_that_cannot_be_read_are_the_finding(new_hookline: Callable[..., Hookline], run: Run) -> None:
     """The key is named, and the exit code is 1: the visit itself went well."""
-    with new_hookline() as hookline:
-        pass
+    hookline = new_hookline()
+    hookline.write_files()
     (hookline.folder / "hookline.yaml").write_text("deliver: {timeuot: 5s}")
     code, _, findings = visit(run, hookline)
     assert (code, "deliver.timeout" in wrong(findings)["settings"]) == (1, True)

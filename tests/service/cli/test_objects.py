@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import pytest
-
 from tests.service.cli.conftest import Run
 from tests.service.harness import Hookline, wait_until, webhook
 
@@ -30,6 +28,9 @@ def test_sources_and_destinations_come_and_go(new_hookline: Callable[..., Hookli
         assert run(hookline, "destinations", "delete", "crm").stdout == "deleted crm\n"
         assert run(hookline, "destinations", "show", "crm").returncode == 1
         assert run(hookline, "sources", "change", "app").returncode == 2
+        for data in ("{", "nothing"):  # no JSON: wrong usage
+            refused = run(hookline, "api", "POST", "/sources", "--data", data)
+            assert (refused.returncode, "not JSON" in refused.stderr) == (2, True)
 
 
 def test_what_is_there_is_listed(new_hookline: Callable[..., Hookline], run: Run) -> None:
@@ -53,12 +54,3 @@ def test_what_is_there_is_listed(new_hookline: Callable[..., Hookline], run: Run
         assert json.loads(run(hookline, "api", "GET", "/destinations/crm").stdout)["id"] == "crm"
         body = json.dumps({"rate": None})
         assert json.loads(run(hookline, "api", "POST", "destinations/crm/resume", "--data", body).stdout)["id"] == "crm"
-
-
-@pytest.mark.parametrize("data", ["{", "nothing"])
-def test_what_is_no_json_is_not_sent(new_hookline: Callable[..., Hookline], run: Run, data: str) -> None:
-    """Wrong usage has an exit code of its own."""
-    with new_hookline() as hookline:
-        refused = run(hookline, "api", "POST", "/sources", "--data", data)
-        assert refused.returncode == 2
-        assert "not JSON" in refused.stderr

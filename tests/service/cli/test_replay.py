@@ -3,70 +3,93 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+
+import pytest
 
 from tests.service.cli.conftest import Run
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 
 
-def test_counted_sent_and_listed(new_hookline: Callable[..., Hookline], receiver: Receiver, run: Run) -> None:
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hookline, Receiver]]:
+    """One service for all: each test has events of its own name."""
+    with (
+        Receiver() as receiver,
+        Hookline(tmp_path_factory.mktemp("replay") / "h", [webhook("crm", receiver.url())]) as hookline,
+    ):
+        yield hookline, receiver
+        assert "Traceback (most recent call last)" not in hookline.log, hookline.log[-4000:]
+
+
+@pytest.fixture
+def hookline(answers: tuple[Hookline, Receiver]) -> Hookline:
+    """The service."""
+    return answers[0]
+
+
+@pytest.fixture
+def receiver(answers: tuple[Hookline, Receiver]) -> Receiver:
+    """Its receiver, healthy."""
+    answers[1].reply_with(200)
+    return answers[1]
+
+
+def test_counted_sent_and_listed(hookline: Hookline, receiver: Receiver, run: Run) -> None:
     """A dry run only counts; a replay counts first, ends with a line, and is in the list."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        ids = [hookline.track(event="Order") for _ in range(3)]
-        receiver.wait_for(ids[-1])
-        dry = run(hookline, "replay", "--destination", "crm", "--event", "Order", "--from", "1h", "--dry-run")
-        assert dry.stdout.startswith("3 events to crm, about ")
-        assert ids[0] in dry.stdout
-        assert len(receiver.requests) == 3
-        done = run(hookline, "replay", "--destination", "crm", "--message-id", ids[0], "--message-id", ids[2])
-        assert done.returncode == 0, done.stderr
-        last = done.stdout.splitlines()[-1]
-        assert "done  to crm, 2 of 2" in last
-        assert last in run(hookline, "replay", "list").stdout
-        assert [len(receiver.of(id)) for id in ids] == [2, 1, 2]
-        assert "replay r" in run(hookline, "why", ids[0]).stdout
+    ids = [hookline.track(event="Order") for _ in range(3)]
+    for id in ids:
+        receiver.wait_for(id)
+    dry = run(hookline, "replay", "--destination", "crm", "--event", "Order", "--from", "1h", "--dry-run")
+    assert dry.stdout.startswith("3 events to crm, about ")
+    assert ids[0] in dry.stdout
+    assert [len(receiver.of(id)) for id in ids] == [1, 1, 1]
+    done = run(hookline, "replay", "--destination", "crm", "--message-id", ids[0], "--message-id", ids[2])
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert "done  to crm, 2 of 2" in last
+    assert last in run(hookline, "replay", "list").stdout
+    assert [len(receiver.of(id)) for id in ids] == [2, 1, 2]
+    assert "replay r" in run(hookline, "why", ids[0]).stdout
 
 
-def test_paused_resumed_and_cancelled(new_hookline: Callable[..., Hookline], receiver: Receiver, run: Run) -> None:
+def test_paused_resumed_and_cancelled(hookline: Hookline, receiver: Receiver, run: Run) -> None:
     """Each verb shows how the replay then stands."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        for _ in range(20):
-            hookline.track()
-        begun = run(hookline, "replay", "--destination", "crm", "--rate", "1", "--detach", "--json")
-        id = json.loads(begun.stdout)["id"]
-        assert f"{id}  paused" in run(hookline, "replay", "pause", id).stdout
-        assert "at most 2/s" in run(hookline, "replay", "resume", id, "--rate", "2").stdout
-        assert f"{id}  cancel" in run(hookline, "replay", "cancel", id).stdout
-        watched = run(hookline, "replay", "watch", id)
-        assert (watched.returncode, f"{id}  cancelled" in watched.stdout) == (1, True)
-        assert "r9999" in run(hookline, "replay", "show", "r9999").stderr
+    for id in [hookline.track() for _ in range(20)]:
+        receiver.wait_for(id)
+    begun = run(hookline, "replay", "--destination", "crm", "--rate", "1", "--detach", "--json")
+    id = json.loads(begun.stdout)["id"]
+    assert f"{id}  paused" in run(hookline, "replay", "pause", id).stdout
+    assert "at most 2/s" in run(hookline, "replay", "resume", id, "--rate", "2").stdout
+    assert f"{id}  cancel" in run(hookline, "replay", "cancel", id).stdout
+    watched = run(hookline, "replay", "watch", id)
+    assert (watched.returncode, f"{id}  cancelled" in watched.stdout) == (1, True)
+    assert "r9999" in run(hookline, "replay", "show", "r9999").stderr
 
 
-def test_nothing_to_send_and_wrong_usage(new_hookline: Callable[..., Hookline], receiver: Receiver, run: Run) -> None:
+def test_nothing_to_send_and_wrong_usage(hookline: Hookline, run: Run) -> None:
     """No match is said and sends nothing; a time that is none is wrong usage, an unknown destination a failure."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        assert "no stored event matches" in run(hookline, "replay", "--destination", "crm").stdout
-        assert run(hookline, "replay", "--destination", "crm", "--from", "soon").returncode == 2
-        assert run(hookline, "replay", "--destination", "nobody").returncode == 1
-        assert run(hookline, "dead-letters", "retry").returncode == 2
-        assert run(hookline, "dead-letters", "discard", "x1").returncode == 2
+    assert "no stored event matches" in run(hookline, "replay", "--destination", "crm", "--event", "None").stdout
+    assert run(hookline, "replay", "--destination", "crm", "--from", "soon").returncode == 2
+    assert run(hookline, "replay", "--destination", "nobody").returncode == 1
+    assert run(hookline, "dead-letters", "retry").returncode == 2
+    assert run(hookline, "dead-letters", "discard", "x1").returncode == 2
 
 
-def test_dead_letters(new_hookline: Callable[..., Hookline], receiver: Receiver, run: Run) -> None:
+def test_dead_letters(hookline: Hookline, receiver: Receiver, run: Run) -> None:
     """Listed, shown with event and attempts, one discarded, the rest retried."""
     receiver.reply_with(422)
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        ids = [hookline.track(event="Order") for _ in range(3)]
-        wait_until(lambda: len(hookline.api("GET", "dead-letters").json["items"]) == 3, what="dead letters")
-        listed = run(hookline, "dead-letters", "list", "--destination", "crm", "--event", "Order").stdout.splitlines()
-        assert len(listed) == 3
-        assert "refused 422" in listed[0]
-        number = listed[0].split()[0]
-        shown = run(hookline, "dead-letters", "show", number).stdout
-        assert "attempt 1  refused" in shown
-        assert '"event": "Order"' in shown
-        assert run(hookline, "dead-letters", "discard", number).stdout == "1 discarded\n"
-        receiver.reply_with(200)
-        assert "to crm" in run(hookline, "dead-letters", "retry", "--all", "--rate", "100").stdout
-        wait_until(lambda: run(hookline, "dead-letters", "list").stdout == "there are none\n", what="all retried")
-        assert sum(len(receiver.of(id)) for id in ids) == 5
+    ids = [hookline.track(event="Refused") for _ in range(3)]
+    wait_until(lambda: len(hookline.api("GET", "dead-letters").json["items"]) == 3, what="dead letters")
+    listed = run(hookline, "dead-letters", "list", "--destination", "crm", "--event", "Refused").stdout.splitlines()
+    assert len(listed) == 3
+    assert "refused 422" in listed[0]
+    number = listed[0].split()[0]
+    shown = run(hookline, "dead-letters", "show", number).stdout
+    assert "attempt 1  refused" in shown
+    assert '"event": "Refused"' in shown
+    assert run(hookline, "dead-letters", "discard", number).stdout == "1 discarded\n"
+    receiver.reply_with(200)
+    assert "to crm" in run(hookline, "dead-letters", "retry", "--all", "--rate", "100").stdout
+    wait_until(lambda: run(hookline, "dead-letters", "list").stdout == "there are none\n", what="all retried")
+    assert sum(len(receiver.of(id)) for id in ids) == 5

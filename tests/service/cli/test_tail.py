@@ -135,9 +135,7 @@ def test_what_is_too_much_is_counted(new_hookline: Callable[..., Hookline], foll
 def test_without_a_server_it_fails_with_a_sentence(new_hookline: Callable[..., Hookline], run: Run) -> None:
     """Before it ever was connected there is nothing to wait for."""
     with new_hookline() as hookline:
-        pass
+        assert run(hookline, "tail", "--token", "wrong").returncode == 1
     done = run(hookline, "tail")
     assert (done.returncode, "no answer from Hookline" in done.stderr) == (1, True)
-    with hookline:
-        assert run(hookline, "tail", "--token", "wrong").returncode == 1
     assert run(hookline, "tail", "--last", "-1").returncode == 2

@@ -1,4 +1,4 @@
-"""Who is refused while the journal's bytes are spent on what receivers still wait for.
+"""Choose who is refused while the journal's bytes are spent on what receivers still wait for.
 
 Retention makes room by what nobody waits for, and by what only paused or failing destinations do. Where that is not
 enough, sources that stored more than their fair share of the last hours are answered 503 first, and all of them only
@@ -42,7 +42,7 @@ FILE = "stored-bytes.json"
 
 
 class Slot(msgspec.Struct, array_like=True):
-    """What was stored in a part of the window that began at ``at_ms``, by source."""
+    """Hold what was stored in a part of the window that began at ``at_ms``, by source."""
 
     at_ms: int
     stored: dict[str, int]
@@ -81,7 +81,7 @@ class StoredBytes:
 
 
 class Verdict(NamedTuple):
-    """Who is refused: nobody, the ``sources`` above their share, or everybody."""
+    """Name who is refused: nobody, the ``sources`` above their share, or everybody."""
 
     sources: frozenset[str] = frozenset()
     everybody: bool = False

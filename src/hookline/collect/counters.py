@@ -1,4 +1,4 @@
-"""What the collection edge counts: plain integers, written on the hot path and read once a second."""
+"""Count what the collection edge does: plain integers, written on the hot path and read once a second."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ WAITING_OVERHEAD_BYTES = 1_024
 
 
 class Loop(Protocol):
-    """What is needed of an event loop."""
+    """Name what is needed of an event loop."""
 
     def call_soon(self, callback: Callable[[], object], /) -> object:
         """Call in the next turn."""
@@ -75,7 +75,7 @@ class _Work(NamedTuple):
 
 
 class _Queue:
-    """What waits of one source, oldest first, and since when something has."""
+    """Keep what waits of one source, oldest first, and since when something has."""
 
     __slots__ = ("bytes", "since", "work")
 

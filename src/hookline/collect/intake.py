@@ -1,4 +1,4 @@
-"""What becomes of a request: its route, its source, its events' records, and the answer once they are durable."""
+"""Turn a request into its answer: its route, its source, its events' records, and the answer once they are durable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What deliver tells of itself: metrics about once a second, and a report of the last time buckets whenever one has
+"""Report on deliver: metrics about once a second, and a report of the last time buckets whenever one has
 ended.
 
 Gathered on the event loop, so that it is of one moment, and written in a thread: a disk that is busy holds up nobody.
@@ -46,11 +46,11 @@ class Reports:
         self._time_buckets = TimeBucketReports(engine, feeder)
 
     async def publish(self) -> None:
-        """Tell how things are now; return when it is written."""
+        """Write how things are now; return when it is written."""
         await asyncio.get_running_loop().run_in_executor(None, self.gather())
 
     def gather(self) -> Callable[[], None]:
-        """Return what is to be told now: call the answer to have it written."""
+        """Gather the report of now; call the answer to have it written."""
         values, time_buckets = self._values(), self._time_buckets.ended()
 
         def write() -> None:

@@ -1,4 +1,4 @@
-"""What SDKs fetch before they send: their own files and their settings."""
+"""Serve what SDKs fetch before they send: their own files and their settings."""
 
 from __future__ import annotations
 

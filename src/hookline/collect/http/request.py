@@ -177,7 +177,7 @@ _UNUSUAL = frozenset((b"expect", b"upgrade", b"transfer-encoding", b"traceparent
 
 
 class KnownHead(NamedTuple):
-    """What one head came to."""
+    """Hold what one head came to."""
 
     method: bytes
     path: bytes

@@ -15,7 +15,7 @@ from hookline.journal.record import MessageType
 
 
 class Kind(Enum):
-    """What a path is for."""
+    """Say what a path is for."""
 
     SINGLE = auto()
     BATCH = auto()

@@ -185,6 +185,7 @@ class Breaker:
     @staticmethod
     def probe_wait_seconds(probes: int, longest_seconds: float) -> float:
         """Return the time from one probe of an open breaker to the next, after so many: doubled with each."""
+        # The exponent is bounded because an outage has no end, and 2.0 ** 1024 raises OverflowError.
         return min(PROBE_FIRST_SECONDS * 2.0 ** min(probes, 60), PROBE_SECONDS_MAX, longest_seconds)
 
     def _forget_runs(self) -> None:

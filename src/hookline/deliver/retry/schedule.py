@@ -23,6 +23,7 @@ class RetrySchedule:
     def backoff_ms(self, attempt: int) -> float:
         """Return a random wait after the given attempt (1 is the first): anywhere up to first x 2^(attempt-1),
         capped."""
+        # The exponent is bounded because 2.0 ** 1024 raises OverflowError.
         ceiling = min(self.max_ms, self.first_ms * 2.0 ** min(attempt - 1, 60))
         return self._random() * ceiling
 
@@ -49,6 +50,7 @@ def retry_after_ms(value: bytes, now_ms: int) -> int | None:
     """Return a ``Retry-After`` header's wait in milliseconds: seconds or an HTTP date; None for anything else."""
     text = value.decode("latin-1").strip()
     if text.isascii() and text.isdigit():
+        # A receiver may write any number of digits: bounded before int() sees them.
         return min(int(text[:12]), 10**9) * 1000
     try:
         at = parsedate_to_datetime(text)

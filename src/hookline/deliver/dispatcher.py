@@ -62,6 +62,8 @@ class Dispatcher(Work, Sink):
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
         """Called when a probe succeeded."""
         self._call_soon = call_soon
+        self._answered_seconds: float | None = None
+        """When the successes that are being noted were answered; None: now."""
         self._retry_rows_max = limits.retry_rows_max
         self._in_flight_max = limits.in_flight_max
         self._unhealthy_in_flight_max = limits.unhealthy_in_flight_max
@@ -247,8 +249,9 @@ class Dispatcher(Work, Sink):
 
     # taking results
 
-    def succeeded(self, successes: Iterable[Successes]) -> None:
+    def succeeded(self, successes: Iterable[Successes], answered_seconds: float | None = None) -> None:
         """Note the successes of one turn; ``go_on`` begins what they made room for."""
+        self._answered_seconds = answered_seconds
         now_ms = self.clock.now_ms()
         counters = self.counters
         lanes: dict[Lane, None] = {}
@@ -279,6 +282,7 @@ class Dispatcher(Work, Sink):
         self.in_flight -= count
         counters.delivered += count
         super().succeeded(others)
+        self._answered_seconds = None
         for lane in lanes:
             if lane.queue and not lane.ready:
                 self.go_on_with(lane)
@@ -387,7 +391,9 @@ class Dispatcher(Work, Sink):
     def _note_success(self, lane: Lane, milliseconds: int) -> None:
         lane.answers_again()
         was_probing = lane in self.probing
-        sent_seconds = self.clock.monotonic() - milliseconds / 1000
+        # Since it was answered its turn may have taken long, and a failure of that turn may have been told.
+        answered_seconds = self.clock.monotonic() if self._answered_seconds is None else self._answered_seconds
+        sent_seconds = answered_seconds - milliseconds / 1000
         was_open = lane.breaker.succeeded(milliseconds > SLOW_MS and bool(lane.queue), sent_seconds)
         if was_probing:
             self.probing.discard(lane)

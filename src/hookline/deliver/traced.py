@@ -62,13 +62,13 @@ class TracedSink(Sink):
         self._end(token, target, milliseconds, result if failure is None else failure.status, failure)
         self._inner.answered(token, target, result, milliseconds, failure)
 
-    def succeeded(self, successes: Iterable[Successes]) -> None:
+    def succeeded(self, successes: Iterable[Successes], answered_seconds: float | None = None) -> None:
         """Take the successes of one turn."""
         successes = list(successes)
         for tokens, target, status, milliseconds in successes:
             for token in tokens:
                 self._end(token, target, milliseconds, status, None)
-        self._inner.succeeded(successes)
+        self._inner.succeeded(successes, answered_seconds)
 
     def go_on(self) -> None:
         """Begin what there is room for."""

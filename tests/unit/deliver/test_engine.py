@@ -300,6 +300,21 @@ def test_a_success_sent_before_excuses_no_failure(rig: Rig) -> None:
 # what one destination may take
 
 
+def test_a_success_that_is_noted_late_excuses_no_failure(rig: Rig) -> None:
+    """It was answered before the failure of its own turn, which took a second on a busy machine."""
+    begin(rig, "crm", events=60)
+    answered_seconds = rig.clock.monotonic()
+    early = rig.network.waiting[0]
+    rig.answer(rig.network.waiting[1], 401)
+    rig.clock.seconds += 1.0
+    rig.network.waiting.remove(early)
+    rig.role.engine.succeeded([([early.token], early.target, 200, 1)], answered_seconds)
+    fail_until_open(rig, 401)
+    rig.checkpoint()
+    rig.come_to_rest()
+    assert {rig.status_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+
+
 def test_ill_lanes_share_a_quarter_of_the_places(rig: Rig) -> None:
     """However many destinations fail, the healthy one has the other places, for retries as for first attempts."""
     rig.limit(in_flight_max=40, unhealthy_in_flight_max=10)

@@ -34,7 +34,7 @@ class Turns(Sink):
         """Nothing fails here."""
         raise AssertionError(failure)
 
-    def succeeded(self, successes: Iterable[Successes]) -> None:
+    def succeeded(self, successes: Iterable[Successes], answered_seconds: float | None = None) -> None:
         """Take the successes of one turn."""
         self.turns.append([token for tokens, _, _, _ in successes for token in tokens])
         self.all_there.set()
@@ -80,7 +80,7 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
     told: list[Successes] = []
 
     class Runs(Turns):
-        def succeeded(self, successes: Iterable[Successes]) -> None:
+        def succeeded(self, successes: Iterable[Successes], answered_seconds: float | None = None) -> None:
             told.extend(successes)
 
     sink = Runs()

@@ -82,7 +82,7 @@ class PlainAnswers(Generic[ConnectionT]):
         if not runs:
             return
         self.batch = None
-        self._sink.succeeded([successes for successes, _, _ in runs])
+        self._sink.succeeded([successes for successes, _, _ in runs], self.at_seconds)
         for _, resting, idle in runs:
             idle.extend(resting)
         self._sink.go_on()

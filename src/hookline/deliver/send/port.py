@@ -60,8 +60,11 @@ class Sink(Protocol):
     def answered(self, token: Opaque, target: Opaque, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take one result: ``failure`` is None exactly for a 2xx; ``result`` as in ``outcome.to_number``."""
 
-    def succeeded(self, successes: Iterable[Successes]) -> None:
-        """Take the successes of one turn: note them, and begin nothing yet."""
+    def succeeded(self, successes: Iterable[Successes], answered_seconds: float | None = None) -> None:
+        """Take the successes of one turn: note them, and begin nothing yet.
+
+        ``answered_seconds``: when the first of them came, by the monotonic clock: a busy turn takes long.
+        """
         for tokens, target, status, milliseconds in successes:
             for token in tokens:
                 self.answered(token, target, status, milliseconds, None)

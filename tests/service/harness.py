@@ -241,20 +241,28 @@ class Hookline:
         return next((dict(part) for part in event["destinations"] if part["id"] == destination), {})
 
     def wait_status(
-        self, message_id: str, destination: str, status: str, seconds: float = WAIT_SECONDS
+        self,
+        message_id: str,
+        destination: str,
+        status: str,
+        seconds: float = WAIT_SECONDS,
+        reason: str | None = None,
     ) -> dict[str, Any]:
-        """Wait until the event's status at the destination is ``status``; return that destination's part."""
+        """Wait until the event's status at the destination is ``status``, and for that ``reason``; return that
+        destination's part."""
         last: dict[str, Any] = {}
 
         def reached() -> bool:
             last.clear()
             last.update(self.status_at(message_id, destination))
-            return last.get("status") == status
+            return last.get("status") == status and reason in (None, last.get("reason"))
 
         try:
             wait_until(reached, seconds)
         except AssertionError:
-            raise AssertionError(f"{message_id} at {destination}: wanted {status} in {seconds} s, is {last}") from None
+            raise AssertionError(
+                f"{message_id} at {destination}: wanted {status} ({reason}) in {seconds} s, is {last}"
+            ) from None
         return last
 
 

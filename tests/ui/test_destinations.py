@@ -118,7 +118,7 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     standing = "destinations/crm/metrics"
     wait_until(lambda: hookline.api("GET", standing).json["state"] == "paused", what="deliver has heard of it")
     message_id = hookline.track("While paused")
-    hookline.wait_status(message_id, "crm", "queued")
+    hookline.wait_status(message_id, "crm", "queued", reason="paused")
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     hookline.wait_status(message_id, "crm", "delivered")

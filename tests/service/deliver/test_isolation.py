@@ -102,9 +102,9 @@ def _wait_all(receiver: Receiver, ids: set[str]) -> None:
 
 
 def _wait_newest_parked(load: Load, destination: str) -> None:
-    """Wait until what arrives now is parked for the destination."""
+    """Wait until what arrives now is queued behind an open breaker of the destination."""
     wait_until(
-        lambda: load.hookline.status_at(_newest(load), destination).get("status") == "queued",
+        lambda: load.hookline.status_at(_newest(load), destination).get("reason") == "breaker_open",
         PARKED_SECONDS,
         f"{destination} parked",
     )

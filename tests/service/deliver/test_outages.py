@@ -81,7 +81,7 @@ class Scene:
             thread.start()
         wait_until(lambda: self.sent[ROTATED] and self.taken(ROTATED), what="some events with the old token")
         self._is_rotated = True
-        wait_until(lambda: self._newest(ROTATED) == "queued", PARKED_SECONDS, "the breaker opened")
+        wait_until(lambda: self._newest(ROTATED) == "breaker_open", PARKED_SECONDS, "the breaker opened")
         written = clock.with_suffix(".new")
         written.write_text(f"+{HOUR_SECONDS}")
         written.replace(clock)  # never empty: roles read it whenever they like
@@ -122,7 +122,7 @@ class Scene:
         return sum(arrival.status == 401 for arrival in self.arrivals(ROTATED))
 
     def _newest(self, case: str) -> str:
-        return str(self.hookline.status_at(self.sent[case][-1], case).get("status"))
+        return str(self.hookline.status_at(self.sent[case][-1], case).get("reason"))
 
     def _hour_has_passed(self) -> bool:
         newest = self.hookline.api("GET", "events?limit=1").json["items"][0]["receivedAt"]

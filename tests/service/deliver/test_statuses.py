@@ -158,7 +158,7 @@ def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: 
     assert (attempt["outcome"], attempt["httpStatus"]) == ("refused", 410)
     later = [cases.send("gone") for _ in range(5)]
     wait_until(lambda: cases.hookline.api("GET", "destinations/gone/metrics").json["state"] == "paused", what="paused")
-    assert not cases.hookline.wait_status(later[-1], "gone", "queued")["attempts"]
+    assert not cases.hookline.wait_status(later[-1], "gone", "queued", reason="paused")["attempts"]
     receiver.reply_with(200)
     assert cases.hookline.api("POST", "destinations/gone/resume").status == 200
     for message_id in (first, *later):

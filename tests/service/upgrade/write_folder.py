@@ -69,7 +69,7 @@ def fill(hookline: Hookline) -> None:
         hookline.track("Order", id, userId=PEOPLE[number % len(PEOPLE)], properties={"total": 10})
     for id in HELD:
         hookline.wait_status(id, "crm", "delivered")
-        hookline.wait_status(id, "held", "queued")
+        hookline.wait_status(id, "held", "queued", reason="paused")
     for id in REFUSED:
         hookline.wait_status(id, "strict", "failed")
     for id in RETRIED:

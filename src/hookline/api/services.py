@@ -1,4 +1,4 @@
-"""What the handlers of the admin API and of the pages work with: parts that are made when somebody first asks.
+"""Give the handlers of the admin API and of the pages the parts they work with, each made when first asked for.
 
 A feature says in its ``service.py`` how its parts are put together, each a function under ``part``; whoever needs one
 calls the function with the services. So nothing here knows any feature, and a new one changes nothing here.
@@ -36,14 +36,11 @@ class Services:
 
     def made(self, make: Callable[[Services], Made]) -> Made:
         """Return what the function makes, the same each time."""
-        try:
-            return self._parts[make]  # type: ignore[no-any-return]
-        except KeyError:
-            pass
         with self._lock:
             if make not in self._parts:
                 self._parts[make] = make(self)
-            return self._parts[make]  # type: ignore[no-any-return]
+            made: Made = self._parts[make]
+        return made
 
     def close(self) -> None:
         """Give everything back; idempotent."""

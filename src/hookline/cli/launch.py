@@ -1,4 +1,4 @@
-"""What the running server was started with: a file in its data folder, for its roles and for the tools."""
+"""Keep what the running server was started with: a file in its data folder, for its roles and for the tools."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who changed what, when and from where: every request that changes something is on the record."""
+"""Record who changed what, when and from where: every request that changes something."""

@@ -1,1 +1,1 @@
-"""Who calls: accounts, passwords, sessions and tokens, and what each may do."""
+"""Know who calls: accounts, passwords, sessions and tokens, and what each may do."""

@@ -1,4 +1,4 @@
-"""How those who call are known: the parts, put together."""
+"""Put together the parts that tell who calls."""
 
 from __future__ import annotations
 

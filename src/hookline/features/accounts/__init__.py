@@ -1,1 +1,1 @@
-"""Who may do what: accounts of people, their passwords and sessions, and API tokens of programs."""
+"""Manage accounts of people and API tokens of programs."""

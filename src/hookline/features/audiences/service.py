@@ -1,4 +1,4 @@
-"""What audiences and traits are shown and synced with: counts of members, requests, and their database."""
+"""Show and sync audiences and traits: counts of members, requests, and their database."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who changed what, when and from where."""
+"""Show who changed what, when and from where."""

@@ -1,4 +1,4 @@
-"""What tells how destinations are and were, and what ends lanes that are disabled."""
+"""Tell how destinations are and were, and end the lanes of those that are disabled."""
 
 from __future__ import annotations
 

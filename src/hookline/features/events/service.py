@@ -1,4 +1,4 @@
-"""What events are read with, put together."""
+"""Put together the parts that find events, their statuses and their attempts, and stream them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of this installation say of themselves: workers, partitions, and how far each is."""
+"""Gather what the processes of this installation report: workers, partitions, and how far each is."""
 
 from __future__ import annotations
 

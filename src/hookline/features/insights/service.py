@@ -1,4 +1,4 @@
-"""What charts are drawn from: series, written from what the roles report."""
+"""Keep the series that charts are drawn from, written from what the roles report."""
 
 from __future__ import annotations
 

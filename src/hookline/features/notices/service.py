@@ -1,4 +1,4 @@
-"""What is looked at for notices, and what is done with them, put together."""
+"""Put together the conditions that are looked at for notices, and what is done with them."""
 
 from __future__ import annotations
 

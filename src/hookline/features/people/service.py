@@ -1,4 +1,4 @@
-"""What people are looked up with: profiles, and one person's events."""
+"""Look people up: profiles, and one person's events."""
 
 from __future__ import annotations
 

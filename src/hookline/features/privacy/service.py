@@ -1,4 +1,4 @@
-"""How people are erased and suppressed, put together."""
+"""Put together the parts by which people are erased and suppressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replays are made and watched with: how far each is, and their end."""
+"""Make replays and watch them: how far each is, and its end."""
 
 from __future__ import annotations
 

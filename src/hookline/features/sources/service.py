@@ -1,4 +1,4 @@
-"""What is known of sources: when each was last seen, and the schema of what came in."""
+"""Know sources: when each was last seen, and the schema of what came in."""
 
 from __future__ import annotations
 

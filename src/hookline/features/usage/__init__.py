@@ -1,1 +1,1 @@
-"""What was received and delivered, by month and by day, and how many people."""
+"""Show what was received and delivered, by month and by day, and how many people."""

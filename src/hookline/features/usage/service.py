@@ -1,4 +1,4 @@
-"""What usage is counted with: events by source and day."""
+"""Count usage: events by source and day."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is asked of destinations and done to them."""
+"""Answer calls about destinations, and act on them."""

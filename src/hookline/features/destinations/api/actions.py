@@ -1,4 +1,4 @@
-"""What is done to destinations: paused and resumed, tried now, and given new secrets."""
+"""Act on destinations: pause and resume, try now, give new secrets."""
 
 from __future__ import annotations
 

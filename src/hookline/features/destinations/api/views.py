@@ -1,4 +1,4 @@
-"""What is asked about destinations: the catalog of kinds, their metrics, and what a filter would do."""
+"""Answer about destinations: the catalog of kinds, their metrics, and what a filter would do."""
 
 from __future__ import annotations
 

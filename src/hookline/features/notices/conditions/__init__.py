@@ -1,1 +1,1 @@
-"""What is worth a notice: one module per thing looked at, each a ``Condition`` (``finding.py``)."""
+"""Look for what is worth a notice: each module has conditions (``finding.py``)."""

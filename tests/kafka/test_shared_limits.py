@@ -107,8 +107,8 @@ def _within(times: list[float], at: float, seconds: float) -> int:
     return sum(1 for each in times if at <= each < at + seconds)
 
 
-def _by_second(times: list[float], began: float) -> list[int]:
-    return [_within(times, began + second, 1.0) for second in range(int(times[-1] - began) + 1)]
+def _by_second(times: list[float], began: float) -> str:
+    return str([_within(times, began + second, 1.0) for second in range(int(times[-1] - began) + 1)])
 
 
 def _delivered(receiver: Receiver) -> int:  # noqa: F811

@@ -169,6 +169,37 @@ def test_a_share_is_held_until_its_process_owns_nothing(process: Callable[..., P
     assert two.agreement.alone
 
 
+def test_a_share_does_not_outlast_the_last_partition(process: Callable[..., Process]) -> None:
+    """One that stood still loses its partitions and gets one again before it has spoken: what it held is another's."""
+    one, two = (process(name, max_concurrency=AT_ONCE, max_rate=RATE) for name in ("one", "two"))
+    one.take(0).append(100)
+    assert one.agreement.alone
+    two.take(0)
+    two.append(100)
+    two.beat(STILL_SECONDS + 0.1)
+    two.beat()
+    assert (two.in_flight, two.lane.part) == (AT_ONCE, 1.0)
+    one.rig.answer_all()
+    one.fence.leave(0)
+    one.fence.epochs[1] = raise_epoch(one.rows.cursor(), 1, one.name, 0)
+    one.rig.pass_time(1.0)
+    assert (one.in_flight, one.lane.part) == (0, 0.0)
+    _go_on(one, two)
+    assert (one.in_flight, two.in_flight) == (AT_ONCE // 2, AT_ONCE // 2)
+    assert one.lane.part + two.lane.part == pytest.approx(1.0, abs=0.001)
+
+
+def test_what_was_agreed_before_is_not_taken_after_the_last_partition(process: Callable[..., Process]) -> None:
+    """The partitions go while the row is being written: what it says was agreed is nobody's then."""
+    one = process("one", max_concurrency=AT_ONCE, max_rate=RATE).take(0)
+    state = one.agreement.agree(one.agreement.tell(), [], [])
+    assert state.alone
+    one.fence.leave(0)
+    one.agreement.agreed()
+    assert not one.agreement.alone
+    assert one.lane.part == 0.0
+
+
 def test_shares_stay_while_the_database_is_away(process: Callable[..., Process]) -> None:
     """Who cannot speak goes on with what it has, and nobody takes it."""
     one, two = (process(name, max_concurrency=AT_ONCE).take(at) for at, name in enumerate(("one", "two")))

@@ -51,6 +51,8 @@ class Terms(NamedTuple):
     usable: Mapping[int, tuple[int, float]]
     others: Mapping[str, WorkerState]
     """Of those that are there."""
+    stay: int
+    """For which stay in the group, so many had ended before: a share does not outlast the last partition."""
 
 
 class Agreement:
@@ -76,8 +78,10 @@ class Agreement:
         self._still_seconds = max(0.0, timeout_seconds - session_seconds * LEASE_SHARE)
         """What a process had in flight when it was no member any more may last longer than the session by this."""
         self._breakers = SharedBreakers(worker, engine, feeder)
+        fence.on_last_left = self._give_up_all
         # on the loop
         self.alone = False
+        self._stay = 0
         self._used: dict[int, tuple[int, float]] = {}
         """By lane: attempts counted by its rate, and when."""
         self._active: dict[int, float] = {}
@@ -85,6 +89,7 @@ class Agreement:
         """By lane: whether it has requests at once, or waits for a first one, and since when."""
         # on the thread
         self._written = WorkerState()
+        self._told_stay = 0
         self._is_old = False
         self._terms: Terms | None = None
         self._next_seconds = BEAT_SECONDS
@@ -95,9 +100,12 @@ class Agreement:
 
     def tell(self) -> WorkerState:
         """Return how things are now."""
-        mine = self._ask(self._gather)
-        self._is_old = mine is None
-        return self._written if mine is None else mine
+        told = self._ask(lambda: (self._gather(), self._stay))
+        self._is_old = told is None
+        if told is None:
+            return self._written
+        mine, self._told_stay = told
+        return mine
 
     def agree(self, mine: WorkerState, others: Sequence[Row], owned: Sequence[Owned]) -> WorkerState:
         """Return what is to be written, in view of what others have written."""
@@ -120,7 +128,7 @@ class Agreement:
         if mine.alone or is_alone:
             # Who is not alone any more says what it has of each limit with the next beat, and until then has all.
             if not (mine.alone and is_alone):
-                self._terms = Terms(is_alone, {}, self._alive(there))
+                self._terms = Terms(is_alone, {}, self._alive(there), self._told_stay)
             self._next_seconds = BEAT_SECONDS if is_alone else 0.0
             return msgspec.structs.replace(mine, alone=True, shares={})
         usable: dict[int, tuple[int, float]] = {}
@@ -129,7 +137,7 @@ class Agreement:
             shares[lane], usable[lane] = self._divide(lane, share, mine.weight, there)
         if any(_is_down(state) for state in (mine, *there.values())):
             self._next_seconds = min(self._next_seconds, WAITED_FOR_SECONDS)
-        self._terms = Terms(False, usable, self._alive(there))
+        self._terms = Terms(False, usable, self._alive(there), self._told_stay)
         return msgspec.structs.replace(mine, shares=shares)
 
     def _divide(
@@ -285,7 +293,9 @@ class Agreement:
         return max(0, taken - before) / (now - at) if now > at else 0.0
 
     def _take(self, terms: Terms) -> None:
-        """Have in force what was agreed."""
+        """Have in force what was agreed, unless all was given up in the meantime."""
+        if terms.stay != self._stay:
+            return
         engine = self._engine
         if terms.alone or self.alone:
             for lane in engine.lanes.values():
@@ -299,6 +309,13 @@ class Agreement:
                 granted.grant(at_once, part)
         self._breakers.hear(terms.others)
         engine.wake_paced()
+
+    def _give_up_all(self) -> None:
+        """Hold nothing: once others own all partitions they need not wait for this process to say so (decision 36)."""
+        self._stay += 1
+        self.alone = False
+        for lane in self._engine.lanes.values():
+            lane.grant(0, 0.0)
 
     def _is_at_work(self, lane: Lane) -> bool:
         return _has_limits(lane) and (bool(lane.in_flight) or self._waits(lane))

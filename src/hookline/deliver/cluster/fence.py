@@ -6,7 +6,7 @@ Where there is only one process there is no fence, and nothing here is asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from hookline.database.connection import Cursor
 
@@ -30,6 +30,8 @@ class Fence:
         """By partition that is owned: the number raised when it was taken."""
         self.leaving: set[int] = set()
         """Owned partitions that are being given up: of their rows nothing is begun any more."""
+        self.on_last_left: Callable[[], None] = lambda: None
+        """Called when the last partition was left: others may own them all by now, and hold what was ours."""
         self._lease_seconds = session_seconds * LEASE_SHARE
         self._confirmed = -self._lease_seconds
 
@@ -43,6 +45,13 @@ class Fence:
         """Return whether nothing new may be sent: that this worker is a member in good standing was not heard for too
         long."""
         return now_seconds() >= self._confirmed + self._lease_seconds
+
+    def leave(self, partition: int) -> None:
+        """Own a partition no more."""
+        self.epochs.pop(partition)
+        self.leaving.discard(partition)
+        if not self.epochs:
+            self.on_last_left()
 
     def confirm(self, asked_seconds: float) -> None:
         """The group has taken a commit of this worker that was asked for at this time (``now_seconds``)."""

@@ -277,8 +277,7 @@ class Worker:
     def _leave(self, partition: int) -> None:
         if partition not in self._feeder.shared:
             return
-        self._fence.epochs.pop(partition)
-        self._fence.leaving.discard(partition)
+        self._fence.leave(partition)
         self._feeder.leave(partition)
         self._follower.leave(partition)
         self._checkpointer.leave(partition)

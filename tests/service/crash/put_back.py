@@ -122,7 +122,8 @@ def _told(hookline: Hookline, back: Receiver, sent: list[str], waited: Iterable[
             hookline.wait_status(message_id, "away", "delivered")
     running = command(hookline, "doctor").stdout
     lost = (hookline.data / "journal" / "lost.json").exists()
-    if lost and not ("knows" in stopped and "are missing since" in running):
+    is_named = "are missing since" in running and ("knows" in stopped or "are missing since" in stopped)
+    if lost and not is_named:  # stopped: before the first start that finds it, or between two
         return "doctor does not name what is lost"
     is_to_replay = any(each in costs + running for each in REPLAY)
     missing = sorted(set(waited) - _arrived(back))

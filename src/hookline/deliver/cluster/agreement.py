@@ -52,7 +52,7 @@ class Terms(NamedTuple):
     others: Mapping[str, WorkerState]
     """Of those that are there."""
     stay: int
-    """For which stay in the group, so many had ended before: a share does not outlast the last partition."""
+    """Which stay in the group it was agreed in: each ends with the last partition, and with it every share."""
 
 
 class Agreement:
@@ -89,7 +89,7 @@ class Agreement:
         """By lane: whether it has requests at once, or waits for a first one, and since when."""
         # on the thread
         self._written = WorkerState()
-        self._told_stay = 0
+        self._gathered_stay = 0
         self._is_old = False
         self._terms: Terms | None = None
         self._next_seconds = BEAT_SECONDS
@@ -100,11 +100,11 @@ class Agreement:
 
     def tell(self) -> WorkerState:
         """Return how things are now."""
-        told = self._ask(lambda: (self._gather(), self._stay))
-        self._is_old = told is None
-        if told is None:
+        gathered = self._ask(lambda: (self._gather(), self._stay))
+        self._is_old = gathered is None
+        if gathered is None:
             return self._written
-        mine, self._told_stay = told
+        mine, self._gathered_stay = gathered
         return mine
 
     def agree(self, mine: WorkerState, others: Sequence[Row], owned: Sequence[Owned]) -> WorkerState:
@@ -128,7 +128,7 @@ class Agreement:
         if mine.alone or is_alone:
             # Who is not alone any more says what it has of each limit with the next beat, and until then has all.
             if not (mine.alone and is_alone):
-                self._terms = Terms(is_alone, {}, self._alive(there), self._told_stay)
+                self._terms = Terms(is_alone, {}, self._alive(there), self._gathered_stay)
             self._next_seconds = BEAT_SECONDS if is_alone else 0.0
             return msgspec.structs.replace(mine, alone=True, shares={})
         usable: dict[int, tuple[int, float]] = {}
@@ -137,7 +137,7 @@ class Agreement:
             shares[lane], usable[lane] = self._divide(lane, share, mine.weight, there)
         if any(_is_down(state) for state in (mine, *there.values())):
             self._next_seconds = min(self._next_seconds, WAITED_FOR_SECONDS)
-        self._terms = Terms(False, usable, self._alive(there), self._told_stay)
+        self._terms = Terms(False, usable, self._alive(there), self._gathered_stay)
         return msgspec.structs.replace(mine, shares=shares)
 
     def _divide(

@@ -17,7 +17,7 @@ from bench.floods import floods
 from bench.pages import pages
 from bench.peers import Missing, compare
 from bench.people import people
-from hookline.bench.processes import leave_on_sigterm
+from hookline.bench.machine import leave_on_sigterm
 from hookline.bench.run import SECONDS, Measure, measure
 
 SCENARIOS: dict[str, Measure] = {"compare": compare, "beside": beside, "floods": floods}

@@ -9,7 +9,7 @@ from typing import Any
 from bench.crowd import NAMES
 from hookline.bench import machine
 from hookline.bench.event import Connections, one_receiver
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.rig import BATCH, Figures, Rig, rig
 
 PEOPLE = 100_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.beside import PEOPLE, with_people
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.rig import Figures, Rig, rig
 from hookline.privacy.model import PEOPLE_MAX
 

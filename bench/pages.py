@@ -17,7 +17,7 @@ from litestar import Router
 from litestar.handlers import HTTPRouteHandler
 
 from hookline.bench.event import ID_PREFIX, destination, one_receiver, source
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.rig import Figures, Rig, rig
 
 EVENTS = 1_000_000
@@ -77,14 +77,14 @@ def pages(seconds: float, events: int = EVENTS) -> Figures:
 def addresses(names: Mapping[str, str]) -> list[str]:
     """Every page behind the sign-in, with names in place of its parameters; ValueError for one that is not named."""
     from hookline.control.pages import routes
-    from hookline.features.destinations.pages.frame import TABS
+    from hookline.features.destinations.pages.routes import TAB_TITLES
 
     found: list[str] = []
     for handler in [*routes()]:
         for route in handler.routes if isinstance(handler, Router) else ():
             methods = [each for each in getattr(route, "route_handlers", ()) if isinstance(each, HTTPRouteHandler)]
             if any("GET" in each.http_methods and each.opt.get("needs") != "open" for each in methods):
-                found += [_filled(path, names) for path in _with_tabs(route.path, [tab for tab, _ in TABS])]
+                found += [_filled(path, names) for path in _with_tabs(route.path, [tab for tab, _ in TAB_TITLES])]
     return sorted(set(found))
 
 

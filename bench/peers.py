@@ -21,8 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hookline.bench import receiver
-from hookline.bench.event import ID_PREFIX, SECRET, event
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import ID_PREFIX, SECRET, Ledger, event
 from hookline.bench.machine import tool
 from hookline.bench.rig import Figures
 from hookline.bench.scenarios import e2e

@@ -20,8 +20,7 @@ from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.people.definitions.definition import in_order
 from hookline.people.definitions.feature import Feature, features_of
-from hookline.people.ingest.backfill import Backfill
-from hookline.people.ingest.ingest import Ingest
+from hookline.people.ingest.ingest import Backfill, Ingest
 from hookline.people.store.batch import Batch
 from hookline.people.store.catalog import FeatureCatalog, Span
 from hookline.people.store.history import pack
@@ -101,7 +100,7 @@ def _looks(store: ProfileStore, persons: int) -> Figures:
 
 
 def _backfill(journal: LocalReader, store: ProfileStore, registry: FeatureCatalog, ingest: Ingest) -> Figures:
-    span = Span(0, ingest.place(0).next_offset)
+    span = Span(0, ingest.position(0).next_offset)
     registry.keep({**crowd.FEATURES, NEW_FEATURE: None}, {0: span})
     backfill = Backfill(journal, store, registry)
     began = time.perf_counter()
@@ -117,10 +116,10 @@ async def _syncs(folder: Path, store: ProfileStore, registry: FeatureCatalog, pe
     sync.follow(in_order([AUDIENCE], []), [("audience", AUDIENCE.id)])
     began = time.perf_counter()
     await _sync(sync, appender)
-    full, members = time.perf_counter() - began, sync.told
+    full, members = time.perf_counter() - began, sync.sent_total
     feature = next(id for id, each in registry.features().items() if each in features_of(AUDIENCE))
     chance, now_ms, batch = random.Random(3), int(time.time() * 1000), Batch(store.chunks.shift())
-    batch.places = {0: store.places()[0]}
+    batch.positions = {0: store.positions()[0]}
     for person in chance.sample(range(1, persons), persons // 100):
         for number in range(3):
             batch.add_entry(person, pack(person, now_ms - number, chance.randbytes(8), number), [(feature, None)])
@@ -132,7 +131,7 @@ async def _syncs(folder: Path, store: ProfileStore, registry: FeatureCatalog, pe
     return {
         "profiles_members": float(members),
         "profiles_full_sync_seconds": full,
-        "profiles_changed_members": float(sync.told - members),
+        "profiles_changed_members": float(sync.sent_total - members),
         "profiles_changed_sync_seconds": changed,
     }
 
@@ -141,11 +140,11 @@ async def _sync(sync: Sync, appender: LocalAppender, later_ms: int = 0) -> None:
     now_ms = int(time.time() * 1000) + later_ms
     while sync.evaluate(now_ms):
         pass
-    while (found := sync.to_tell(now_ms)) is not None:
+    while (found := sync.to_send(now_ms)) is not None:
         sending, messages = found
         if messages:
             await appender.append([record for _, record in messages])
-        sync.told_them(sending, [person for person, _ in messages], now_ms)
+        sync.sent(sending, [person for person, _ in messages], now_ms)
 
 
 async def _fill(folder: Path, events: int) -> None:

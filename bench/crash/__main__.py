@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from bench.crash.report import CYCLES, FULL_SECONDS, RATE_PER_SECOND, run_crash
-from hookline.bench.processes import leave_on_sigterm
+from hookline.bench.machine import leave_on_sigterm
 
 
 def main(arguments: list[str]) -> int:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
 from bench.crash.sender import WRITE_KEY
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 
 KIND = "disk full"
 DISK_BYTES = 192 * 1024 * 1024

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.service import free_port
 
 SETTLE_SECONDS = 90.0

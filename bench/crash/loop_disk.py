@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 
 EXT4_IOC_SHUTDOWN = 0x8004587D
 """_IOR('X', 125, __u32), the same for ext4, XFS and F2FS."""

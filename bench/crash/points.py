@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.crash import erase_one
 from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.telemetry.crashpoints import CRASH_POINTS, ENVIRONMENT_NAME
 
 REACHED_SECONDS = 90.0
@@ -76,7 +76,7 @@ AFTER_START: dict[str, Callable[[Scene], None]] = {
     "deliver.replay_opened": ask_for_replay,
     "deliver.erased_before_answer": ask_to_delete,
     "privacy.looked_up": ask_to_delete,
-    "privacy.told": ask_to_delete,
+    "privacy.sent": ask_to_delete,
     "privacy.journal_erased": ask_to_delete,
 }
 PASSAGE = {

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 from bench.crash import loop_disk, strace
 from bench.crash.scene import BACK_SECONDS, Scene, Score
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 
 KIND = "power cut"
 CONTROL_KIND = "power cut without fsync (control, has to lose)"

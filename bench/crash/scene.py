@@ -13,7 +13,7 @@ import msgspec
 from bench.crash.ledger import Ledger
 from bench.crash.sender import WRITE_KEY
 from hookline.bench.event import destination, source
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.service import Service
 
 RECEIVERS = 2

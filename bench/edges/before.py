@@ -23,8 +23,7 @@ from tests.service.harness import Hookline, is_ready
 from tests.service.waiting import wait_until
 
 from hookline.bench import receiver
-from hookline.bench.event import AUTHORIZATION, SECRET, Requests, destination, source
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import AUTHORIZATION, SECRET, Ledger, Requests, destination, source
 from hookline.bench.service import free_port
 
 WORKERS = 48

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from bench.isolation.report import RATE_PER_SECOND, SECONDS, run_isolation
-from hookline.bench.processes import leave_on_sigterm
+from hookline.bench.machine import leave_on_sigterm
 
 
 def main(arguments: list[str]) -> int:

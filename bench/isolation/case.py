@@ -12,8 +12,7 @@ import msgspec
 
 from bench.isolation.sick_receiver import Patient, Sickness
 from bench.isolation.stage import Rows, Span, Stage, duplicates
-from hookline.bench.event import Connections, destination, source, write_key
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Connections, Ledger, destination, source, write_key
 from hookline.bench.load import percentiles
 from hookline.bench.service import free_port
 

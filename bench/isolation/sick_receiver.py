@@ -17,8 +17,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from hookline.bench.event import SECRET
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import SECRET, Ledger
 from hookline.bench.receiver import Receiver
 
 DRIP_SECONDS = 0.5

@@ -18,10 +18,9 @@ import msgspec
 from bench.isolation import sick_receiver
 from bench.isolation.sick_receiver import Patient
 from hookline.bench import machine, receiver
-from hookline.bench.event import SECRET, Connections
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import SECRET, Connections, Ledger
 from hookline.bench.load import Result, Spec
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.service import Service
 from hookline.database import sqlite
 

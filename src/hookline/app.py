@@ -1,4 +1,8 @@
-"""Composition root: what each role of the service is made of, and how a role's process starts and ends."""
+"""Put together what each role of the service is made of, and start and end a role's process: within ten seconds of
+being told, whatever does not answer.
+
+Everything that counts is saved before, or was acknowledged to nobody: what is cut off is as after a crash.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,55 @@ import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hookline.roles import SUPERVISOR_FD
 from hookline.settings import Settings
-from hookline.telemetry import log
-from hookline.telemetry.ending import END_SECONDS, Ending
+from hookline.telemetry import log, log_stream
+from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
 
     from hookline.connections.store import Store
     from hookline.database.location import Which
+
+
+END_SECONDS = 9.5
+"""Shortly before a supervisor, or a system's service manager, would kill it without a word."""
+FORCED = 1
+
+
+class Ending:
+    """``begin`` when the process is told to end, ``finish`` when nothing is left to do."""
+
+    def __init__(self, seconds: float = END_SECONDS, leave: Callable[[int], object] = os._exit) -> None:
+        self._leave = leave
+        self._timer = threading.Timer(seconds, self._force)
+        self._timer.daemon = True
+        self._begun = threading.Lock()
+
+    def begin(self) -> None:
+        """The time runs from now on; idempotent."""
+        if self._begun.acquire(blocking=False):
+            self._timer.start()
+
+    def finish(self, code: int) -> None:
+        """End now, if threads that wait for somebody who does not answer would keep the process; else return."""
+        others = [each for each in threading.enumerate() if each not in (threading.main_thread(), self._timer)]
+        if others:
+            log_stream.drain()
+            self._leave(code)
+
+    def _force(self) -> None:
+        waiting = sorted(each.name for each in threading.enumerate() if each is not threading.current_thread())
+        logger().error("end_forced", waiting=waiting, next_step="nothing; what was under way is as after a crash")
+        log_stream.drain()
+        self._leave(FORCED)
+
 
 EXIT_UNUSABLE = 2
 """Starting again would not help: the settings, the connections file, the address or the database must change."""
@@ -66,7 +105,7 @@ def run_deliver(settings: Settings) -> int:
         count_commits(settings, "deliver")
         role = DeliverRole(settings)
         await role.wait_for_connections(stop)
-        await journal.wait_for_recovery(role.saved_places(), settings.socket_path("collect.sock"), stop)
+        await journal.wait_for_recovery(role.saved_positions(), settings.socket_path("collect.sock"), stop)
         if not stop.is_set():
             role.recover()
             await role.run(stop)
@@ -109,7 +148,7 @@ def run_control(
     from hookline.database import installation as database
     from hookline.database.commits import any_went_back
     from hookline.database.sqlite import DatabaseAway, DatabaseError, engine
-    from hookline.features.connections.opening import CannotStart
+    from hookline.features.connections.service import CannotStart
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
 
@@ -237,7 +276,7 @@ async def _opened(settings: Settings, connections_file: Path | None) -> Store | 
     """
     from hookline.database.installation import until_done, wait_for_database, wait_for_leader_lock, wait_for_schema
     from hookline.database.open import count_commits
-    from hookline.features.connections.opening import open_connections
+    from hookline.features.connections.service import open_connections
     from hookline.features.fleet.standing_by import StandingBy
 
     stop = _until_told_to_stop(Ending())

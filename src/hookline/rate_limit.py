@@ -20,7 +20,7 @@ Duration = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How many ``events`` and ``bytes`` (after inflation) are taken each second, and how many seconds' worth at once.
+    """The ``events`` and ``bytes`` (after inflation) taken each second, and how many seconds' worth at once.
 
     ``bytes`` may be written like ``1MB``, ``burst`` like ``10s``. What is not given is not limited, and on a source it
     is as the setting has it.

@@ -21,7 +21,7 @@ _FILE = re.compile(r"file:[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 
 
 class SecretMissing(Exception):
-    """What a reference names is not there or not usable; the message says what to do."""
+    """A reference names something that is not there or not usable; the message says what to do."""
 
     code = "secret_missing"
 

@@ -86,7 +86,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
-    """Where accepted events are stored: ``local`` or ``kafka://host:port,…/topic``, and how its brokers are met."""
+    """The store of accepted events: ``local`` or ``kafka://host:port,…/topic``, and how its brokers are met."""
 
     url: str = "local"
     partitions: int = 1
@@ -106,7 +106,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True):
-    """Where everything else is stored: ``local`` (SQLite files) or ``postgresql://…``."""
+    """The store of everything else: ``local`` (SQLite files) or ``postgresql://…``."""
 
     url: str = "local"
 
@@ -117,7 +117,7 @@ class Database(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deliver(msgspec.Struct, frozen=True, kw_only=True):
-    """How webhook requests are sent (SPEC 4.1 and 7)."""
+    """The sending of webhook requests (SPEC 4.1 and 7)."""
 
     timeout: Seconds = Seconds(5.0)
     retry_first: Seconds = Seconds(1.0)
@@ -130,34 +130,34 @@ class Deliver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dedup(msgspec.Struct, frozen=True, kw_only=True):
-    """How far back a repeated messageId is recognised."""
+    """The time for which a repeated messageId is recognised."""
 
     window: Seconds = Seconds(DAY_SECONDS)
     bytes: Bytes = Bytes(2 * 1024**3)
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the journal keeps events; whichever limit is reached first."""
+    """The time and size that the journal keeps; whichever limit is reached first."""
 
     events: Seconds = Seconds(30 * DAY_SECONDS)
     bytes: Bytes = Bytes(20 * 1024**3)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the installation may use (SPEC 4.2 rule 10 and section 8)."""
+    """Limits of the installation (SPEC 4.2 rule 10 and section 8)."""
 
     level: Literal["free", "team", "business"] = "business"
     grandfathered: bool = False
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
-    """Where ``file:NAME`` references of the connections file are looked up."""
+    """The folder in which ``file:NAME`` references of the connections file are looked up."""
 
     dir: str | None = None
 
 
 class Notices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the system tells about itself, from when on, and where to. A threshold of 0 turns its notices off."""
+    """Notices about the system: thresholds, and where they are sent. A threshold of 0 turns its notices off."""
 
     webhooks: Urls = Urls(())
     secret: str | None = None
@@ -170,7 +170,7 @@ class Notices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tracing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where spans are sent (OpenTelemetry), and of how many calls whose sender does not say."""
+    """The OpenTelemetry collector that spans are sent to, and the share of calls to trace whose sender does not say."""
 
     endpoint: str | None = None
     ratio: float = 0.01
@@ -242,7 +242,7 @@ SECRET_KEYS = ("control.admin_token", "journal.tls_key_password", "journal.sasl_
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where the value of one key came from: ``flag``, ``env NAME``, ``file PATH`` or ``default``."""
+    """The origin of the value of one key: ``flag``, ``env NAME``, ``file PATH`` or ``default``."""
 
     key: str
     value: Any
@@ -433,7 +433,7 @@ def _validate(settings: Settings) -> None:
 
 
 def _validate_access(journal: Journal) -> None:
-    """What a journal on Kafka is met with must be whole: half of it would be left out without a word."""
+    """Refuse half of what a journal on Kafka is met with: it would be left out without a word."""
     files = ("tls_ca_file", "tls_certificate_file", "tls_key_file", "tls_key_password")
     for key in files if not journal.tls else ():
         if getattr(journal, key) is not None:

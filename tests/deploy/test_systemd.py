@@ -9,7 +9,7 @@ from pathlib import Path
 from hookline.cli.checkup.machine import OPEN_FILES_BESIDE
 from hookline.cli.service.options import SUMMARIES
 from hookline.cli.service.supervisor import STOP_SECONDS, USAGE
-from hookline.collect.limits import CONNECTIONS_MAX
+from hookline.collect.decode import CONNECTIONS_MAX
 from hookline.settings import load
 from tests.deploy.files import DEPLOY
 

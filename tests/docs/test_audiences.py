@@ -7,8 +7,15 @@ from typing import get_args
 
 from hookline.connections.check import AUDIENCES_MAX, COMPUTED_TRAITS_MAX
 from hookline.connections.definitions.check import CLAUSES_MAX, DEPTH_MAX, PERSON_FIELDS
-from hookline.connections.definitions.model import COUNT_MAX, TERMS_MAX, Aggregate, Condition
-from hookline.connections.definitions.times import SYNC_SECONDS_MAX, WITHIN_SECONDS_MAX, trait_name
+from hookline.connections.definitions.model import (
+    COUNT_MAX,
+    SYNC_SECONDS_MAX,
+    TERMS_MAX,
+    WITHIN_SECONDS_MAX,
+    Aggregate,
+    Condition,
+    trait_name,
+)
 from hookline.connections.file import check_text
 from hookline.people.definitions.aggregates import UNIQUE_LIST_MAX
 from hookline.settings import DAY_SECONDS

@@ -12,7 +12,7 @@ from hookline.connections.check import PROBLEM_CODES
 from hookline.database.sqlite import DatabaseAway
 from hookline.events.warnings import WARNINGS
 from hookline.features.accounts.api import STATUS_OF_ACCOUNT_ERROR
-from hookline.features.destinations.api.actions import STATUS_OF_REFUSAL
+from hookline.features.destinations.api import STATUS_OF_REFUSAL
 from hookline.outcomes.outcome import FINAL, Outcome
 from tests.docs.pages import ROOT, section
 

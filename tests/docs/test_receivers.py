@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.deliver.lanes import breaker
-from hookline.deliver.send import answers, connection, dialer, pool
+from hookline.deliver.send import answers, connection, connector, pool
 from hookline.limits import LIMITS
 from hookline.outcomes.outcome import FINAL, Outcome, of_status
 from hookline.settings import Deliver
@@ -35,7 +35,7 @@ DELIVER = Deliver()
         ("A name's look-up", f"{LIMITS.lookup_seconds_max:g} s"),
         ("An idle connection", f"{connection.REST_SECONDS_MAX:g} s"),
         ("A connection's age", f"{pool.CONNECTION_AGE_SECONDS:g} s"),
-        ("Between one address of a name and the next", f"{dialer.STAGGER_SECONDS * 1000:g} ms"),
+        ("Between one address of a name and the next", f"{connector.STAGGER_SECONDS * 1000:g} ms"),
     ],
 )
 def test_each_bound_is_the_codes(what: str, value: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.bench.processes import leave_on_sigterm
+from hookline.bench.machine import leave_on_sigterm
 from tests.faults.embedded import Embedded
 from tests.faults.load import Scenario
 from tests.faults.network import FAR_ADDRESS, NEAR_ADDRESS, Network, why_not

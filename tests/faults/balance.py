@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 import msgspec
 
 from hookline.bench import receiver
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Ledger
 from tests.faults.sender import ACKNOWLEDGED, BATCH_EVENTS, CUT_OFF, DUE, REFUSED, STARTED_NS, UNEXPECTED
 
 WAITING_SECONDS = 1.0

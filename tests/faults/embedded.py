@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from hookline.bench.event import ID_PREFIX, source
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.database.location import Which
 from hookline.database.sqlite import connect
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, decode_header

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from hookline.bench import receiver
-from hookline.bench.event import SECRET, destination
-from hookline.bench.ledger import Ledger
-from hookline.bench.processes import wait_until
+from hookline.bench.event import SECRET, Ledger, destination
+from hookline.bench.machine import wait_until
 from hookline.bench.service import free_port
 from tests.faults.balance import Balance, Injection, backlog, balance
 from tests.faults.sender import ACKNOWLEDGED, CUT_OFF, REFUSED

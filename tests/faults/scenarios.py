@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from tests.faults.embedded import EMBEDDED
 from tests.faults.folder import folders_copied
 from tests.faults.going_back import BEHIND_SECONDS, crashes_that_forget, replica_behind

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import uvloop
 
-from hookline.bench.event import Requests
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Ledger, Requests
 
 BATCH_EVENTS = 20
 PEOPLE = 5_000

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from hookline.bench.event import source
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from tests.faults.load import AUDIENCE, BACK_SECONDS_MAX, Load
 from tests.kafka.cluster import Cluster
 from tests.kafka.worker import Worker

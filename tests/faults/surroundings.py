@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from tests.faults.stage import Stage
 from tests.service.harness import Hookline, fill_pipe
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.bench import receiver
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Ledger
 from tests.faults.balance import Balance, Injection, backlog, balance, caught_up
 from tests.faults.chart import chart
 from tests.faults.report import Outcome, page, percentile

@@ -7,7 +7,7 @@ import signal
 from functools import partial
 from typing import get_args
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.database.location import Which
 from hookline.database.migrate import HEADS
 from tests.faults.stage import Stage

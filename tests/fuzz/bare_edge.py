@@ -7,11 +7,11 @@ from collections.abc import Callable
 from random import Random
 
 from hookline.collect.counters import Counters
+from hookline.collect.decode import LINGER_SECONDS_MAX, STALLED_ANSWER_SECONDS_MAX
 from hookline.collect.http.clients import Clients
 from hookline.collect.http.connection import Connection
 from hookline.collect.http.downloads import Downloads
 from hookline.collect.intake import Intake
-from hookline.collect.limits import LINGER_SECONDS_MAX, STALLED_ANSWER_SECONDS_MAX
 from hookline.journal.record import Record
 from hookline.settings import Settings
 from tests.unit.collect.wire import SNAPSHOT

@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple
 from urllib.parse import quote_plus
 
-from hookline.collect.http.sdk_files import BUNDLES
+from hookline.collect.http.router import BUNDLES
 from tests.fuzz import events
 from tests.fuzz.mutations import damaged, weighted
 from tests.unit.collect.wire import DISABLED_KEY, KEY, basic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from hookline.deliver.retry.schedule import retry_after_ms
+from hookline.deliver.retry.policy import retry_after_ms
 from hookline.deliver.send.connection import ANSWER_KEPT_BYTES
 from hookline.outcomes.outcome import Outcome, from_number
 from tests.fuzz.bare_sender import BareSender, Result

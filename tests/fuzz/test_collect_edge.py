@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 
-from hookline.collect.limits import EVENT_BYTES_MAX
+from hookline.collect.decode import EVENT_BYTES_MAX
 from hookline.deliver.event import Event
 from hookline.events.canonical import canonicalize_slowly
 from hookline.events.view import EventView

@@ -15,8 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from hookline.journal.conformance import a_record, records_of
-from hookline.journal.kafka.access import KafkaAccess
-from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.address import KafkaAccess, KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import partition_count

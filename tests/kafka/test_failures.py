@@ -17,24 +17,22 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from hookline.database.location import location_of
 from hookline.database.open import ensure, open_deliver
-from hookline.deliver.cluster.claims import Claims
-from hookline.deliver.cluster.shared_index_store import SharedIndexStore
-from hookline.journal.appending import PENDING_BYTES_MAX
+from hookline.deliver.cluster.shared_ring import SharedIndexStore
+from hookline.deliver.cluster.takeover import Claims
 from hookline.journal.conformance import a_record, records_of
-from hookline.journal.damaged import noted_damage
+from hookline.journal.damaged import noted_damage, read_lost
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.follower import KafkaFollower
 from hookline.journal.kafka.reader import KafkaReader
-from hookline.journal.kafka.topic import open_topic, partition_count
-from hookline.journal.kafka.watermarks import Watermarks
-from hookline.journal.lost import read_lost
+from hookline.journal.kafka.topic import Watermarks, open_topic, partition_count
 from hookline.journal.opening import FOLDER, claim, journal_of
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable, partition_of
+from hookline.journal.reading import PENDING_BYTES_MAX
 from hookline.journal.record import Record
-from hookline.outcomes.places import SavedPlaces
-from hookline.outcomes.places import encode as encode_offset_sets
+from hookline.outcomes.positions import SavedPositions
+from hookline.outcomes.positions import encode as encode_offset_sets
 from hookline.settings import Journal, Settings
 from tests.kafka.cluster import Cluster
 from tests.service.waiting import wait_until
@@ -504,7 +502,7 @@ def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
     use(journal, address, lambda appender: appender.append([a_record(1), a_record(2)]))
     ensure(location_of(settings, "control"), "control")
     with closing(open_deliver(location_of(settings, "deliver"))) as database:
-        row = (0, 3, 0, encode_offset_sets(SavedPlaces({})))
+        row = (0, 3, 0, encode_offset_sets(SavedPositions({})))
         database.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (?, ?, ?, ?)", row)
     cluster.kill()
     for each in segments:

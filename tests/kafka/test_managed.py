@@ -19,8 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from hookline.journal.conformance import a_record, records_of
-from hookline.journal.kafka.access import KafkaAccess
-from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.address import KafkaAccess, KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.port import JournalAway

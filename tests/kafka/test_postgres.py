@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ from tests.service.profiles.test_audience import audience, told
 
 def erased_of(hookline: Hookline) -> dict[int, frozenset[int]]:
     """What the readers of a machine take for erased, by partition."""
-    places = ErasedPlaces(hookline.data / "journal")
-    return {partition: places.of(partition) for partition in range(4)}
+    positions = ErasedPlaces(hookline.data / "journal")
+    return {partition: positions.of(partition) for partition in range(4)}
 
 
 @pytest.mark.slow
@@ -54,6 +55,16 @@ def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
         assert list(hookline.data.glob("*.db*")) == []
         hookline.stop()
     assert "Traceback (most recent call last)" not in hookline.log
+
+
+def all_events(hookline: Hookline) -> list[dict[str, Any]]:
+    """Every stored event; a page is short when looking took long."""
+    page = hookline.api("GET", "events?limit=200").json
+    found = list(page["items"])
+    while page["after"] is not None:
+        page = hookline.api("GET", f"events?limit=200&after={page['after']}").json
+        found += page["items"]
+    return found
 
 
 @pytest.mark.slow
@@ -93,7 +104,7 @@ def test_a_second_machine_takes_part_and_takes_over(
         assert all(erased_of(second).values())
         first.kill9()
         second.wait_ready(60)
-        shown = second.api("GET", "events?limit=200").json["items"]
+        shown = all_events(second)
         assert not {each["userId"] for each in shown} & set(gone)
         assert "u9" in {each["userId"] for each in shown}
         late = second.track("Order", userId="late")

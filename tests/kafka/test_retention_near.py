@@ -16,7 +16,7 @@ from hookline.features.notices.conditions.retention import LOOK_MS, Retention
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
-from hookline.outcomes import places
+from hookline.outcomes import positions
 from hookline.settings import Retention as Limits
 from hookline.settings import Seconds
 from tests.kafka.cluster import Cluster
@@ -53,7 +53,7 @@ def condition_of(tmp_path: Path, address: KafkaAddress) -> Iterator[Callable[...
 
     def make(days: float, offset: int) -> Retention:
         deliver = open_deliver(tmp_path / "deliver.db")
-        blob = places.encode(places.SavedCursor(False, ()))
+        blob = positions.encode(positions.SavedCursor(False, ()))
         deliver.execute("INSERT INTO lanes VALUES (1, 0, ?, 'open', ?)", (offset, blob))
         deliver.close()
         limits = Limits(events=Seconds(days * DAY_MS / 1000))

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.membership import group_of_topic
+from hookline.journal.kafka.backend import group_of_topic
 from tests.kafka.cluster import Cluster
 from tests.kafka.test_service import Sender
 from tests.kafka.worker import Worker
@@ -66,7 +66,7 @@ class Fleet:
         """The first column of what a query finds in deliver's database."""
         return [row[0] for row in self._server.run(self._database_url, query)]
 
-    def places(self) -> dict[int, int]:
+    def positions(self) -> dict[int, int]:
         """The saved place of each partition."""
         query = "SELECT partition, next_offset FROM hookline_deliver.checkpoints"
         return {row[0]: row[1] for row in self._server.run(self._database_url, query)}
@@ -77,7 +77,7 @@ class Fleet:
         consumer = Consumer(self._address.client(group_id=group_of_topic(topic)))
         found = consumer.committed([TopicPartition(topic, partition) for partition in range(PARTITIONS)], timeout=10)
         consumer.close()
-        return {place.partition: place.offset for place in found}
+        return {position.partition: position.offset for position in found}
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_workers_come_and_go_and_nothing_is_lost(fleet: Callable[..., Fleet], re
         sending.join()
     _wait_for_all(receiver, sender)
     assert {request.message_id for request in receiver.requests} == {message for _, message in sender.acknowledged}
-    wait_until(lambda: all_of_them.committed() == all_of_them.places(), what="the group's offsets are the places")
+    wait_until(lambda: all_of_them.committed() == all_of_them.positions(), what="the group's offsets are the places")
 
 
 def test_a_worker_that_stood_still_sends_and_writes_nothing_of_what_others_own(
@@ -181,12 +181,12 @@ def test_a_worker_that_stood_still_sends_and_writes_nothing_of_what_others_own(
     all_of_them.wait_for_owners(first)
     receiver.respond = lambda request: Reply()
     _wait_for_all(receiver, sender)
-    wait_until(lambda: sum(all_of_them.places().values()) >= 240, what="every place is saved")
-    places, requests = all_of_them.places(), len(receiver.requests)
+    wait_until(lambda: sum(all_of_them.positions().values()) >= 240, what="every place is saved")
+    positions, requests = all_of_them.positions(), len(receiver.requests)
     os.kill(second.pid, signal.SIGCONT)
     wait_until(lambda: "partitions_lost" in second.log.read_text(), MOVE_SECONDS, "it hears that it owns nothing")
     all_of_them.wait_for_owners(first, second.pid)
-    assert all_of_them.places() == places
+    assert all_of_them.positions() == positions
     assert len(receiver.requests) == requests
     # Sent twice is what was in flight when it stopped, and what it had no time to save.
     assert requests - 240 <= 2 * IN_FLIGHT

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hookline.bench.processes import leave_on_sigterm
+from hookline.bench.machine import leave_on_sigterm
 from tests.scale import crowd, workers
 from tests.scale.fleet import Site
 from tests.scale.report import REPORT, Report, read, write

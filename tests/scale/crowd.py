@@ -20,10 +20,9 @@ from bench.isolation.sick_receiver import Patient, Sickness
 from bench.pages import Browser
 
 from hookline.bench import machine, receiver
-from hookline.bench.event import Connections, destination, source, write_key
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Connections, Ledger, destination, source, write_key
 from hookline.bench.load import Result, percentiles
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.service import free_port
 from tests.scale.fleet import Fleet, Site
 from tests.scale.usage import cpu_seconds, difference, statements_of

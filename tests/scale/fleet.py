@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 
 from hookline.bench.event import Connections, one_receiver
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.rig import Rig
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.kafka.topic import Watermarks
 from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
 

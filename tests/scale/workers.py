@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 
 from hookline.bench import machine
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.bench.rig import Rig, rig
 from tests.scale.fleet import Fleet, Site
 from tests.scale.usage import Statements, cpu_seconds, difference, statements_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import SeriesStore
 from hookline.telemetry.time_buckets import TimeBucket
 from tests.service.harness import SOURCE, Hookline, Receiver, wait_until, webhook
 from tests.ui.cable import Cable

@@ -93,7 +93,7 @@ def test_everything_known_is_there_with_where_it_comes_from(page: Page, hookline
     """Events of both ids newest first, traits and groups that lead to their events, the audience and the value."""
     open_person(page, hookline, "ann")
     rows = page.locator("[data-part=timeline] tbody tr")
-    told = rows.filter(has=page.locator(".type"), has_not=page.locator(".told"))
+    told = rows.filter(has=page.locator(".type"), has_not=page.locator(".by-sync"))
     expect(rows.filter(has_text="joined Big buyers")).to_have_count(1)
     expect(told).to_have_count(8)
     for number, name in enumerate(("Order Completed", "Order Completed", "Order Completed", "", "", "")):

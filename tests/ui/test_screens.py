@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, Response, expect
 
-from hookline.features.destinations.pages.frame import TABS
-from hookline.web.rail import RAIL
+from hookline.control.pages import RAIL
+from hookline.features.destinations.pages.routes import TAB_TITLES
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.ui.conftest import CONTRAST, sign_in
 from tests.unit.control.route_needs import NEEDS
@@ -99,7 +99,7 @@ def paths() -> list[str]:
 
 def with_tabs(path: str) -> list[str]:
     """A page that has its tab as a parameter, once for each."""
-    return [path.replace("{tab:str}", tab) for tab, _ in TABS] if "{tab:str}" in path else [path]
+    return [path.replace("{tab:str}", tab) for tab, _ in TAB_TITLES] if "{tab:str}" in path else [path]
 
 
 def filled(path: str) -> str:

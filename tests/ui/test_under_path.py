@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from hookline.bench.service import free_port
-from hookline.web.rail import RAIL
+from hookline.control.pages import RAIL
 from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
 

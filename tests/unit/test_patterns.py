@@ -20,8 +20,8 @@ FOLDERS = (ROOT / "src", ROOT / "clients/python/src")
 FUNCTIONS = ("compile", "fullmatch", "match", "search", "sub", "split", "findall", "finditer")
 BEGINNINGS = {
     ("collect/http/request.py", "_ABSOLUTE"),
-    ("database/postgres/statements.py", "_WORD"),
-    ("expressions/write.py", "_ODD_START"),
+    ("database/postgres/dialect.py", "_WORD"),
+    ("expressions/parse.py", "_ODD_START"),
 }
 """Patterns used with ``match``: each asks how a text begins, and accepts nothing by that."""
 

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hookline.proxy_protocol import V2_BYTES_MAX, Announced, Malformed, parse
+from hookline.client_address import V2_BYTES_MAX, Announced, Malformed, parse
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 

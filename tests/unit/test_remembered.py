@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hookline.events.body import render_canonical
 from hookline.events.ordinary import render_ordinary
 from hookline.journal.record import FORMAT_VERSION, Record
-from hookline.privacy.suppressed import Suppressed
+from hookline.privacy.suppressions import Suppressed
 from hookline.remembered import Remembered
 
 KEPT_BYTES_MAX = 6 * 1024 * 1024

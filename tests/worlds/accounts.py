@@ -11,7 +11,7 @@ from pathlib import Path
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.outcomes.event_status import EventStatuses
-from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT, URL_BITS
+from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.settings import Deliver, Settings
 from tests.worlds.asked_replay import AskedReplay
 from tests.worlds.ledger import LanePlace, Ledger, Place
@@ -48,11 +48,11 @@ class Accounts:
                 yield from self._tried_early(connection)
         finally:
             connection.close()
-        for place, event in self._ledger.events.items():
+        for position, event in self._ledger.events.items():
             if event.duplicate:
                 continue
-            for lane, destination in self._ledger.lanes_of(place).items():
-                yield from self._of(place, lane, destination)
+            for lane, destination in self._ledger.lanes_of(position).items():
+                yield from self._of(position, lane, destination)
         yield from self._never_happened()
         for replay in self._ledger.replays.values():
             yield from self._of_replay(replay)
@@ -63,9 +63,9 @@ class Accounts:
         ring = (self._data / "progress.ring").read_bytes()
         blocks = [bytes(row[0]) for row in connection.execute("SELECT entries FROM outcome_blocks")]
         for block in (*blocks, ring):
-            for place, at_ms, tag, result, _ in ENTRY.iter_unpack(block):
+            for position, at_ms, tag, result, _ in ENTRY.iter_unpack(block):
                 if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
-                    self._delivered.add((tag >> URL_BITS, (place >> PLACE_SHIFT, place & OFFSET_MASK)))
+                    self._delivered.add((tag >> URL_BITS, (position >> POSITION_SHIFT, position & OFFSET_MASK)))
         for lane, partition, offset, status, at_ms in connection.execute(
             'SELECT lane, partition, "offset", status, at FROM dead_letters'
         ):
@@ -73,9 +73,9 @@ class Accounts:
         for lane, state, delivered in connection.execute("SELECT lane, state, delivered FROM replays"):
             self._replays[lane] = state, delivered
 
-    def _of(self, place: Place, lane: int, destination: str) -> Iterator[str]:
-        key = lane, place
-        name = f"{self._ledger.events[place].record.message_id} in lane {lane}"
+    def _of(self, position: Place, lane: int, destination: str) -> Iterator[str]:
+        key = lane, position
+        name = f"{self._ledger.events[position].record.message_id} in lane {lane}"
         tries = self._watch.tries.get(key)
         if tries is not None and tries.told_at is not None and key not in self._delivered and not self._is_mixed(key):
             yield f"{name}: its success was known and is not on record"
@@ -84,34 +84,36 @@ class Accounts:
         if key in self._dead:
             yield from self._of_dead_letter(name, self._dead[key], tries)
         else:
-            yield from self._of_the_rest(name, place, lane, destination, tries)
+            yield from self._of_the_rest(name, position, lane, destination, tries)
 
-    def _of_the_rest(self, name: str, place: Place, lane: int, destination: str, tries: Tries | None) -> Iterator[str]:
+    def _of_the_rest(
+        self, name: str, position: Place, lane: int, destination: str, tries: Tries | None
+    ) -> Iterator[str]:
         """Neither a result nor a row: a range may cover it, or what ``why`` derives from the connections."""
-        event = self._ledger.events[place]
-        statuses = {found.id: found.status for found in self._asked.of_record(*place, event.record).destinations}
+        event = self._ledger.events[position]
+        statuses = {found.id: found.status for found in self._asked.of_record(*position, event.record).destinations}
         status = statuses.get(destination)
         was_taken = tries is not None and tries.taken
-        not_delivered = self._ledger.disconnected(place, lane, destination)
+        not_delivered = self._ledger.disconnected(position, lane, destination)
         # A try of which nothing was known when the process ended was none: what reads it again may meet other filters.
         was_tried = tries is not None and (tries.told_at is not None or tries.failed_at is not None)
-        if status == "filtered" and not was_tried and self._may_be_filtered(place, lane, destination):
+        if status == "filtered" and not was_tried and self._may_be_filtered(position, lane, destination):
             return
-        if self._is_settled_by_replay(place, lane, tries):
+        if self._is_settled_by_replay(position, lane, tries):
             return
         if not not_delivered:
             yield f"{name}: neither delivered nor given up, its status is {status}"
         elif status != "discarded" and not (status == "delivered" and was_taken):
             yield f"{name}: it was given up with its destination or source, and its status is {status}"
 
-    def _may_be_filtered(self, place: Place, lane: int, destination: str) -> bool:
+    def _may_be_filtered(self, position: Place, lane: int, destination: str) -> bool:
         """Filters that changed together with what fed the destination explain what was given up as well."""
-        return self._ledger.may_be_filtered(place, lane) or self._ledger.disconnected(place, lane, destination)
+        return self._ledger.may_be_filtered(position, lane) or self._ledger.disconnected(position, lane, destination)
 
-    def _is_settled_by_replay(self, place: Place, lane: int, tries: Tries | None) -> bool:
+    def _is_settled_by_replay(self, position: Place, lane: int, tries: Tries | None) -> bool:
         """Whether it was given up, and a later replay to the same destination took the place of the dead letter."""
         others = (each.lane for each in self._ledger.replays_to(self._ledger.name_of(lane)) if each.lane != lane)
-        return tries is not None and any((each, place) in self._watch.tries for each in others)
+        return tries is not None and any((each, position) in self._watch.tries for each in others)
 
     def _is_mixed(self, key: LanePlace) -> bool:
         """Whether it changed meanwhile how many URLs must accept the event: then the sender knows best."""
@@ -128,15 +130,15 @@ class Accounts:
         delivered = {key[1] for key in self._delivered if key[0] == lane}
         if count != len(delivered):
             yield f"{name}: {len(delivered)} events are on record as delivered, its count is {count}"
-        for place in self._ledger.events if state == "done" else ():
-            key = lane, place
-            if not self._ledger.must_be_replayed(place, lane) or place in delivered:
+        for position in self._ledger.events if state == "done" else ():
+            key = lane, position
+            if not self._ledger.must_be_replayed(position, lane) or position in delivered:
                 continue
             tries = self._watch.tries.get(key)
             if key in self._dead:
-                yield from self._of_dead_letter(f"{name}: {place}", self._dead[key], tries)
-            elif not self._is_settled_by_replay(place, lane, tries):
-                yield f"{name}: {place} was neither delivered nor given up"
+                yield from self._of_dead_letter(f"{name}: {position}", self._dead[key], tries)
+            elif not self._is_settled_by_replay(position, lane, tries):
+                yield f"{name}: {position} was neither delivered nor given up"
 
     def _of_dead_letter(self, name: str, dead: tuple[str, int], tries: Tries | None) -> Iterator[str]:
         status, at_ms = dead
@@ -175,21 +177,21 @@ class Accounts:
         """What ``why`` says of the events that were not simply delivered, and of some that were."""
         undelivered = [key[1] for key in self._dead]
         chosen = list(dict.fromkeys([*undelivered, *self._ledger.events]))[:FATES_ASKED_MAX]
-        for place in chosen:
-            event = self._ledger.events[place]
+        for position in chosen:
+            event = self._ledger.events[position]
             if event.duplicate:
                 continue
-            lanes = {destination: lane for lane, destination in self._ledger.lanes_of(place).items()}
-            for found in self._asked.of_record(*place, event.record).destinations:
-                yield from self._of_status(place, lanes.get(found.id), found.id, found.status)
+            lanes = {destination: lane for lane, destination in self._ledger.lanes_of(position).items()}
+            for found in self._asked.of_record(*position, event.record).destinations:
+                yield from self._of_status(position, lanes.get(found.id), found.id, found.status)
 
-    def _of_status(self, place: Place, lane: int | None, destination: str, status: str) -> Iterator[str]:
-        name = f"{self._ledger.events[place].record.message_id} at {destination}"
+    def _of_status(self, position: Place, lane: int | None, destination: str, status: str) -> Iterator[str]:
+        name = f"{self._ledger.events[position].record.message_id} at {destination}"
         if (lane is None) != (status == "not_routed"):
             yield f"{name}: its status is {status}, its lane {lane}"
         elif lane is not None and status in OPEN_STATUSES:
             yield f"{name}: its status is still {status}"
-        elif lane is not None and status == "filtered" and not self._may_be_filtered(place, lane, destination):
+        elif lane is not None and status == "filtered" and not self._may_be_filtered(position, lane, destination):
             yield f"{name}: its status is {status}, and no filter stops it"
-        elif lane is not None and (status == "delivered") != ((lane, place) in self._delivered):
+        elif lane is not None and (status == "delivered") != ((lane, position) in self._delivered):
             yield f"{name}: its status is {status}, which the results do not say"

@@ -21,19 +21,19 @@ class AskedReplay:
         self.at = at
         self.paused_at: float | None = None
         self.cancelled_at: float | None = None
-        self.is_prepared = not replay.request.by_places
-        self.places: dict[int, OffsetSet] | None = None
+        self.is_prepared = not replay.request.by_positions
+        self.positions: dict[int, OffsetSet] | None = None
         self._replay = replay
         self._predicates: dict[object, Callable[[Record], bool]] = {}
 
-    def covers(self, place: tuple[int, int]) -> bool:
+    def covers(self, position: tuple[int, int]) -> bool:
         """Whether the place lies in what the replay reads."""
-        partition, offset = place
+        partition, offset = position
         if not self.is_prepared:
             return False
-        if self.places is None:
+        if self.positions is None:
             return self._replay.covers(partition, offset)
-        return partition in self.places and offset in self.places[partition]
+        return partition in self.positions and offset in self.positions[partition]
 
     def sends(self, record: Record, destination: Destination) -> bool:
         """Whether the record is sent with these settings of the destination."""

@@ -176,12 +176,12 @@ class Connected:
 
     def _waiting(self, lane: int) -> set[Place]:
         return {
-            place
-            for place, event in self._ledger.events.items()
+            position
+            for position, event in self._ledger.events.items()
             if not event.duplicate
-            and lane in self._ledger.lanes_of(place)
-            and (lane, place) not in self._watch.tries
-            and not self._ledger.may_be_filtered(place, lane)
+            and lane in self._ledger.lanes_of(position)
+            and (lane, position) not in self._watch.tries
+            and not self._ledger.may_be_filtered(position, lane)
         }
 
     @property

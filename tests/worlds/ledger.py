@@ -52,7 +52,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.events: dict[Place, Stored] = {}
-        self.places: dict[str, Place] = {}
+        self.positions: dict[str, Place] = {}
         """By messageId: where the event counts, the first place within its partition."""
         self.versions: list[Version] = []
         self.replays: dict[int, AskedReplay] = {}
@@ -63,13 +63,13 @@ class Ledger:
         self._sent_to: set[LanePlace] = set()
         self._compiled: dict[tuple[Filter, ...], Filters] = {}
 
-    def stored(self, place: Place, record: Record, acknowledged: bool, at: float) -> None:
+    def stored(self, position: Place, record: Record, acknowledged: bool, at: float) -> None:
         """Note a record that is in the journal."""
-        first = self.places.get(record.message_id)
+        first = self.positions.get(record.message_id)
         duplicate = first is not None
         if first is None:
-            self.places[record.message_id] = place
-        self.events[place] = Stored(record, duplicate, acknowledged, at)
+            self.positions[record.message_id] = position
+        self.events[position] = Stored(record, duplicate, acknowledged, at)
 
     def changed(self, ends: Offsets, snapshot: Snapshot, at: float) -> None:
         """Note new connections."""
@@ -91,35 +91,35 @@ class Ledger:
 
     # what belongs where
 
-    def lanes_of(self, place: Place) -> dict[int, str]:
+    def lanes_of(self, position: Place) -> dict[int, str]:
         """The lanes the event belongs to by the connections when it was stored: number to destination."""
-        partition, offset = place
+        partition, offset = position
         in_force = [version for version in self.versions if version.ends.get(partition, 0) <= offset]
-        return dict(self._belongs(place, in_force[-1].snapshot)) if in_force else {}
+        return dict(self._belongs(position, in_force[-1].snapshot)) if in_force else {}
 
-    def may_be_sent(self, place: Place, lane: int) -> bool:
+    def may_be_sent(self, position: Place, lane: int) -> bool:
         """Whether a version that the event may have met routes it to the lane, and no filter of it stops the event."""
-        key = lane, place
+        key = lane, position
         if key not in self._sent_to:
             replay = self.replays.get(lane)
-            verdicts = self._verdicts(place, lane) if replay is None else self._replay_verdicts(place, replay)
+            verdicts = self._verdicts(position, lane) if replay is None else self._replay_verdicts(position, replay)
             if not any(verdicts):
                 return False
             self._sent_to.add(key)
         return True
 
-    def may_be_filtered(self, place: Place, lane: int) -> bool:
+    def may_be_filtered(self, position: Place, lane: int) -> bool:
         """Whether filters that the event may have met stop it."""
-        return not all(self._verdicts(place, lane))
+        return not all(self._verdicts(position, lane))
 
-    def must_be_replayed(self, place: Place, lane: int) -> bool:
+    def must_be_replayed(self, position: Place, lane: int) -> bool:
         """Whether the replay has to send the event, whatever versions it met."""
-        return not self.events[place].duplicate and all(self._replay_verdicts(place, self.replays[lane]))
+        return not self.events[position].duplicate and all(self._replay_verdicts(position, self.replays[lane]))
 
-    def urls_of_all(self, place: Place, lane: int) -> int | None:
+    def urls_of_all(self, position: Place, lane: int) -> int | None:
         """How many URLs must accept the event, with fan-out ``all``; 0 when one is enough; None when that changed."""
         replay = self.replays.get(lane)
-        since = self.events[place].at if replay is None else replay.at
+        since = self.events[position].at if replay is None else replay.at
         found = {
             len(each.settings.webhooks) if each.delivery.fan_out == "all" else 0
             for version in self.since(since)
@@ -128,9 +128,9 @@ class Ledger:
         }
         return found.pop() if len(found) == 1 else None
 
-    def keeps_card(self, place: Place, lane: int, now: float) -> set[bool]:
+    def keeps_card(self, position: Place, lane: int, now: float) -> set[bool]:
         """Whether the body may be sent with what a filter takes out, and without: by the filters of this moment."""
-        record = self.events[place].record
+        record = self.events[position].record
         return {
             not (each.filters and self.filters(each).edited_by(record))
             for version in self.since(now)
@@ -151,36 +151,42 @@ class Ledger:
             self._compiled[destination.filters] = Filters(destination.filters)
         return self._compiled[destination.filters]
 
-    def _verdicts(self, place: Place, lane: int) -> Iterator[bool]:
+    def _verdicts(self, position: Place, lane: int) -> Iterator[bool]:
         """For each version that routes the event to the lane, whether its filters let it pass."""
-        event = self.events[place]
+        event = self.events[position]
         for version in self.since(event.at):
             found = version.of(self._names.get(lane))
-            if found is None or found[1].number != lane or not_routed_reason(event.record, *found, *place) is not None:
+            if (
+                found is None
+                or found[1].number != lane
+                or not_routed_reason(event.record, *found, *position) is not None
+            ):
                 continue
             yield not found[0].filters or self.filters(found[0]).passes(event.record)
 
-    def _replay_verdicts(self, place: Place, replay: AskedReplay) -> Iterator[bool]:
+    def _replay_verdicts(self, position: Place, replay: AskedReplay) -> Iterator[bool]:
         """For each version since the replay was asked for, whether it is to send the event."""
-        covered = replay.covers(place)
+        covered = replay.covers(position)
         for version in self.since(replay.at):
             found = version.of(replay.destination)
             if found is not None:
-                yield covered and replay.sends(self.events[place].record, found[0])
+                yield covered and replay.sends(self.events[position].record, found[0])
 
-    def _belongs(self, place: Place, snapshot: Snapshot) -> list[tuple[int, str]]:
-        record = self.events[place].record
+    def _belongs(self, position: Place, snapshot: Snapshot) -> list[tuple[int, str]]:
+        record = self.events[position].record
         found: list[tuple[Destination, LaneConfig]] = [
             (each, snapshot.lanes[each.id]) for each in snapshot.destinations if each.id in snapshot.lanes
         ]
-        return [(lane.number, each.id) for each, lane in found if not_routed_reason(record, each, lane, *place) is None]
+        return [
+            (lane.number, each.id) for each, lane in found if not_routed_reason(record, each, lane, *position) is None
+        ]
 
     # what has become of lanes
 
-    def disconnected(self, place: Place, lane: int, destination: str) -> bool:
+    def disconnected(self, position: Place, lane: int, destination: str) -> bool:
         """Whether a later version took the event's source, or the whole lane, away; draining it does not."""
-        partition, offset = place
-        record = self.events[place].record
+        partition, offset = position
+        record = self.events[position].record
         versions = self.versions[: self.drained.get(lane)]
         later = [v.snapshot.lanes.get(destination) for v in versions if v.ends.get(partition, 0) >= offset]
         return any(

@@ -17,20 +17,18 @@ from hookline.connections.edits import Edit
 from hookline.connections.model import Offsets
 from hookline.connections.store import Store
 from hookline.database.sqlite import engine as sqlite
-from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.store.batch import Batch
-from hookline.journal.local.end_file import NAME as END_NAME
-from hookline.journal.local.end_file import EndFile
-from hookline.journal.local.next_segment import NextSegment
 from hookline.journal.local.partition import PartitionWriter
+from hookline.journal.local.partition_ends import END_NAME, EndFile
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import recover
+from hookline.journal.local.segment import NextSegment
 from hookline.journal.port import JournalError, partition_of
 from hookline.journal.record import Record
 from hookline.settings import Settings
-from hookline.simulation.network import SimulatedPools, Traffic
-from hookline.simulation.scheduler import Call, Crashed, Scheduler, SimulatedLoop
+from hookline.simulation.scheduler import Call, Crashed, Scheduler, SimulatedLoop, SimulatedPools, Traffic
 from tests.worlds.disk import SimulatedDisk, cut_log, mix_pages
 from tests.worlds.limits import SMALL
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hookline.deliver.lanes.rate import BURST_MIN, BURST_SECONDS
+from hookline.deliver.lanes.order import BURST_MIN, BURST_SECONDS
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import Ledger, Place
 
@@ -26,7 +26,7 @@ class Pace:
         self._catching_up: dict[int, tuple[float, set[Place]]] = {}
         """By lane: the rate, and what waited when the pause ended."""
 
-    def began(self, lane: int, place: Place) -> Iterator[str]:
+    def began(self, lane: int, position: Place) -> Iterator[str]:
         """An attempt has begun; yield which rate it exceeds."""
         destination = self._ledger.name_of(lane)
         yield from self._count(destination, self._ledger.rate_of(destination, self._clock.seconds))
@@ -36,7 +36,7 @@ class Pace:
         if lane in self._catching_up:
             rate, waiting = self._catching_up[lane]
             yield from self._count(("catching up", lane), rate)
-            if place >= max(waiting):  # what is left of them waits as rows, for a user's turn or another try
+            if position >= max(waiting):  # what is left of them waits as rows, for a user's turn or another try
                 del self._catching_up[lane]
 
     def resumed(self, lane: int, rate: float, waiting: set[Place]) -> None:

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from hookline.outcomes.outcome import Outcome
-from hookline.simulation.network import Answer
+from hookline.simulation.scheduler import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ import msgspec
 
 from hookline.connections.model import Destination
 from hookline.events.timestamps import iso
-from hookline.features.replays.planner import Planner
-from hookline.features.replays.planning import Planning
+from hookline.features.replays.planning import Planner, Planning
 from hookline.features.replays.service import ReplayProgress, ReplayWatch
 from hookline.replays.model import Replay, ReplayRequest, State
 from hookline.replays.offset_set import span_of
@@ -50,7 +49,7 @@ class Replaying:
         request = self._request(destination, what, rate or None, random.Random(f"{self._seed}/replay/{at}"))
         reader = self._machine.reader
         starts, ends = span_of(reader, range(self._machine.settings.journal.partitions), request)
-        state: State = "preparing" if request.by_places else "running"
+        state: State = "preparing" if request.by_positions else "running"
         made = self._store.create(request, self._machine.store.version, starts, ends, "simulation", state)
         self._ledger.asked(AskedReplay(made, self._clock.seconds))
         self._watch.changed()
@@ -133,10 +132,10 @@ class Replaying:
         planning = Planning(data, data / "deliver.db", replay.request, destination, replay.starts, replay.ends)
         for _ in planning.steps():
             pass
-        if planning.places is None:
+        if planning.positions is None:
             self._store.plan(replay.lane, planning.count)
             return
-        self._store.prepare(replay.lane, planning.places)
+        self._store.prepare(replay.lane, planning.positions)
         asked = self._ledger.replays[replay.lane]
-        asked.places, asked.is_prepared = planning.places, True
+        asked.positions, asked.is_prepared = planning.positions, True
         self._watch.changed()

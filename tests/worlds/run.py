@@ -13,9 +13,8 @@ from hookline.deliver.lanes.lane import Lane
 from hookline.journal.local.reader import LocalReader
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Journal, Settings
-from hookline.simulation.network import Answer, Request
 from hookline.simulation.outage import temporary_folder
-from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler, SimulatedClock
+from hookline.simulation.scheduler import Answer, Crashed, NeverRests, Request, Scheduler, SimulatedClock
 from hookline.telemetry.crashpoints import crash_points_tell
 from hookline.telemetry.log import silenced
 from tests.worlds.accounts import Accounts
@@ -169,8 +168,8 @@ class World:
             for group in self._machine.reader.read(partition, 0)
             for index, record in enumerate(group.records)
         }
-        for place, event in self._ledger.events.items():
-            if kept.get(place) != event.record.message_id:
+        for position, event in self._ledger.events.items():
+            if kept.get(position) != event.record.message_id:
                 self._watch.wrong(f"{event.record.message_id} was acknowledged and is not in the journal")
 
     # what happens to it

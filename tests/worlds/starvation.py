@@ -46,27 +46,27 @@ class Starvation:
         self._stored: Counter[int] = Counter()
         self._released: dict[int, float] = {}
 
-    def stored(self, place: Place) -> None:
+    def stored(self, position: Place) -> None:
         """An event is in the journal."""
-        event = self._ledger.events[place]
+        event = self._ledger.events[position]
         if event.duplicate:
             return
-        for lane, destination in self._ledger.lanes_of(place).items():
-            self._open.setdefault(lane, {})[place] = event.at
+        for lane, destination in self._ledger.lanes_of(position).items():
+            self._open.setdefault(lane, {})[position] = event.at
             self._names[lane] = destination
             self._stored[lane] += 1
 
     def found(self) -> Iterator[str]:
         """Yield the lanes that are kept waiting without a reason."""
         now = self._clock.seconds
-        for lane, places in list(self._open.items()):
+        for lane, positions in list(self._open.items()):
             if self._ledger.gone_since(lane) is not None:
                 del self._open[lane]
                 continue
-            self._forget_done(lane, places)
+            self._forget_done(lane, positions)
             since = self.well_since.get(self._names[lane])
-            due = {place: self._due_at(lane, place, at) for place, at in places.items()}
-            due = {place: at for place, at in due.items() if at <= now}
+            due = {position: self._due_at(lane, position, at) for position, at in positions.items()}
+            due = {position: at for position, at in due.items() if at <= now}
             if since is None or not due or self._is_held(lane):
                 continue
             waits_since = max(
@@ -96,27 +96,27 @@ class Starvation:
             self._released[lane] = self._clock.seconds
         return paused
 
-    def _forget_done(self, lane: int, places: dict[Place, float]) -> None:
-        for place in list(places):
-            tries = self._watch.tries.get((lane, place))
-            disconnected = self._ledger.disconnected(place, lane, self._names[lane])
+    def _forget_done(self, lane: int, positions: dict[Place, float]) -> None:
+        for position in list(positions):
+            tries = self._watch.tries.get((lane, position))
+            disconnected = self._ledger.disconnected(position, lane, self._names[lane])
             if (
                 disconnected
-                or (tries is None and self._ledger.may_be_filtered(place, lane))
-                or (lane, place) in self._watch.lost
+                or (tries is None and self._ledger.may_be_filtered(position, lane))
+                or (lane, position) in self._watch.lost
                 or (tries is not None and (tries.told_at is not None or tries.final))
-                or (tries is not None and self._may_be_done(lane, place, tries))
+                or (tries is not None and self._may_be_done(lane, position, tries))
                 or (tries is not None and self._clock.steady_ms() > tries.first_at_ms + self._window_ms)
             ):
-                del places[place]
+                del positions[position]
 
-    def _may_be_done(self, lane: int, place: Place, tries: Tries) -> bool:
+    def _may_be_done(self, lane: int, position: Place, tries: Tries) -> bool:
         """Whether all URLs have accepted it, if what a crash made unsure was kept."""
-        needed = self._ledger.urls_of_all(place, lane)
+        needed = self._ledger.urls_of_all(position, lane)
         return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= needed
 
-    def _due_at(self, lane: int, place: Place, at: float) -> float:
+    def _due_at(self, lane: int, position: Place, at: float) -> float:
         """When the event could have been sent, on the monotonic clock."""
-        tries = self._watch.tries.get((lane, place))
+        tries = self._watch.tries.get((lane, position))
         wait_ms = tries.not_before_ms - self._clock.steady_ms() if tries is not None and tries.not_before_ms else None
         return at if wait_ms is None else max(at, self._clock.seconds + wait_ms / 1000)

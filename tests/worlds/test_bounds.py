@@ -25,7 +25,7 @@ def test_what_is_too_much_is_said(rig: Rig) -> None:
     """In flight, sick places and results of the engine; rows, skipped places and queue of a lane."""
     role, lane = started(rig).role, rig.lane("crm")
     role.engine.in_flight = role.engine.unhealthy = LIMITS.in_flight_max + 1
-    role.engine.ring.position += 1_000_000
+    role.engine.ring.written += 1_000_000
     lane.retry_count = 1_000_000
     lane.queue.extend(list(lane.queue) * LIMITS.queue_high)
     lane.already_delivered.update(range(1_000_000))

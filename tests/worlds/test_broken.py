@@ -8,7 +8,7 @@ import pytest
 
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.lanes.order import Rate
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.replays import Replays
 from hookline.route.filters import Filters

@@ -28,10 +28,10 @@ class Paced:
         snapshot = Snapshot(version=1, destinations=(made,), lanes=lanes)
         self.ledger.changed({0: 0}, snapshot, self.clock.seconds)
 
-    def begin(self, count: int, spacing_seconds: float, place: Place = (0, 0)) -> list[str]:
+    def begin(self, count: int, spacing_seconds: float, position: Place = (0, 0)) -> list[str]:
         wrong: list[str] = []
         for _ in range(count):
-            wrong += self.pace.began(1, place)
+            wrong += self.pace.began(1, position)
             self.clock.seconds += spacing_seconds
         return wrong
 

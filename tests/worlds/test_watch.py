@@ -12,8 +12,7 @@ from hookline.connections.model import DeliveryOptions, Filter, LaneConfig, Offs
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver
-from hookline.simulation.network import Request
-from hookline.simulation.scheduler import SimulatedClock
+from hookline.simulation.scheduler import Request, SimulatedClock
 from tests.unit.deliver.rig import destination
 from tests.worlds.arrivals import CARD, Arrivals
 from tests.worlds.ledger import Ledger

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.lanes.breaker import PROBE_FIRST_SECONDS
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.retry.schedule import retry_after_ms
+from hookline.deliver.retry.policy import retry_after_ms
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver
-from hookline.simulation.network import Answer, Request
-from hookline.simulation.scheduler import SimulatedClock
+from hookline.simulation.scheduler import Answer, Request, SimulatedClock
 from tests.worlds.arrivals import CARD
 from tests.worlds.ledger import KNOWN_AFTER_SECONDS, LanePlace, Ledger
 from tests.worlds.pace import Pace
@@ -125,8 +124,8 @@ class Watch:
 
     def sent(self, request: Request) -> Answer:
         """Check a request that leaves, and let its receiver decide about it."""
-        place = self._ledger.places[request.message_id]
-        key = request.lane, place
+        position = self._ledger.positions[request.message_id]
+        key = request.lane, position
         tries = self.tries.get(key)
         if tries is None:
             tries = self.tries[key] = Tries(self._clock.steady_ms())
@@ -136,7 +135,7 @@ class Watch:
         if not self._is_under_way(request):  # the first URL of an attempt
             self._check_times(request, key, tries)
             self._check_breaker(request)
-            for wrong in self.pace.began(request.lane, place):
+            for wrong in self.pace.began(request.lane, position):
                 self.wrong(wrong)
         self._under_way[request.lane, request.message_id, request.url] = request
         self.last_sent[request.lane] = self._clock.seconds
@@ -147,12 +146,12 @@ class Watch:
 
     def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken in what became of a request."""
-        tries = self.tries[request.lane, self._ledger.places[request.message_id]]
+        tries = self.tries[request.lane, self._ledger.positions[request.message_id]]
         self._under_way.pop((request.lane, request.message_id, request.url), None)
         outcome = result if isinstance(result, Outcome) else of_status(result)
         if outcome is Outcome.SUCCESS:
             tries.accepted.setdefault(request.url, self._clock.seconds)
-            needed = self._ledger.urls_of_all(self._ledger.places[request.message_id], request.lane)
+            needed = self._ledger.urls_of_all(self._ledger.positions[request.message_id], request.lane)
             if len(tries.accepted) >= (needed or 1):
                 tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
                 tries.not_before_ms = 0
@@ -192,7 +191,7 @@ class Watch:
             if tries.asked_at >= kept_until:
                 tries.not_before_ms = 0
         for request in self._under_way.values():
-            self.tries[request.lane, self._ledger.places[request.message_id]].not_before_ms = 0
+            self.tries[request.lane, self._ledger.positions[request.message_id]].not_before_ms = 0
         self._under_way.clear()
         self._probes.clear()
         self.pace.restarted()

@@ -1,4 +1,4 @@
-"""One client's connection to control: uvicorn's own, with bounds on what it lacks them for.
+"""Hold one client's connection to control: uvicorn's own, with bounds on what it lacks them for.
 
 Everything here happens before anybody is known to call: how much of a request is kept while it arrives, how long it may
 take, and who has to go when there are too many connections. What a request means is the application's business.
@@ -7,8 +7,10 @@ take, and who has to go when there are too many connections. What a request mean
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import socket
 import struct
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,9 +22,19 @@ from typing import Any, Literal
 import httptools
 
 from hookline.api.problem import MEDIA_TYPE, Problem, render
-from hookline.api.uvicorn_server import Config, HttpToolsProtocol, ServerState
-from hookline.client_address import network_of
-from hookline.proxy_protocol import HandedOn
+from hookline.client_address import HandedOn, network_of
+
+if "uvicorn" not in sys.modules and (found := importlib.util.find_spec("uvicorn")) is not None:
+    sys.modules["uvicorn"] = importlib.util.module_from_spec(found)
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import Server, ServerState
+
+setattr(sys.modules["uvicorn"], "Config", Config)  # noqa: B010 - a module has no such field to a type checker
+
+__all__ = ["Config", "HttpToolsProtocol", "Server", "ServerState"]
+
 
 CONNECTIONS_MAX = 512
 HEAD_BYTES_MAX = 32 * 1024

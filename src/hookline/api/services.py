@@ -17,6 +17,7 @@ from hookline.connections.past import Past
 from hookline.connections.store import Store
 from hookline.database.location import location_of
 from hookline.database.shared import Shared
+from hookline.outcomes.reader import DeliverReader
 from hookline.settings import Settings
 
 Made = TypeVar("Made")
@@ -66,6 +67,12 @@ def part(make: Callable[[Services], Made]) -> Callable[[Services], Made]:
 def control_database(services: Services) -> Shared:
     """Return the one connection to ``control.db`` that accounts, tokens, sessions and the audit log share."""
     return Shared(location_of(services.settings, "control"))
+
+
+@part
+def deliver_reader(services: Services) -> DeliverReader:
+    """Return what deliver wrote down."""
+    return DeliverReader(location_of(services.settings, "deliver"))
 
 
 @part

@@ -1,9 +1,16 @@
-"""The event the benchmark sends: a 484-byte track call, numbered in its messageId so that each one can be counted."""
+"""Make the events that the benchmark sends, 484-byte track calls with a number each, and note when each was accepted
+and when it arrived.
+
+A ledger holds a few counters and one time per number (seconds of the monotonic clock, 0 for never). The load
+generator fills one, the receiver another; joined, they give losses, duplicates and latencies.
+"""
 
 from __future__ import annotations
 
+import mmap
 from base64 import b64encode
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 WRITE_KEY = "wk_bench"
@@ -114,3 +121,28 @@ def destination(
 def one_receiver(port: int) -> Connections:
     """Return one source whose events all go to one receiver."""
     return {"sources": [source()], "destinations": [destination("receiver", port)]}
+
+
+COUNTERS = 8
+COUNTER_BYTES = 8
+HEADER_BYTES = COUNTERS * COUNTER_BYTES
+
+
+class Ledger:
+    """Times by event number, and counters; changes are seen by every process that opened the file."""
+
+    def __init__(self, path: Path, capacity: int | None = None) -> None:
+        if capacity is not None:
+            with path.open("wb") as file:
+                file.truncate(HEADER_BYTES + capacity * 8)
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        view = memoryview(self._map)
+        self.counters = view[:HEADER_BYTES].cast("Q")
+        self.times = view[HEADER_BYTES:].cast("d")
+
+    def reset(self) -> None:
+        """Forget everything."""
+        for index in range(COUNTERS):
+            self.counters[index] = 0
+        self._map[HEADER_BYTES:] = bytes(len(self._map) - HEADER_BYTES)

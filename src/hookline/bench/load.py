@@ -19,8 +19,7 @@ from typing import cast
 import msgspec
 import uvloop
 
-from hookline.bench.event import Requests
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Ledger, Requests
 
 TICK_SECONDS = 0.001
 DRAIN_SECONDS = 10.0
@@ -30,7 +29,7 @@ REFUSAL_BYTES_MAX = 300
 
 
 class Spec(msgspec.Struct, kw_only=True, frozen=True):
-    """What to send."""
+    """Hold what to send."""
 
     port: int
     connections: int
@@ -47,7 +46,7 @@ class Spec(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Result(msgspec.Struct, kw_only=True, frozen=True):
-    """What came of it. Latencies are those of requests: p50, p99, p99.9 and the longest."""
+    """Hold what came of it. Latencies are those of requests: p50, p99, p99.9 and the longest."""
 
     sent: int
     accepted: int

@@ -16,8 +16,7 @@ from typing import cast
 
 import uvloop
 
-from hookline.bench.event import ID_DIGITS, ID_PREFIX
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import ID_DIGITS, ID_PREFIX, Ledger
 
 RECEIVED, DUPLICATES, UNNUMBERED, CHECKED, WRONG_SIGNATURE = range(5)
 """The receiver's counters."""

@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from hookline.bench import machine, receiver
-from hookline.bench.event import SECRET, Connections, one_receiver
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import SECRET, Connections, Ledger, one_receiver
 from hookline.bench.load import Result, Spec, percentiles
 from hookline.bench.service import Service, free_port
 
@@ -33,7 +32,7 @@ Figures = dict[str, float]
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """What the receiver saw of the accepted events."""
+    """Hold what the receiver saw of the accepted events."""
 
     accepted: int
     received: int

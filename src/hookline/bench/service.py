@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.bench.event import one_receiver
-from hookline.bench.processes import processes, wait_until
+from hookline.bench.machine import processes, wait_until
 
 START_WAIT_SECONDS = 30.0
 STOP_WAIT_SECONDS = 15.0

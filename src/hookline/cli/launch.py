@@ -16,7 +16,7 @@ LAUNCH_FILE = "launch.json"
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a start was asked to do."""
+    """Hold what a start was asked to do."""
 
     settings: Settings
     connections: str | None

@@ -1,4 +1,5 @@
-"""The options that commands share: which Hookline they talk to, with which token, and how they answer.
+"""Hold the options that commands share: which Hookline they talk to, with which token, and how they answer. Text from
+events must not steer the terminal it is printed on.
 
 The settings of the server last started with ``up`` on the data folder count before those of the command's own
 environment and file, since it may have been started with flags.
@@ -97,3 +98,8 @@ class Options(Target):
 
     as_json: Annotated[bool, Parameter(name="--json", negative="", group="Parameters")] = False
     """Print the answer as JSON."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with control characters made visible; those in ``keep`` stay."""
+    return "".join(c if c.isprintable() or c in keep else f"\\u{ord(c):04x}" for c in text)

@@ -12,8 +12,8 @@ import binascii
 from base64 import b64encode
 from urllib.parse import parse_qsl
 
+from hookline.collect.decode import BATCH_BYTES_MAX, QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
 from hookline.collect.http.request import Headers
-from hookline.collect.limits import BATCH_BYTES_MAX, QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
 from hookline.connections.model import Snapshot, Source
 
 

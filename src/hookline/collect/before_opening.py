@@ -21,7 +21,7 @@ from hookline.database.installation import wait_for_leader_lock
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.opening import FOLDER
 from hookline.outcomes.furthest import Known, furthest
-from hookline.privacy.suppressed import Suppressed
+from hookline.privacy.suppressions import Suppressed
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 from hookline.whole_file import write_whole
@@ -127,8 +127,7 @@ async def ask_server(settings: Settings, stop: asyncio.Event) -> JournalEnds:
 
     Raise DatabaseAway, and DatabaseUnusable when another folder works with it.
     """
-    from hookline.database.postgres.home import take_home
-    from hookline.database.postgres.installation import verify_installation
+    from hookline.database.postgres.installation import take_home, verify_installation
 
     await asyncio.to_thread(verify_installation, settings)
     await asyncio.to_thread(take_home, settings)

@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.database.location import DatabaseLocation, location_of
-from hookline.database.read_only import ReadOnly
+from hookline.database.location import location_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import BoundedBytes, Needed
-from hookline.outcomes.waiting import waited_for
+from hookline.outcomes.reader import DeliverReader
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 from hookline.whole_file import try_to_write_whole
@@ -98,8 +97,7 @@ class Budget:
         self._journal = journal
         self._bytes_max = settings.retention.bytes
         self._window_ms = int(settings.deliver.retry_window * 1000)
-        self._deliver: DatabaseLocation = location_of(settings, "deliver")
-        self._database = ReadOnly(self._deliver)
+        self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._stored = StoredBytes(settings.data_path / "run" / FILE, self._window_ms)
         self.insisted_bytes = 0
         """How much working lanes wait for and do not let go, as far as it was looked for."""
@@ -145,8 +143,7 @@ class Budget:
         working: dict[int, int] = {}
         held: dict[int, int] = {}
         try:
-            connection = self._database.open()
-            for partition, waited in waited_for(connection).items() if connection is not None else ():
+            for partition, waited in self._deliver.first_needed().items():
                 working[partition], held[partition] = waited.working, waited.held
         except sqlite.Error:
             working, held = {}, {}
@@ -164,7 +161,7 @@ class Budget:
 
     def close(self) -> None:
         """Close the database; idempotent."""
-        self._database.close()
+        self._deliver.close()
 
     def _note(self, verdict: Verdict | None, now_ms: int) -> Verdict | None:
         names = frozenset() if verdict is None else verdict.sources | ({"*"} if verdict.everybody else frozenset())

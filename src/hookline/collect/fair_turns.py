@@ -22,7 +22,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from hookline.collect.http.clients import is_fair
-from hookline.journal.appending import size_bytes as size_bytes_of
+from hookline.journal.reading import size_bytes as size_bytes_of
 from hookline.journal.record import Record
 
 Done = Callable[[BaseException | None], None]

@@ -13,10 +13,27 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, about_library, records_in_steps, records_of, write_key_of
-from hookline.collect.browsers import BrowserAddresses
+from hookline.collect.batch import (
+    BATCH,
+    Batch,
+    BrowserAddresses,
+    about_library,
+    records_in_steps,
+    records_of,
+    write_key_of,
+)
 from hookline.collect.counters import Counters
-from hookline.collect.decode import BadBody, TooLarge, event_of, inflate, inflate_in_steps, load
+from hookline.collect.decode import (
+    GZIP_OVERHEAD_BYTES,
+    NESTING_LEVELS_MAX,
+    RETRY_AFTER_SECONDS,
+    BadBody,
+    TooLarge,
+    event_of,
+    inflate,
+    inflate_in_steps,
+    load,
+)
 from hookline.collect.fair_turns import FairTurns, Loop, Who
 from hookline.collect.http import answers
 from hookline.collect.http.answers import (
@@ -35,13 +52,12 @@ from hookline.collect.http.downloads import Downloads
 from hookline.collect.http.request import Exchange, KnownHeads
 from hookline.collect.http.router import ROUTES, Kind, Route, keyed, with_single_slashes
 from hookline.collect.item import HEAD, RAW_HEAD, Arrival, Head, concerns, read_leniently, record_of, unreadable
-from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
 from hookline.collect.rate_limits import RateLimited, RateLimits
 from hookline.connections.model import Snapshot, Source
 from hookline.events.warnings import EventWarning, are_times_unreadable, warnings_of
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
-from hookline.privacy.suppressed import Suppressed
+from hookline.privacy.suppressions import Suppressed
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:

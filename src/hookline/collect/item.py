@@ -12,8 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
-from hookline.collect.http.answers import REJECTIONS
-from hookline.collect.limits import (
+from hookline.collect.decode import (
     BATCH_BYTES_MAX,
     EVENT_BYTES_MAX,
     MESSAGE_ID_CHARACTERS_MAX,
@@ -21,10 +20,11 @@ from hookline.collect.limits import (
     TYPE_CHARACTERS_MAX,
     USER_KEY_CHARACTERS_MAX,
 )
+from hookline.collect.http.answers import REJECTIONS
 from hookline.events.fingerprint import fingerprint, fingerprints
 from hookline.events.timestamps import iso, resolve, resolve_all
 from hookline.journal.record import FORMAT_VERSION, Record
-from hookline.privacy.suppressed import Suppressed
+from hookline.privacy.suppressions import Suppressed
 
 Scalar = str | int | float | None
 
@@ -33,7 +33,7 @@ Choices = dict[str, msgspec.Raw]
 
 
 class Context(msgspec.Struct, gc=False):
-    """What of ``context`` matters for routing."""
+    """Hold what of ``context`` matters for routing."""
 
     integrations: Choices | None = None
 
@@ -167,7 +167,8 @@ TYPES = frozenset(("identify", "track", "page", "screen", "group", "alias"))
 
 
 class Arrival(msgspec.Struct, gc=False):
-    """What all events of one request share; ``choices`` are the envelope's destination selection maps, weakest first.
+    """Hold what all events of one request share; ``choices`` are the envelope's destination selection maps, weakest
+    first.
 
     ``address`` is a browser's, to be put into the envelope's context; ``envelope_bytes`` are those of the caller alone.
 

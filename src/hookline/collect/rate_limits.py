@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from hookline.client_address import Network, client_address, forwarded, network_of
+from hookline.collect.decode import RETRY_AFTER_SECONDS_MAX
 from hookline.collect.http.clients import Address
 from hookline.collect.http.request import Exchange
-from hookline.collect.limits import RETRY_AFTER_SECONDS_MAX
 from hookline.connections.model import Snapshot, Source
 from hookline.rate_limit import RateLimit
 from hookline.settings import Collect

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookline.collect.before_opening import JournalEnds, KeptConnections, ask_server, keep_ends_noted
 from hookline.collect.server import Edge
-from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.connections.state import Feed
 from hookline.database.installation import wait_for_database
 from hookline.database.location import location_of
 from hookline.database.outages import OUTAGES
@@ -19,11 +19,10 @@ from hookline.database.read_only import Unread
 from hookline.database.sqlite import DatabaseAway, DatabaseNotMade, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.journal.opening import FOLDER, journal_in
-from hookline.journal.port import JournalBackend, JournalError, JournalFailed, Needed
+from hookline.journal.port import Appender, JournalAway, JournalBackend, JournalError, JournalFailed, Needed
 from hookline.journal.remote import serve_append
 from hookline.listening import handed_on, has_successor
-from hookline.privacy.suppressed import Suppressed
-from hookline.privacy.suppression_feed import SuppressionFeed
+from hookline.privacy.suppressions import Suppressed, SuppressionFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
@@ -32,6 +31,67 @@ from hookline.telemetry.traces import traces_of
 if TYPE_CHECKING:
     from hookline.collect.budget import Budget
     from hookline.privacy.shared_erased import SharedErased
+
+
+POLL_SECONDS = 2.0
+
+
+class JournalWatch:
+    """Runs for the life of the role; an error that waiting does not mend ends it."""
+
+    def __init__(self, appender: Appender, edge: Edge, steady_ms: Callable[[], int]) -> None:
+        self._appender = appender
+        self._edge = edge
+        self._steady_ms = steady_ms
+        self._reason = ""
+        self._not_dropped = ""
+        """Why old events could not be dropped the last time."""
+        self._log = logger()
+
+    async def run(self) -> None:
+        """Open the journal as soon as brokers answer, then look after it."""
+        self._edge.set_away(True)
+        while not await self._opened():  # noqa: ASYNC110 - brokers tell nobody when they are back
+            await asyncio.sleep(POLL_SECONDS)
+        retained = 0.0
+        while True:
+            self._tell(await asyncio.to_thread(self._appender.state))
+            if not self._reason and time.monotonic() - retained >= RETENTION_SECONDS:
+                retained = time.monotonic()
+                await self._retain()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _opened(self) -> bool:
+        try:
+            await asyncio.to_thread(self._appender.open)
+        except JournalAway as away:
+            self._tell(str(away))
+            return False
+        self._tell("")
+        return True
+
+    async def _retain(self) -> None:
+        try:
+            dropped = await asyncio.to_thread(self._appender.retain, self._steady_ms())
+        except JournalAway as away:
+            if self._not_dropped != (said := str(away)):
+                self._not_dropped = said
+                next_step = "events older than retention.events stay until the topic's own retention takes them"
+                self._log.warning("retention_not_dropped", reason=said, next_step=next_step)
+            return
+        self._not_dropped = ""
+        if dropped:
+            self._log.info("retention_dropped", events=dropped)
+
+    def _tell(self, reason: str) -> None:
+        self._edge.set_away(bool(reason))
+        if reason and reason != self._reason:
+            next_step = "events are answered 503 until brokers answer; start them or see what they say"
+            self._log.error("journal_away", reason=reason, next_step=next_step)
+        elif self._reason and not reason:
+            self._log.info("journal_back")
+        self._reason = reason
+
 
 AnswerT = TypeVar("AnswerT")
 
@@ -212,7 +272,7 @@ class CollectRole:
         """
         async with self._suppressing:
             try:
-                changed = await self._ask(self.suppressions.poll)
+                changed = await self._ask(self.suppressions.changed)
             except DatabaseUnreadable as error:
                 self._list_is_unreadable = True
                 self.edge.stand_by(True)
@@ -283,8 +343,6 @@ class CollectRole:
                 self.budget.save()
                 self.budget.close()
         else:
-            from hookline.collect.journal_watch import JournalWatch
-
             await JournalWatch(self.appender, self.edge, self.steady.now_ms).run()
 
     async def _every(self, seconds: float, beat: Any) -> None:

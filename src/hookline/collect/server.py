@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from hookline.collect.browsers import BrowserAddresses
+from hookline.client_address import ProxyHeader
+from hookline.collect.batch import BrowserAddresses
 from hookline.collect.counters import Counters
-from hookline.collect.http.clients import Clients
-from hookline.collect.http.connection import Connection
-from hookline.collect.http.downloads import Downloads
-from hookline.collect.intake import Appends, Intake
-from hookline.collect.limits import (
+from hookline.collect.decode import (
     BACKLOG_CONNECTIONS,
     BUFFERED_BYTES_MAX,
     CONNECTIONS_MAX,
@@ -25,11 +22,14 @@ from hookline.collect.limits import (
     UNPROVEN_CONNECTIONS_MAX,
     UPLOAD_SECONDS_MAX,
 )
+from hookline.collect.http.clients import Clients
+from hookline.collect.http.connection import Connection
+from hookline.collect.http.downloads import Downloads
+from hookline.collect.intake import Appends, Intake
 from hookline.collect.rate_limits import RateLimits
 from hookline.connections.model import Snapshot
 from hookline.listening import all_bound, take_no_more
-from hookline.privacy.suppressed import Suppressed
-from hookline.proxy_protocol import ProxyHeader
+from hookline.privacy.suppressions import Suppressed
 from hookline.settings import Settings, parse_listen
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from hookline.connections.changes import Change, compare
 from hookline.connections.check import PLAN_LEVEL, Problem, check_all
 from hookline.connections.definitions.model import Definition
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, YamlTree, read_configuration
 from hookline.connections.history import KINDS, WORDS
 from hookline.connections.model import BATCH_BYTES_MIN, DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
+from hookline.connections.past import Change, compare
 from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.secrets import NothingToKeep, redact, restore
 from hookline.connections.state import Object, Stored, kind_of
@@ -34,7 +34,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What ``apply`` did, or would do: nothing at all if there are problems."""
+    """Hold what ``apply`` did, or would do: nothing at all if there are problems."""
 
     version: int
     changes: tuple[Change, ...] = ()

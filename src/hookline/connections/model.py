@@ -105,7 +105,7 @@ class Rotation(
 
 
 class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How events are sent to a destination; by default as fast as the receiver takes them.
+    """The way events are sent to a destination; by default as fast as the receiver takes them.
 
     ``fan_out``: ``any`` URL that accepts ends it, ``all`` URLs must accept and each is retried by
     itself, or ``fallback``: the next URL is tried only when the one before has failed. ``max_concurrency``: events
@@ -122,7 +122,7 @@ class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """What is done with the events of a destination for which a condition holds.
+    """A rule for the events of a destination for which a condition holds.
 
     ``drop`` does not send them, ``sample`` sends only ``percent`` of them, ``dropProperties`` and ``allowProperties``
     send them without the paths in ``properties``, or with only those.
@@ -135,7 +135,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Where events go: a kind from the catalog, its settings, and the sources that feed it.
+    """A place where events go: a kind from the catalog, its settings, and the sources that feed it.
 
     ``rotations`` only changes when a secret rotates; what comes in with an object is not looked at.
     """

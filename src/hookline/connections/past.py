@@ -1,24 +1,84 @@
-"""The connections version by version: who changed what, and what would lead back to an earlier one."""
+"""Show the connections version by version: who changed what, field by field with secrets masked, and what would lead
+back to an earlier one."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from enum import Enum, auto
+from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from hookline.connections.changes import Action, Change, compare
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import KINDS, Kind, Row
 from hookline.connections.model import Destination, LaneConfig
 from hookline.connections.rotation import carry_rotations, with_rotated
-from hookline.connections.secrets import NothingToKeep, restore
+from hookline.connections.secrets import NothingToKeep, redact, restore
 from hookline.connections.state import Object, decode_object, kind_of
 from hookline.connections.store import Store
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
+
+Action = Literal["create", "change", "delete", "keep"]
+
+
+class FieldChange(msgspec.Struct, frozen=True):
+    """One field's value before and after; None where there was or will be none."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """One change of an object; ``note`` says why where that is not plain. ``stale_secret`` says that the file
+    has a secret that was rotated out, which was left aside.
+    """
+
+    action: Action
+    kind: Kind
+    id: str
+    fields: tuple[FieldChange, ...] = ()
+    note: str | None = None
+    stale_secret: bool = False
+
+
+def compare(before: Object | None, after: Object | None) -> tuple[FieldChange, ...]:
+    """Return the fields that differ between two states of one object."""
+    old, new = _flat(before, hide=False), _flat(after, hide=False)
+    shown_old, shown_new = _flat(before, hide=True), _flat(after, hide=True)
+    return tuple(
+        FieldChange(path, shown_old.get(path), shown_new.get(path))
+        for path in dict.fromkeys([*old, *new])
+        if old.get(path) != new.get(path)
+    )
+
+
+def _flat(object: Object | None, hide: bool) -> dict[str, Any]:
+    if object is None:
+        return {}
+    if isinstance(object, Destination):
+        # A secret that signs no more is nothing to show, and no difference.
+        running = (replace(each, digest="") for each in object.rotations if each.previous is not None)
+        object = redact(object) if hide else replace(object, rotations=tuple(running))
+    leaves: dict[str, Any] = {}
+    _collect(msgspec.to_builtins(object), "", leaves)
+    return leaves
+
+
+def _collect(value: Any, path: str, leaves: dict[str, Any]) -> None:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _collect(inner, f"{path}.{name}" if path else name, leaves)
+    elif isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
+        for index, item in enumerate(value):
+            _collect(item, f"{path}[{index}]", leaves)
+    elif value is not None:
+        leaves[path] = value
+
 
 LISTED_CHANGES_MAX = 10
 """Changes of one version that a list shows; the version by itself shows them all."""

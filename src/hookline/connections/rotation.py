@@ -15,7 +15,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from hookline.connections.model import Destination, Rotation, SecretSetting, StandardWebhooks, WebhookSettings
-from hookline.events.standard_signature import new_standard_secret
+from hookline.events.signature import new_standard_secret
 from hookline.events.timestamps import iso
 
 SECRET_SETTINGS: tuple[SecretSetting, ...] = get_args(SecretSetting)

@@ -22,7 +22,7 @@ from hookline.connections.model import (
 )
 from hookline.connections.receiver_url import origin_of
 from hookline.connections.rotation import running_rotations, until_ms
-from hookline.events.standard_signature import standard_key
+from hookline.events.signature import standard_key
 from hookline.secret_references import MASK, SecretMissing, check_secret, is_reference, mask, resolve_in
 
 if TYPE_CHECKING:

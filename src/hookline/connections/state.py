@@ -1,6 +1,11 @@
-"""The objects in force, in memory: brought up to date from rows, and what a snapshot is made of.
+"""Keep the objects in force in memory, brought up to date from rows, and follow them from other roles: loaded once,
+then only what changed.
 
 Shared by the store, which writes, and the feed, which follows; it knows how rows decode and nothing about rules.
+
+Reads the control database and never writes it. Start-up order does not matter: as long as it is missing, too old or of
+a version whose tables are not known here, every question is answered by DatabaseUnreadable, for connections that cannot
+be read are not "no connections".
 """
 
 from __future__ import annotations
@@ -15,9 +20,11 @@ from msgspec.structs import replace
 
 from hookline.connections import history
 from hookline.connections.definitions.model import Audience, ComputedTrait
-from hookline.connections.history import KINDS, Kind, Row
+from hookline.connections.history import KINDS, ROUTED_KINDS, Kind, Row, Version
 from hookline.connections.model import Destination, LaneConfig, Offsets, Snapshot, Source
 from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
+from hookline.database.read_only import ChangeFeed
 
 Object = Source | Destination | Audience | ComputedTrait
 ObjectT = TypeVar("ObjectT", Source, Destination, Audience, ComputedTrait)
@@ -90,7 +97,7 @@ class State:
         self.destinations: dict[str, Stored[Destination]] = {}
         self.audiences: dict[str, Stored[Audience]] = {}
         self.computed_traits: dict[str, Stored[ComputedTrait]] = {}
-        self._at = history.Version()
+        self.at = history.Version()
         """The same, told from another one of its number."""
         self._kinds = tuple(kinds)
         self._by_kind: dict[Kind, dict[str, Any]] = {
@@ -107,9 +114,9 @@ class State:
     def refresh(self, connection: Connection) -> bool:
         """Go on to the version now in force, reading only what changed since; False when nothing did."""
         newest = history.newest_version(connection)
-        if newest == self._at:
+        if newest == self.at:
             return False
-        if history.has_version(connection, self._at):
+        if history.has_version(connection, self.at):
             left, came = history.rows_between(connection, self.version, newest.number, self._kinds)
             for row in left:
                 self._by_kind[row.kind].pop(row.id, None)
@@ -118,7 +125,7 @@ class State:
             for objects in self._by_kind.values():
                 objects.clear()
             self.load(connection, newest.number)
-        self.version, self._at = newest.number, newest
+        self.version, self.at = newest.number, newest
         return True
 
     def load(self, connection: Connection, version: int) -> None:
@@ -161,3 +168,43 @@ def next_lane(
     before = {} if lane is None else lane.sources
     sources = {id: before[id] if id in before else dict(ends) for id in destination.sources}
     return LaneConfig(number=number, sources=sources) if lane is None else replace(lane, sources=sources)
+
+
+class Feed(ChangeFeed[Snapshot]):
+    """A view of the configured objects; for one thread. ``kinds`` are those that the role has a use for.
+
+    All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
+    """
+
+    def __init__(self, location: DatabaseLocation, kinds: Sequence[Kind] = ROUTED_KINDS) -> None:
+        self._kinds = tuple(kinds)
+        self._state = State(kinds)
+        super().__init__(location, "control", self._refresh, lambda _: self._state.snapshot())
+        self.forget(self._state.at)
+
+    def load(self) -> Snapshot:
+        """Return everything in force now, read anew."""
+        self._state = State(self._kinds)
+        self.forget(self._state.at)
+        return self.poll() or self._state.snapshot()
+
+    def at(self, version: int) -> Snapshot:
+        """Everything as it was in force at ``version``; before the first, and without a database, nothing was."""
+        state = State(self._kinds)
+        if version:
+            with self.reading() as connection:
+                state.load(connection, version)
+        return state.snapshot()
+
+    def ready(self, boot_id: str | None = None) -> bool:
+        """Return whether control has finished start-up, the ``--connections`` file included.
+
+        With ``boot_id``: in this boot; a marker that an earlier one left does not count.
+        """
+        with self.reading() as connection:
+            row = connection.execute("SELECT boot_id FROM control_ready").fetchone()
+            return row is not None and (boot_id is None or row[0] == boot_id)
+
+    def _refresh(self, connection: Connection) -> Version:
+        self._state.refresh(connection)
+        return self._state.at

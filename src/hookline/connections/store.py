@@ -26,6 +26,7 @@ from hookline.connections.secrets import PastRow, without_old_secrets
 from hookline.connections.state import State, Stored, decode_object, next_lane
 from hookline.database.commits import Highest, commits_of
 from hookline.database.connect import empty_log, is_file, overwrite_deleted
+from hookline.database.connection import transaction
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_control
 from hookline.database.sqlite import DatabaseAway
@@ -415,14 +416,11 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            self._is_doubtful = isinstance(error, DatabaseAway)
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with transaction(self._connection):
+                yield
+        except DatabaseAway:
+            self._is_doubtful = True
             raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from litestar import Litestar, Router
@@ -15,27 +16,29 @@ from hookline.api.audit.trail import AuditTrail
 from hookline.api.auth.access import API, SignInNeeded, check_needs, require_need, to_login
 from hookline.api.auth.service import session_store
 from hookline.api.calls import Calls
-from hookline.api.deferred import Deferred
-from hookline.api.gates import DatabaseGate, HostGate
+from hookline.api.gates import DatabaseGate, HostGate, SecurityHeaders, UnderPath, path_of
 from hookline.api.idempotency import Idempotency
-from hookline.api.json_body import JsonBody
+from hookline.api.listing import JsonBody
 from hookline.api.problem import respond
 from hookline.api.rate_limits import RateLimits
-from hookline.api.security_headers import SecurityHeaders
 from hookline.api.services import Services
-from hookline.api.under_path import UnderPath, path_of
 from hookline.features.accounts.api import TokensApi, Users
-from hookline.features.audiences.api.members import AudienceMembers
-from hookline.features.audiences.api.objects import Audiences, ComputedTraits
-from hookline.features.audiences.api.previews import AudiencePreviews
-from hookline.features.audiences.api.syncs import AudienceSyncs, ComputedTraitSyncs, TraitValues
+from hookline.features.audiences.api.members import AudienceMembers, AudiencePreviews
+from hookline.features.audiences.api.objects import (
+    Audiences,
+    AudienceSyncs,
+    ComputedTraits,
+    ComputedTraitSyncs,
+    TraitValues,
+)
 from hookline.features.audit.api import AuditEntries
 from hookline.features.connections.api.apply import Connections, Versions
 from hookline.features.connections.api.objects import Destinations, Sources
 from hookline.features.dead_letters.api import DeadLetters
-from hookline.features.destinations.api.actions import Pausing, SecretRotation
-from hookline.features.destinations.api.views import (
+from hookline.features.destinations.api import (
     FilterTests,
+    Pausing,
+    SecretRotation,
     get_destination_metrics,
     get_icon,
     get_kind,
@@ -54,6 +57,27 @@ from hookline.features.replays.api import Replays
 from hookline.features.settings.api import list_settings
 from hookline.features.sources.api import get_schema
 from hookline.features.usage.api import Usage, UsageDetails
+
+
+class Deferred:
+    """ASGI application made by ``make`` at its first request, in a thread; that request waits, others go on."""
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        self._make = make
+        self._made: ASGIApp | None = None
+        self._making = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request; raise what ``make`` raises."""
+        app = self._made or await self._first()
+        await app(scope, receive, send)
+
+    async def _first(self) -> ASGIApp:
+        async with self._making:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
+        return self._made
+
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 

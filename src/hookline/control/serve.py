@@ -15,11 +15,12 @@ from typing import Any
 import uvloop
 from litestar.types import ASGIApp
 
-from hookline.api import uvicorn_server
+from hookline.api import client_connection
 from hookline.api.auth.service import admin_token, login_link
 from hookline.api.calls import current_call, may_refer, note_version
 from hookline.api.client_connection import Clients
 from hookline.api.services import Services
+from hookline.client_address import ProxyHeader
 from hookline.connections.model import WebhookSettings
 from hookline.connections.secrets import KEPT_MS
 from hookline.connections.store import Store
@@ -27,7 +28,7 @@ from hookline.control.app import Routes, build
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.deliver.send.client_certificate import fault_of
 from hookline.features.audiences.service import definition_watch
-from hookline.features.connections.opening import CannotStart
+from hookline.features.connections.service import CannotStart
 from hookline.features.destinations.service import lane_watch
 from hookline.features.events.service import live_events
 from hookline.features.fleet.service import own_metrics
@@ -39,7 +40,6 @@ from hookline.features.replays.service import replay_watch
 from hookline.features.sources.service import schema_watcher
 from hookline.listening import SETTLE_SECONDS, bound, handed_on, has_successor, take_no_more
 from hookline.privacy.id_digest import PrivacyKeyError
-from hookline.proxy_protocol import ProxyHeader
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -156,7 +156,7 @@ def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server)
     server.stop()
 
 
-class Server(uvicorn_server.Server):
+class Server(client_connection.Server):
     """uvicorn that hears of a stop at once, and then ends the event streams, which it would otherwise wait for."""
 
     def __init__(self, services: Services, pages: Routes | None = None) -> None:
@@ -206,7 +206,7 @@ class Server(uvicorn_server.Server):
         yield
 
 
-def _config(app: ASGIApp, clients: Clients, settings: Settings) -> uvicorn_server.Config:
+def _config(app: ASGIApp, clients: Clients, settings: Settings) -> client_connection.Config:
     connect: Callable[..., asyncio.Protocol] = clients.connect
     if settings.control.proxy_protocol:
         trusted = [ip_network(each) for each in settings.collect.trusted_proxies]
@@ -214,7 +214,7 @@ def _config(app: ASGIApp, clients: Clients, settings: Settings) -> uvicorn_serve
         def connect(*arguments: Any, **named: Any) -> asyncio.Protocol:
             return ProxyHeader(trusted, partial(clients.connect, *arguments, **named))
 
-    return uvicorn_server.Config(
+    return client_connection.Config(
         app,
         http=connect,  # type: ignore[arg-type]  # all that is done with it is to call it
         ws="none",

@@ -57,8 +57,9 @@ MOMENT_COMMITS_MAX = 50
 
 
 class DatabaseWentBack(DatabaseAway):
-    """What this process had committed is not in the database any more. Nothing of the transaction was written, and
-    nothing will be: the process is told to end, and the next one takes up from where the database is."""
+    """Commits of this process are not in the database any more. Nothing of the transaction was written,
+    and nothing will be: the process is told to end, and the next one takes up from where the database is.
+    """
 
 
 class Highest(NamedTuple):
@@ -163,7 +164,7 @@ class Commits:
 
 
 class WentBack(msgspec.Struct, frozen=True):
-    """What a role found, for control to tell people."""
+    """Hold what a role found, for control to tell people."""
 
     which: Which
     detail: str

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from hookline.database import parts
+from hookline.database import home
 from hookline.database.sqlite import DatabaseBroken, OperationalError, connect, engine
 from hookline.telemetry.log import logger
 from hookline.whole_file import write_whole
@@ -36,7 +36,7 @@ def damage_of(path: Path, seconds: float = CHECK_SECONDS) -> str | None:
 
 def how_to_mend(path: Path) -> str:
     """Return what to do about a damaged file."""
-    if path.name in parts.COSTS:
+    if path.name in home.COSTS:
         return (
             f"stop Hookline and put {path.name} back from a snapshot, in place of it, {path.name}-wal and"
             f" {path.name}-shm. To go on without it: move all three away, then hookline renew {path.name}"

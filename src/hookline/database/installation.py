@@ -1,8 +1,7 @@
 """Which databases a data folder has, and waiting for PostgreSQL where it has those.
 
 The places that databases hold mean nothing beside another journal, and a folder that suddenly had empty ones would
-deliver everything again. So a folder belongs to the database it began with, as ``postgres.installation`` tells.
-"""
+deliver everything again. So a folder belongs to the database it began with, as ``postgres.installation`` tells."""
 
 from __future__ import annotations
 
@@ -10,9 +9,11 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hookline.database import parts, sqlite
+from hookline.database import home, sqlite
+from hookline.database.connect import connect
 from hookline.database.home import refuse_copy
 from hookline.database.location import NOTE_FILE, WRITTEN_BY, DatabaseLocation, Schema, Which, location_of
 from hookline.database.open import ensure, refuse_newer
@@ -25,6 +26,7 @@ from hookline.telemetry.metrics import PROCESS_STANDING_BY, publish
 if TYPE_CHECKING:
     from hookline.database.postgres.fence import Role
     from hookline.database.postgres.leader_lock import LeaderLock
+
 
 LOCAL = "local"
 _POLL_SECONDS = 0.25
@@ -40,8 +42,8 @@ def verify_installation(settings: Settings) -> None:
         if is_noted:
             raise DatabaseUnusable(f"the database of {folder} is in PostgreSQL: set database.url to its address")
         try:
-            parts.require(folder)
-        except parts.PartMissing as gone:
+            home.require(folder)
+        except home.PartMissing as gone:
             raise DatabaseUnusable(str(gone)) from None
         return
     if find_spec("psycopg") is None:
@@ -50,8 +52,8 @@ def verify_installation(settings: Settings) -> None:
         )
     if not is_noted and any((folder / f"{which}.db").exists() for which in ("control", "deliver")):
         raise DatabaseUnusable(f"{folder} has its databases in files: hookline migrate-to moves them to PostgreSQL")
-    from hookline.database.postgres.address import conninfo
     from hookline.database.postgres.requirements import refuse_standby
+    from hookline.database.postgres.sessions import conninfo
 
     try:
         refuse_standby(conninfo(url, "hookline"))
@@ -91,7 +93,7 @@ async def wait_for_database(
 def check_usable(location: DatabaseLocation) -> None:
     """Raise the DatabaseAway that a writer of a database would meet; one that is not there yet may be made."""
     if isinstance(location, Schema):
-        from hookline.database.postgres.usable import troubles
+        from hookline.database.postgres.requirements import troubles
 
         for trouble in troubles(location):
             raise trouble
@@ -115,7 +117,7 @@ async def wait_for_home(settings: Settings, stop: asyncio.Event) -> LeaderLock |
     once for files, and for a journal on Kafka, which many share. Raise DatabaseUnusable for a copied folder."""
     if settings.database.is_local or not settings.journal.is_local:
         return None
-    from hookline.database.postgres.home import take_home
+    from hookline.database.postgres.installation import take_home
 
     await until_done(lambda: take_home(settings), stop)
     return await wait_for_leader_lock(settings, "deliver", stop)
@@ -225,3 +227,29 @@ async def _take_turn(
                 await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
     turn.close()
     return None
+
+
+BLOCK_BYTES = 512
+"""What the system counts in."""
+
+_OF_SCHEMA = (
+    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class WHERE relkind = 'r'"
+    " AND relnamespace = to_regnamespace(current_schema())"
+)
+
+
+def bytes_taken(location: DatabaseLocation) -> int:
+    """Return what it takes of a disk: of a file also its log, of a schema its tables with their indexes; 0 when it is
+    not there. Raise OperationalError when PostgreSQL cannot be asked."""
+    if isinstance(location, Path):
+        return sum(_of_file(location.with_name(location.name + suffix)) for suffix in ("", "-wal", "-shm"))
+    with closing(connect(location, read_only=True)) as connection:
+        ((taken,),) = connection.execute(_OF_SCHEMA).fetchall()
+        return int(taken)
+
+
+def _of_file(path: Path) -> int:
+    try:
+        return path.stat().st_blocks * BLOCK_BYTES
+    except OSError:
+        return 0

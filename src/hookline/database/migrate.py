@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 from hookline.database import sqlite
 from hookline.database.connect import is_file
-from hookline.database.connection import Connection
+from hookline.database.connection import Connection, transaction
 from hookline.database.location import Which
 from hookline.database.sqlite import DatabaseAway, DatabaseError, DatabaseTooNew, engine
 
@@ -87,17 +87,16 @@ def needs_migration(number: int | None, which: Which, name: str) -> bool:
 
 
 def migrate_file(connection: sqlite.Connection, which: Which, number: int | None, last: int | None = None) -> None:
-    """Take the steps behind ``number``, None for a new file, in one transaction: whoever fails, and closes the
-    connection, leaves everything as it was. With ``last`` it stops at that one, as an older version left it."""
-    connection.execute("BEGIN IMMEDIATE")
-    for name in _way(which, number, last):
-        for statement in _text(which, name, "sqlite").split(";\n"):
-            connection.execute(statement)
-        if (move := f"step_{name[:4]}") + ".py" in _FILES[which]:
-            import_module(f"hookline.database.migrations.{which}.{move}").move(connection)
-    for statement in _NUMBER.format(which=which, number=last or HEADS[which]).split(";\n"):
-        connection.execute(statement)
-    connection.execute("COMMIT")
+    """Take the steps behind ``number``, None for a new file, in one transaction: whoever fails leaves
+    everything as it was. With ``last`` it stops at that one, as an older version left it."""
+    with transaction(connection) as execute:
+        for name in _way(which, number, last):
+            for statement in _text(which, name, "sqlite").split(";\n"):
+                execute(statement)
+            if (move := f"step_{name[:4]}") + ".py" in _FILES[which]:
+                import_module(f"hookline.database.migrations.{which}.{move}").move(connection)
+        for statement in _NUMBER.format(which=which, number=last or HEADS[which]).split(";\n"):
+            execute(statement)
 
 
 def postgres_steps(which: Which, number: int | None, last: int | None = None) -> str:

@@ -10,7 +10,7 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-from hookline.database import parts
+from hookline.database import home
 from hookline.database.commits import Commits, begin_counting, commits_of
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
@@ -90,17 +90,17 @@ def _ensure_file(path: Path, which: Which) -> None:
         raise DatabaseError(
             f"SQLite {engine.sqlite_version} can corrupt its files under two writers; install pysqlite3 0.6.1 or newer"
         )
-    with parts.held(path.parent) as folder:
+    with home.held(path.parent) as folder:
         try:
             if path.exists():
                 _bring_up_to_date(path, which)
             else:
-                parts.check_new(path)
+                home.check_new(path)
                 _create(path, which)
                 os.fsync(folder)
-        except parts.PartMissing as gone:
+        except home.PartMissing as gone:
             raise DatabaseUnusable(str(gone)) from None
-        parts.made(path)
+        home.made(path)
 
 
 def refuse_newer(location: DatabaseLocation, which: Which) -> None:

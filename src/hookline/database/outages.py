@@ -23,7 +23,7 @@ SERVER = "PostgreSQL"
 
 
 class Trouble(Protocol):
-    """What somebody met: a DatabaseAway of one of its kinds, whose text is the reason."""
+    """Hold what somebody met: a DatabaseAway of one of its kinds, whose text is the reason."""
 
     kind: str
     code: str

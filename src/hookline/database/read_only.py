@@ -7,10 +7,10 @@ knows are read as far as that goes, and older ones from the number on that the r
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from hookline.database.sqlite import (
     engine,
 )
 from hookline.telemetry.log import logger
+
+ValueT = TypeVar("ValueT")
 
 MAKING_SECONDS = 10.0
 """For so long nobody says that a database is not made yet."""
@@ -196,6 +198,55 @@ class Followed:
         if unlike is None and isinstance(error, DatabaseAway):
             return error
         return DatabaseUnreadable(f"{self._location if unlike is None else f'{unlike} and'} cannot be read: {error}")
+
+
+class ChangeFeed(Followed, Generic[ValueT]):
+    """Something of a database that somebody follows: read again only when it changed. For one thread.
+
+    ``number`` tells one state of it from another, and is looked up whenever anything was committed; ``read`` reads it.
+    What a look cannot read it raises, as ``reading`` says, and the next one tries again: what was known before stays in
+    force, and whoever knows nothing yet is not ready.
+    """
+
+    def __init__(
+        self,
+        location: DatabaseLocation,
+        which: Which,
+        number: Callable[[Connection], object],
+        read: Callable[[Connection], ValueT],
+        oldest: int = 1,
+    ) -> None:
+        super().__init__(location, which, oldest)
+        self._number = number
+        self._read = read
+        self.forget()
+
+    def forget(self, known: object = None) -> None:
+        """Have the next look read it anew, unless its number is ``known``."""
+        self._seen: Any = None
+        self._known = known
+
+    def poll(self) -> ValueT | None:
+        """Return all of it if it changed since the last answer, else None; costs next to nothing if nothing did."""
+        with self.reading() as connection:
+            # Before anything is read: a commit between the two is then seen by the next look.
+            seen = self.mark(connection)
+            if seen == self._seen:
+                return None
+            number = self._number(connection)
+            found = self._read(connection) if number != self._known else None
+            self._seen, self._known = seen, number
+            return found
+
+
+def counted(query: str, *values: object) -> Callable[[Connection], int]:
+    """Return what looks up a number that the writer raises with every change; 0 before the first one."""
+
+    def number(connection: Connection) -> int:
+        row = connection.execute(query, values).fetchone()
+        return int(row[0]) if row else 0
+
+    return number
 
 
 class Unread:

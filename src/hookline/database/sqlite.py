@@ -121,7 +121,7 @@ class DatabaseFailing(DatabaseAway):
 
 
 class DatabaseBroken(engine.DatabaseError):
-    """What is stored is damaged: waiting does not help. The message says where and what to do."""
+    """The stored data is damaged: waiting does not help. The message says where and what to do."""
 
     code = "database_broken"
 
@@ -148,9 +148,10 @@ class DatabaseTooNew(DatabaseError):
 
 
 class DatabaseUnreadable(DatabaseAway):
-    """What is in a database cannot be told: it is not made yet, too old, or of a version whose tables this one does not
-    know. Never to be taken for empty; it ends by itself, when the role that writes it has made it, or this one is
-    upgraded. Unlike when it is away, somebody may be writing to it meanwhile."""
+    """The content of a database cannot be told: it is not made yet, too old, or of a version whose tables this one
+    does not know. Never to be taken for empty; it ends by itself, when the role that writes it has made it, or this one
+    is upgraded. Unlike when it is away, somebody may be writing to it meanwhile.
+    """
 
     kind = "unreadable"
     code = "database_unreadable"
@@ -190,9 +191,9 @@ def connect(
     """Open an existing database file; raise OperationalError when it is not there (``open.ensure`` makes it), one of
     the kinds of DatabaseAway when it is there and cannot be used now.
 
-    The connection is in autocommit mode: a transaction is an explicit ``BEGIN`` (``BEGIN IMMEDIATE`` to write) and
-    ``COMMIT``. It may pass between threads, one at a time. ``FULL`` makes a commit survive a power cut; ``NORMAL`` may
-    lose the last ones then, never their order.
+    The connection is in autocommit mode: transactions are those of ``database.connection``. It may pass between
+    threads, one at a time. ``FULL`` makes a commit survive a power cut; ``NORMAL`` may lose the last ones then, never
+    their order.
     """
     mode = "ro" if read_only else "rw"
     try:

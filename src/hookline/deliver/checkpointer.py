@@ -18,13 +18,13 @@ from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.fence import Fenced
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.read.feeder import DAY_MS, Feeder
-from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.replays import Replays
 from hookline.deliver.store.batch import Batch, BlockRow, CheckpointRow, LaneRow
 from hookline.deliver.store.writer import DeliverStore
-from hookline.outcomes import places
-from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes import positions
+from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from hookline.deliver.cluster.late_rows import LateRows
 
 SYNC_SECONDS = 0.25
-"""How far a power cut may set back retries, failures and places. What was delivered is also in the progress ring, which
-is synchronised more often."""
+"""How far a power cut may set back retries, failures and positions. What was delivered is also in the progress ring,
+which is synchronised more often."""
 
 
 class Checkpointer:
@@ -56,7 +56,7 @@ class Checkpointer:
         self._late_rows = late_rows
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._saved: dict[int, int] = {}
-        self.places: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
         """By partition: the offset that was saved."""
         self.on_fenced: Callable[[frozenset[int]], None] = lambda partitions: None
         """Called when others turn out to own partitions."""
@@ -64,7 +64,7 @@ class Checkpointer:
         self.committing: Batch | None = None
         """What is being saved, until it is."""
         self._commit_done: asyncio.Future[None] | None = None
-        self._ring_position = 0
+        self._ring_written = 0
         self._log = logger()
         self._failing = False
         self._unsynced = False
@@ -88,13 +88,13 @@ class Checkpointer:
         return self.committing is None
 
     def take(self, partition: int, offset: int) -> None:
-        """A partition was taken up at this place."""
-        self._saved[partition] = self.places[partition] = offset
+        """A partition was taken up at this position."""
+        self._saved[partition] = self.positions[partition] = offset
 
     def leave(self, partition: int) -> None:
         """A partition was given up, or lost."""
         self._saved.pop(partition, None)
-        self.places.pop(partition, None)
+        self.positions.pop(partition, None)
 
     async def _tick(self) -> None:
         if self.committing is None:
@@ -201,7 +201,7 @@ class Checkpointer:
     def _gather(self) -> Batch:
         engine = self._engine
         batch, engine.batch = engine.batch, Batch()
-        self._ring_position = engine.ring.position
+        self._ring_written = engine.ring.written
         results = engine.ring.since_checkpoint()
         engine.lane_counts.add_results(results)
         self._add_blocks(batch, results, engine.clock.now_ms())
@@ -211,7 +211,7 @@ class Checkpointer:
             self._late_rows.ask(batch)
         batch.counts = {lane.number for lane in engine.recount}
         for shared in self._feeder.shared.values():
-            self._add_places(batch, shared)
+            self._add_positions(batch, shared)
         if engine.fence is not None:
             batch.epochs = dict(engine.fence.epochs)
             # What was in flight when a partition went is its new owner's to find out.
@@ -219,22 +219,22 @@ class Checkpointer:
         engine.open_lanes = {lane for lane in engine.open_lanes if lane.busy and not lane.closed}
         return batch
 
-    def _add_places(self, batch: Batch, shared: SharedReader) -> None:
-        partition, open_places = shared.partition, {}
+    def _add_positions(self, batch: Batch, shared: SharedReader) -> None:
+        partition, open_positions = shared.partition, {}
         for lane in self._engine.open_lanes:
             if lane.closed:
                 continue
-            undone = places.to_ranges(lane.undone(partition))
+            undone = positions.to_ranges(lane.undone(partition))
             if lane.cursors[partition].attached and not lane.backfills:
                 if undone:
-                    open_places[lane.number] = undone
+                    open_positions[lane.number] = undone
                 if partition in lane.rows:
                     lane.note_row(partition, False)
                     batch.lanes_gone.add((lane.number, partition))
             else:
                 lane.note_row(partition, True)
                 batch.lanes[lane.number, partition] = _lane_row(lane, partition, undone)
-        blob = places.encode(places.SavedPlaces(open_places))
+        blob = positions.encode(positions.SavedPositions(open_positions))
         batch.checkpoints.append(CheckpointRow(partition, shared.next_offset, self.version, blob))
         self._saved[partition] = shared.next_offset
 
@@ -248,20 +248,20 @@ class Checkpointer:
             batch.blocks.append(_block(first, last, now_ms, entries))
             return
         buckets: dict[int, list[int]] = {}
-        for index, place in enumerate(found):
-            buckets.setdefault(place >> BUCKET_SHIFT, []).append(index)
+        for index, position in enumerate(found):
+            buckets.setdefault(position >> BUCKET_SHIFT, []).append(index)
         for indexes in buckets.values():
             block = b"".join([entries[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES] for at in indexes])
-            places_in = [found[at] for at in indexes]
-            batch.blocks.append(_block(min(places_in), max(places_in), now_ms, block))
+            positions_in = [found[at] for at in indexes]
+            batch.blocks.append(_block(min(positions_in), max(positions_in), now_ms, block))
 
     def _committed(self, batch: Batch) -> None:
         engine = self._engine
-        engine.ring.checkpointed = self._ring_position
+        engine.ring.checkpointed = self._ring_written
         engine.counters.checkpoints += 1
         for saved in batch.checkpoints:
-            if saved.partition in self.places:
-                self.places[saved.partition] = saved.next_offset
+            if saved.partition in self.positions:
+                self.positions[saved.partition] = saved.next_offset
         for (_, source, _), (events, filtered) in batch.usage.items():
             engine.counters.events[source] += events
             engine.counters.filtered[source] += filtered
@@ -274,7 +274,7 @@ class Checkpointer:
             key = (number, partition, offset)
             lane = engine.lanes.get(number)
             if lane is not None and key not in engine.batch.retries and key not in engine.batch.settled:
-                lane.row_saved(partition << PLACE_SHIFT | offset)
+                lane.row_saved(partition << POSITION_SHIFT | offset)
         for row in batch.retries.values():
             lane = engine.lanes.get(row.lane)
             if lane is not None:  # it may have been due already, and was not found before it was saved
@@ -309,22 +309,22 @@ class Checkpointer:
             return  # partitions came or went since: it is counted again
         changing = {number for number, _, _ in [*engine.batch.retries, *engine.batch.settled]}
         for lane in [each for each in engine.recount if each.number in batch.counted]:
-            strange = any(place >> PLACE_SHIFT not in self._feeder.shared for place in lane.in_flight)
+            strange = any(position >> POSITION_SHIFT not in self._feeder.shared for position in lane.in_flight)
             if not strange and lane.number not in changing and not lane.requeueing:
                 lane.count_rows(batch.counted[lane.number])
                 engine.recount.discard(lane)
 
 
 def _block(first: int, last: int, now_ms: int, entries: bytes) -> BlockRow:
-    return BlockRow(first >> PLACE_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, now_ms, entries)
+    return BlockRow(first >> POSITION_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, now_ms, entries)
 
 
-def _lane_row(lane: Lane, partition: int, undone: places.Ranges) -> LaneRow:
+def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
     cursor = lane.cursors[partition]
     backfills = tuple(
-        places.SavedBackfill(backfill.next_offset, backfill.end or 0, backfill.source or "")
+        positions.SavedBackfill(backfill.next_offset, backfill.end or 0, backfill.source or "")
         for backfill in lane.backfills
         if backfill.partition == partition
     )
-    blob = places.encode(places.SavedCursor(cursor.attached, undone, backfills))
+    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills))
     return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)

@@ -10,7 +10,7 @@ from hookline.database.steady_clock import SteadyClock
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """Say where the time comes from."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since the epoch."""

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
 from hookline.deliver.clock import Clock
-from hookline.deliver.counters import Counters, Times
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.retry.failures import Failures
-from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.send.port import Failure, Sink, Successes
-from hookline.deliver.work import Work
+from hookline.deliver.work import Counters, Times, Work
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import PARTIAL, Outcome
 from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing, pack_entries
@@ -82,7 +81,7 @@ class Dispatcher(Work, Sink):
         return self.ring.full or len(self.batch.attempts) >= self._failures_held_max
 
     def dispatch(self, lane: Lane) -> None:
-        """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow."""
+        """Send what the lane has queued, as far as its breaker, the slots in flight and the ring allow."""
         queue = lane.queue
         may_leave = len(queue) if lane.retry_count < self._retry_rows_max else _leading(lane)
         count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))
@@ -122,13 +121,13 @@ class Dispatcher(Work, Sink):
             event = lane.take_first()
             if order.admit(event):
                 found.append(event)
-            elif order.spill(event.place):
-                self.failures.wait_for_leader_lock(lane, event.place)
+            elif order.spill(event.position):
+                self.failures.keep_as_row(lane, event.position)
         return found
 
-    def next_of_user(self, lane: Lane, place: int) -> None:
+    def next_of_user(self, lane: Lane, position: int) -> None:
         """An event no longer holds up its user's others (``delivery.order``)."""
-        following = lane.order.finished(place) if lane.order is not None else None
+        following = lane.order.finished(position) if lane.order is not None else None
         if following is not None and not lane.closed:
             lane.put_first(following)
             if not lane.ready:
@@ -167,8 +166,8 @@ class Dispatcher(Work, Sink):
         self._depart(lane, [Delivery(lane, event, first_at_ms, attempt, urls, from_row)])
 
     def release(self, delivery: Delivery) -> None:
-        """Give back the place in flight of a delivery that has ended."""
-        delivery.lane.release(delivery.event.place)
+        """Give back the slot of a delivery that has ended."""
+        delivery.lane.release(delivery.event.position)
         self.in_flight -= 1
         if delivery.unhealthy:
             self.unhealthy -= 1
@@ -186,7 +185,7 @@ class Dispatcher(Work, Sink):
             self.unhealthy += len(leaving)
             for delivery in leaving:
                 delivery.unhealthy = True
-        lane.sent({each.event.place: 0 if each.from_row else each.first_at_ms for each in leaving})
+        lane.sent({each.event.position: 0 if each.from_row else each.first_at_ms for each in leaving})
         targets = lane.targets
         if len(targets) != 1:
             self._depart_to_several(leaving, targets)
@@ -201,7 +200,7 @@ class Dispatcher(Work, Sink):
     def _depart_plainly(self, lane: Lane, events: Sequence[Event], now_ms: int) -> None:
         """Begin first attempts of a plain lane: nothing but a failure needs to know more than event and target."""
         self._count_leaving(lane, len(events))
-        lane.sent(dict.fromkeys([event.place for event in events], now_ms))
+        lane.sent(dict.fromkeys([event.position for event in events], now_ms))
         target = lane.targets[0]
         try:
             requests = target.template.requests(events)
@@ -271,9 +270,9 @@ class Dispatcher(Work, Sink):
             if kept_ms > SLOW_MS or not lane.breaker.steady:
                 for _ in events:
                     self._note_success(lane, kept_ms)
-            places = [event.place for event in events]
-            lane.delivered(places, now_ms)
-            packed.append(pack_entries(places, now_ms - kept_ms, target.tag, status, kept_ms))
+            positions = [event.position for event in events]
+            lane.delivered(positions, now_ms)
+            packed.append(pack_entries(positions, now_ms - kept_ms, target.tag, status, kept_ms))
             counters.durations.add(kept_ms, len(events))
             _add_latencies(counters.latencies, now_ms, [event.record.received_at for event in events])
             count += len(events)
@@ -303,13 +302,13 @@ class Dispatcher(Work, Sink):
             target.lingering -= 1
             return
         now_ms = self.clock.now_ms()
-        lane, place = delivery.lane, delivery.event.place
+        lane, position = delivery.lane, delivery.event.position
         lane.seen_well(now_ms)
         if CRASH_POINTS_ARMED:
             crash_point("deliver.answered_before_mark")
         if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):
             return
-        self.ring.add(place, now_ms - milliseconds, target.tag, result, min(milliseconds, MILLISECONDS_MAX))
+        self.ring.add(position, now_ms - milliseconds, target.tag, result, min(milliseconds, MILLISECONDS_MAX))
         self.counters.delivered += 1
         self.counters.durations.add(milliseconds)
         self.counters.latencies.add(now_ms - delivery.event.record.received_at)
@@ -318,7 +317,7 @@ class Dispatcher(Work, Sink):
             self._finish_uncommon_success(delivery, target)
         self.release(delivery)
         if lane.order is not None:
-            self.next_of_user(lane, place)
+            self.next_of_user(lane, position)
         if milliseconds > SLOW_MS or not lane.breaker.steady:
             self._note_success(lane, milliseconds)
         if lane.queue and not lane.ready:
@@ -331,8 +330,8 @@ class Dispatcher(Work, Sink):
         refused_before = delivery.urls > ALL_URLS
         if not (delivery.outstanding or delivery.failures or refused_before):
             return True
-        place, duration = delivery.event.place, min(milliseconds, MILLISECONDS_MAX)
-        self.ring.add(place, now_ms - milliseconds, target.tag, PARTIAL + result, duration)
+        position, duration = delivery.event.position, min(milliseconds, MILLISECONDS_MAX)
+        self.ring.add(position, now_ms - milliseconds, target.tag, PARTIAL + result, duration)
         delivery.accepted = True
         self._note_success(delivery.lane, milliseconds)
         if not delivery.outstanding:
@@ -386,7 +385,7 @@ class Dispatcher(Work, Sink):
     def _note_try(self, delivery: Delivery, failed: FailedTry) -> None:
         """A failure that did not decide the delivery goes into the block of results, not into a row."""
         milliseconds = min(failed.milliseconds, MILLISECONDS_MAX)
-        self.ring.add(delivery.event.place, failed.at_ms, failed.target.tag, failed.result, milliseconds)
+        self.ring.add(delivery.event.position, failed.at_ms, failed.target.tag, failed.result, milliseconds)
 
     def _note_success(self, lane: Lane, milliseconds: int) -> None:
         lane.answers_again()
@@ -423,9 +422,9 @@ class Dispatcher(Work, Sink):
             lane.wants_slot = True
             self._wanting_slot.append(lane)
 
-    def give_slots(self, places: int) -> None:
-        """Give so many freed places to the lanes that have waited longest."""
-        for _ in range(min(places, len(self._wanting_slot))):
+    def give_slots(self, slots: int) -> None:
+        """Give so many freed slots to the lanes that have waited longest."""
+        for _ in range(min(slots, len(self._wanting_slot))):
             lane = self._wanting_slot.popleft()
             lane.wants_slot = False
             if not lane.ready:
@@ -454,13 +453,13 @@ def _leading(lane: Lane) -> int:
     order = lane.order
     if order is None:
         return 0
-    return sum(1 for _ in takewhile(lambda event: order.holds_up(event.place), lane.queue))
+    return sum(1 for _ in takewhile(lambda event: order.holds_up(event.position), lane.queue))
 
 
 def _delivery_of(token: object, target: Target) -> Delivery:
     """Return the attempt for an event that left plainly."""
     event: Event = token  # type: ignore[assignment]  # the dispatcher's own
-    return Delivery(target.lane, event, target.lane.in_flight[event.place])
+    return Delivery(target.lane, event, target.lane.in_flight[event.position])
 
 
 def _add_latencies(latencies: Times, now_ms: int, received: list[int]) -> None:

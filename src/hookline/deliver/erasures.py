@@ -13,8 +13,8 @@ from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.store.batch import Batch, ErasureRow
 from hookline.deliver.store.writer import DeliverStore
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
-from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
+from hookline.privacy.shared_erased import Erasure, ErasureFeed
 from hookline.replays.offset_set import OffsetSet
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
@@ -45,7 +45,7 @@ class Erasures:
         if wanted is not None:
             self._wanted = wanted
         if self._wanted is not None:
-            self._waiting = [erasure for erasure in self._wanted if not self._store.has_erased(erasure.key)]
+            self._waiting = [erasure for erasure in self._wanted if self._store.reader.erased(*erasure.key) is None]
             self._wanted = None
         if self._writing is not None:
             self._answer(*self._writing)
@@ -61,31 +61,31 @@ class Erasures:
         in_flight = False
         for lane in list(self._engine.lanes.values()):
             self._give_back(lane, erasure)
-            self._closed += self._retries.drop(lane, erasure.places)
-            in_flight |= any(_holds(erasure, place) for place in lane.in_flight)
+            self._closed += self._retries.drop(lane, erasure.positions)
+            in_flight |= any(_holds(erasure, position) for position in lane.in_flight)
         if in_flight:  # what comes of it is written down once more: it ends within seconds
             return
-        for partition, places in erasure.places.items():
+        for partition, positions in erasure.positions.items():
             try:
-                if not self._forget_users(partition, places):
+                if not self._forget_users(partition, positions):
                     return
             except OSError as error:
                 self._log.warning("index_not_erased", error=str(error), next_step="it is tried again")
                 return
         batch = self._engine.batch
-        batch.erasures.append(ErasureRow(*erasure.key, self._closed, erasure.places))
+        batch.erasures.append(ErasureRow(*erasure.key, self._closed, erasure.positions))
         self._closed = 0
         self._writing = erasure, batch
 
-    def _forget_users(self, partition: int, places: OffsetSet) -> bool:
+    def _forget_users(self, partition: int, positions: OffsetSet) -> bool:
         shared = self._feeder.shared.get(partition)
-        return shared is None or shared.duplicates.forget_users(list(places))
+        return shared is None or shared.duplicates.forget_users(list(positions))
 
     def _give_back(self, lane: Lane, erasure: Erasure) -> None:
-        queued = [event.place for event in lane.queue]
+        queued = [event.position for event in lane.queue]
         if lane.order is not None:
             queued += lane.order.held
-        if any(_holds(erasure, place) for place in queued):
+        if any(_holds(erasure, position) for position in queued):
             self._feeder.detach(lane)
             self._feeder.room(lane)
 
@@ -101,6 +101,6 @@ class Erasures:
             self._log.info("erased", request=erasure.request, round=erasure.round)
 
 
-def _holds(erasure: Erasure, place: int) -> bool:
-    places = erasure.places.get(place >> PLACE_SHIFT)
-    return places is not None and place & OFFSET_MASK in places
+def _holds(erasure: Erasure, position: int) -> bool:
+    positions = erasure.positions.get(position >> POSITION_SHIFT)
+    return positions is not None and position & OFFSET_MASK in positions

@@ -14,9 +14,9 @@ Rendered = tuple[bytes, bytes]
 
 
 class Event(msgspec.Struct, gc=False, eq=False):
-    """A record with its place and its rendered bodies. A struct, because one is made per record."""
+    """A record with its position and its rendered bodies. A struct, because one is made per record."""
 
-    place: int
+    position: int
     record: Record
     shared: bool = False
     """Whether it is rendered for more than one request: then what was made is kept for the next."""

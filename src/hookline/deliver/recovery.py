@@ -18,17 +18,18 @@ from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import note_missing
 from hookline.deliver.replays import Replays
 from hookline.deliver.retry.scheduler import load_order
-from hookline.deliver.store.writer import DeliverStore, RetryBacklog, SavedLane
+from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.port import Reader
 from hookline.journal.record import Record
-from hookline.outcomes import places
+from hookline.outcomes import positions
 from hookline.outcomes.progress import (
     ENTRY,
     OFFSET_MASK,
-    PLACE_SHIFT,
+    POSITION_SHIFT,
     deliveries,
-    newest_position,
+    newest_entry,
 )
+from hookline.outcomes.reader import RetryBacklog, SavedLane
 from hookline.telemetry.log import logger
 
 
@@ -51,19 +52,19 @@ class Recovery:
         self._store = store
         self._journal = journal
         self.records: Mapping[int, Record] | None = None
-        """What lanes had taken and not finished, by place, where it was read before."""
+        """What lanes had taken and not finished, by position, where it was read before."""
         self._entries: dict[int, dict[int, bytes]] = {}
         self._recovered: dict[int, list[bytes]] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Open every lane that existed then, where it stood. The shared readers are at their saved places."""
+        """Open every lane that existed then, where it stood. The shared readers are at their saved positions."""
         self.read_ring()
-        rows = {(row.lane, row.partition): row for row in self._store.lanes()}
-        backlogs = self._store.backlogs()
-        open_places: dict[int, dict[int, places.Ranges]] = {}
+        rows = {(row.lane, row.partition): row for row in self._store.reader.lanes()}
+        backlogs = self._store.reader.backlogs()
+        open_positions: dict[int, dict[int, positions.Ranges]] = {}
         for partition in self._feeder.shared:
-            saved = self._store.checkpoint(partition)
-            open_places[partition] = places.decode_offset_sets(saved.blob).lanes if saved else {}
+            saved = self._store.reader.checkpoint(partition)
+            open_positions[partition] = positions.decode_offset_sets(saved.blob).lanes if saved else {}
         for destination in snapshot.destinations:
             start = snapshot.lanes.get(destination.id)
             if start is None:
@@ -71,14 +72,16 @@ class Recovery:
             mine = {p: rows.get((start.number, p)) for p in self._feeder.shared}
             lane = self._lane_set.open(destination, start, [self._cursor(p, row) for p, row in mine.items()])
             for partition, row in mine.items():
-                undone = places.decode_cursor(row.blob).undone if row else open_places[partition].get(lane.number, ())
+                undone = (
+                    positions.decode_cursor(row.blob).undone if row else open_positions[partition].get(lane.number, ())
+                )
                 self.restore_lane(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
         offsets = {key: row.next_offset for key, row in rows.items()}
         for replay in self._replays.reopen(snapshot, offsets, self._entries.keys()):
             for partition in self._feeder.shared:
                 row = rows.get((replay.number, partition))
-                self.restore_lane(replay, partition, row, places.decode_cursor(row.blob).undone if row else ())
+                self.restore_lane(replay, partition, row, positions.decode_cursor(row.blob).undone if row else ())
             self._restore_retries(replay, backlogs.get(replay.number))
         self._replays.recover_last_answers(self._entries)
         self._lane_set.delivered = self._entries
@@ -87,16 +90,16 @@ class Recovery:
     def _cursor(self, partition: int, row: SavedLane | None) -> LaneCursor:
         if row is None:
             return LaneCursor(partition, self._feeder.shared[partition].next_offset, attached=True)
-        return LaneCursor(partition, row.next_offset, places.decode_cursor(row.blob).attached)
+        return LaneCursor(partition, row.next_offset, positions.decode_cursor(row.blob).attached)
 
-    def restore_lane(self, lane: Lane, partition: int, row: SavedLane | None, undone: places.Ranges) -> None:
+    def restore_lane(self, lane: Lane, partition: int, row: SavedLane | None, undone: positions.Ranges) -> None:
         """Bring a lane back in a partition in which it has its cursor: what it had taken, and did not finish."""
         shared = self._feeder.shared[partition]
         cursor = lane.cursors[partition]
         done = self._entries.get(lane.number, {})
         if row is not None:
             lane.note_row(partition, True)
-            for backfill in places.decode_cursor(row.blob).backfills:
+            for backfill in positions.decode_cursor(row.blob).backfills:
                 lane.backfill(LaneCursor(partition, backfill.next_offset, False, backfill.end, backfill.source))
             # Where the lane is at work in other partitions already, that tells more.
             if row.state in ("open", "gone") and not self._is_at_work(lane, partition):
@@ -106,14 +109,20 @@ class Recovery:
         backfills = [backfill.next_offset for backfill in lane.backfills if backfill.partition == partition]
         first = shared.next_offset if cursor.attached else cursor.next_offset
         first = min([first, *backfills])
-        ahead = {place for place in done if place >> PLACE_SHIFT == partition and place & OFFSET_MASK >= first}
+        ahead = {
+            position for position in done if position >> POSITION_SHIFT == partition and position & OFFSET_MASK >= first
+        }
         lane.skip_done(ahead)
         # A restart may find again what an earlier one found: that is saved, and a replay counts what it saves.
-        saved = self._store.results(partition, ahead) if lane.is_replay and ahead else frozenset()
-        self._recovered.setdefault(partition, []).extend(done[place] for place in ahead if done[place] not in saved)
-        missing = [each for each in places.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)]
+        saved = self._store.reader.attempts.entries_near(partition, ahead) if lane.is_replay and ahead else frozenset()
+        self._recovered.setdefault(partition, []).extend(
+            done[position] for position in ahead if done[position] not in saved
+        )
+        missing = [
+            each for each in positions.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)
+        ]
         if missing:
-            note_missing(self._engine, lane, partition, places.to_ranges(missing))
+            note_missing(self._engine, lane, partition, positions.to_ranges(missing))
         if lane.measure() and cursor.attached:
             shared.full.add(lane)
 
@@ -122,16 +131,16 @@ class Recovery:
 
     def _restore_undone(self, lane: Lane, partition: int, offset: int, done: dict[int, bytes]) -> bool:
         """Return whether the event is there, or was erased, or is no longer kept, or was sent."""
-        place = partition << PLACE_SHIFT | offset
-        if place in done:
-            self._recovered.setdefault(partition, []).append(done[place])
+        position = partition << POSITION_SHIFT | offset
+        if position in done:
+            self._recovered.setdefault(partition, []).append(done[position])
             return True
-        record = self._journal.get(partition, offset) if self.records is None else self.records.get(place)
+        record = self._journal.get(partition, offset) if self.records is None else self.records.get(position)
         if record is None:
             return self.records is not None or offset < self._journal.start(partition)
         if record.erased:
             return True
-        event = Event(place, record)
+        event = Event(position, record)
         if lane.halted:
             self._engine.failures.give_back_untried(lane, event)
         else:
@@ -146,36 +155,36 @@ class Recovery:
         self._engine.retrying.add(lane)
         done = self._entries.get(lane.number, {})
         for row in self._store.rows.oldest(lane.number, backlog.rows) if done else ():
-            place = row.partition << PLACE_SHIFT | row.offset
-            if place in done:
-                self.settle(lane, place)
+            position = row.partition << POSITION_SHIFT | row.offset
+            if position in done:
+                self.settle(lane, position)
         load_order(lane, self._store, self._journal)
 
-    def settle(self, lane: Lane, place: int) -> None:
+    def settle(self, lane: Lane, position: int) -> None:
         """Close the retry row of an event that was delivered."""
-        partition = place >> PLACE_SHIFT
-        lane.close_row(place)
-        self._engine.batch.settle(lane.number, partition, place & OFFSET_MASK)
-        self._recovered.setdefault(partition, []).append(self._entries[lane.number][place])
+        partition = position >> POSITION_SHIFT
+        lane.close_row(position)
+        self._engine.batch.settle(lane.number, partition, position & OFFSET_MASK)
+        self._recovered.setdefault(partition, []).append(self._entries[lane.number][position])
 
     def read_ring(self) -> None:
         """Learn what an earlier process of this data folder delivered."""
         ring = self._engine.ring
         everything = ring.everything()
-        for lane, place, entry in deliveries(everything):
-            self._entries.setdefault(lane, {})[place] = entry
-        ring.resume_after(newest_position(everything))
+        for lane, position, entry in deliveries(everything):
+            self._entries.setdefault(lane, {})[position] = entry
+        ring.resume_after(newest_entry(everything))
 
     def learn(self, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
-        """Do not send again what others delivered: entries by lane and place."""
+        """Do not send again what others delivered: entries by lane and position."""
         for lane, entries in delivered.items():
             self._entries.setdefault(lane, {}).update(entries)
 
     def forget(self, partition: int) -> None:
-        """What the ring knew of a partition is in the database by now."""
+        """Forget what the ring knew of a partition: it is in the database by now."""
         for done in self._entries.values():
-            for place in [place for place in done if place >> PLACE_SHIFT == partition]:
-                del done[place]
+            for position in [position for position in done if position >> POSITION_SHIFT == partition]:
+                del done[position]
 
     def note_recovered(self) -> None:
         """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them."""

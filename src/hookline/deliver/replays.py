@@ -1,7 +1,7 @@
 """The replays being sent: opens, changes and ends their lanes as control asks for it, and counts what comes of them.
 
 What is wanted stands in ``control.db`` and is followed as the connections are; how far each one has come is saved in
-``deliver.db`` with the checkpoints, so a restart goes on exactly where the places do.
+``deliver.db`` with the checkpoints, so a restart goes on exactly where the positions do.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from hookline.deliver.lanes.lane_set import LaneSet
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayRow
-from hookline.deliver.store.writer import DeliverStore, SavedLane
-from hookline.outcomes.places import decode_cursor
-from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS
-from hookline.replays.feed import ReplayFeed
+from hookline.deliver.store.writer import DeliverStore
+from hookline.outcomes.positions import decode_cursor
+from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
+from hookline.outcomes.reader import SavedLane
 from hookline.replays.model import Replay
+from hookline.replays.store import ReplayFeed
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -54,18 +55,18 @@ class Replays:
         self._store = store
         self._is_shared = is_shared
         self._kept: dict[int, dict[int, int]] = {}
-        """By lane and partition: places of replays that were not open yet when the partition came."""
+        """By lane and partition: positions of replays that were not open yet when the partition came."""
         self._looked_seconds = 0.0
         self._known: dict[int, Replay] = {}
         self._is_read = False
         self._has_actions = False
         self._changed = False
         """Whether lanes have not followed yet what is known."""
-        self._ended = {lane for lane, state in store.replays().items() if state != "running"}
-        self._begun = {lane for lane, state in store.replays().items() if state == "running"}
+        self._ended = {lane for lane, state in store.reader.replay_states().items() if state != "running"}
+        self._begun = {lane for lane, state in store.reader.replay_states().items() if state == "running"}
         self._ending: dict[int, tuple[ReplayLane, ReplayRow]] = {}
         """Lanes that have ended since the last checkpoint, or have answers to come."""
-        self._last_action = store.last_action()
+        self._last_action = store.reader.last_action()
         self._snapshot = Snapshot(version=0)
         self._log = logger()
 
@@ -79,9 +80,9 @@ class Replays:
         self._ended.difference_update(lanes)
 
     def reopen(
-        self, snapshot: Snapshot, places: Mapping[tuple[int, int], int], delivered: Container[int]
+        self, snapshot: Snapshot, positions: Mapping[tuple[int, int], int], delivered: Container[int]
     ) -> Iterator[ReplayLane]:
-        """After a restart: open the lanes of replays that had begun, at their saved (lane, partition) places.
+        """After a restart: open the lanes of replays that had begun, at their saved (lane, partition) positions.
 
         ``delivered`` are the lanes of which the ring knows deliveries: a replay among them had begun although no
         checkpoint says so, and what it delivered must be taken from the ring now, not whenever it is opened.
@@ -95,22 +96,22 @@ class Replays:
             is_new = replay.lane in delivered and replay.lane not in self._ended and replay.ended_ms is None
             if destination is not None and (replay.lane in self._begun or is_new):
                 yield self._open(
-                    replay, destination, {p: at for (lane, p), at in places.items() if lane == replay.lane}
+                    replay, destination, {p: at for (lane, p), at in positions.items() if lane == replay.lane}
                 )
 
     def recover_last_answers(self, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
         """After a restart: save the answers that cancelled replays had when their end was saved and these were not yet.
 
-        ``delivered`` is what the ring knows, by lane and place.
+        ``delivered`` is what the ring knows, by lane and position.
         """
-        cancelled = {lane for lane, state in self._store.replays().items() if state == "cancelled"}
+        cancelled = {lane for lane, state in self._store.reader.replay_states().items() if state == "cancelled"}
         for lane in cancelled & delivered.keys() & self._known.keys():
             replay = self._known[lane]
             done: dict[int, bytes] = {}
             for partition in self._feeder.shared:
-                here = {at: each for at, each in delivered[lane].items() if at >> PLACE_SHIFT == partition}
-                saved = self._store.results(partition, here)
-                done |= {place: entry for place, entry in here.items() if entry not in saved}
+                here = {at: each for at, each in delivered[lane].items() if at >> POSITION_SHIFT == partition}
+                saved = self._store.reader.attempts.entries_near(partition, here)
+                done |= {position: entry for position, entry in here.items() if entry not in saved}
             if done:
                 self._note_delivered(replay, done, ReplayRow(lane, "cancelled", self._engine.clock.now_ms()))
 
@@ -175,24 +176,24 @@ class Replays:
         for at, tag in enumerate(tags):
             number = tag >> URL_BITS
             if number in destinations and 200 <= results[at] < 300:
-                place = int.from_bytes(entries[at * ENTRY_BYTES : at * ENTRY_BYTES + 8], "little")
-                if (number, place) not in seen:
-                    seen.add((number, place))
+                position = int.from_bytes(entries[at * ENTRY_BYTES : at * ENTRY_BYTES + 8], "little")
+                if (number, position) not in seen:
+                    seen.add((number, position))
                     delivered[number] += 1
-                    batch.replayed.append((place >> PLACE_SHIFT, place & OFFSET_MASK, destinations[number]))
+                    batch.replayed.append((position >> POSITION_SHIFT, position & OFFSET_MASK, destinations[number]))
         self.delivered += delivered.total()
         return delivered
 
     # with other workers
 
     def cursor(self, replay: Replay, partition: int, at: int | None) -> LaneCursor:
-        """Return the cursor of a replay's lane in a partition, at its beginning or at the place ``at``."""
+        """Return the cursor of a replay's lane in a partition, at its beginning or at the position ``at``."""
         first, end = replay.starts.get(partition, 0), replay.ends.get(partition, 0)
-        places = self._feed.places(replay.lane)
-        some = None if places is None or partition not in places else places[partition]
-        return LaneCursor(partition, first if at is None else at, False, end, places=some)
+        positions = self._feed.positions(replay.lane)
+        some = None if positions is None or partition not in positions else positions[partition]
+        return LaneCursor(partition, first if at is None else at, False, end, positions=some)
 
-    def keep_places(self, rows: Iterable[SavedLane]) -> None:
+    def keep_positions(self, rows: Iterable[SavedLane]) -> None:
         """Note where lanes stood in a partition that came, for replays that this worker has not heard of yet."""
         for row in rows:
             if row.lane not in self._engine.lanes:
@@ -216,7 +217,7 @@ class Replays:
             return
         self._looked_seconds = now
         try:
-            states = self._store.replays()
+            states = self._store.reader.replay_states()
         except DatabaseAway:
             return
         for lane in [each for each in self.lanes.values() if states.get(each.number, "running") != "running"]:
@@ -240,7 +241,7 @@ class Replays:
                 self._open(replay, destination, self._kept.pop(replay.lane, {}))
 
     def _open(self, replay: Replay, destination: Destination, at: Mapping[int, int]) -> ReplayLane:
-        """Open the lane of a replay, at its beginning or at the places ``at``."""
+        """Open the lane of a replay, at its beginning or at the positions ``at``."""
         engine = self._engine
         start = self._start(replay)
         live = engine.lanes[self._snapshot.lanes[destination.id].number]
@@ -329,11 +330,13 @@ class Replays:
         self._ended.add(replay.lane)
 
     def _note_delivered(self, replay: Replay, done: Mapping[int, bytes], row: ReplayRow) -> None:
-        """Save what a replay without a lane delivered, by place, with the next checkpoint."""
+        """Save what a replay without a lane delivered, by position, with the next checkpoint."""
         engine = self._engine
-        for place, entry in done.items():
+        for position, entry in done.items():
             engine.ring.add(*ENTRY.unpack(entry))
-            engine.batch.replayed.append((place >> PLACE_SHIFT, place & OFFSET_MASK, replay.request.destination))
+            engine.batch.replayed.append(
+                (position >> POSITION_SHIFT, position & OFFSET_MASK, replay.request.destination)
+            )
         engine.batch.replays[replay.lane] = row._replace(delivered=len(done))
 
     def look(self) -> bool:

@@ -1,4 +1,4 @@
-"""The deliver role: opens what the engine needs, keeps its beat, and stops it without losing a place."""
+"""The deliver role: opens what the engine needs, keeps its beat, and stops it without losing a position."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.connections.state import Feed
 from hookline.database.location import Schema, location_of
 from hookline.database.open import ensure
 from hookline.database.read_only import Unread
@@ -22,17 +22,16 @@ from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.cluster.fence import Fence
-from hookline.deliver.counters import Counters
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
 from hookline.deliver.lanes.lane_set import LaneSet
+from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import RETENTION_PASSED, Loss, record_loss
-from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.replays import Replays
 from hookline.deliver.reports import Reports
-from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connector import tls_context
@@ -41,14 +40,15 @@ from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.port import Sender, Sink
 from hookline.deliver.send.resolver import Resolver
 from hookline.deliver.store.writer import DeliverStore
+from hookline.deliver.work import Counters
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Lookups, Reader
 from hookline.journal.reading import at_hand
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing, RingKeeper
-from hookline.privacy.erasure_feed import ErasureFeed
-from hookline.replays.feed import ReplayFeed
+from hookline.privacy.shared_erased import ErasureFeed
+from hookline.replays.store import ReplayFeed
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
@@ -84,13 +84,13 @@ class DeliverRole:
         limits: Limits = LIMITS,
     ) -> None:
         data = settings.data_path
-        place = location_of(settings, "deliver")
-        ensure(place, "deliver")
+        location = location_of(settings, "deliver")
+        ensure(location, "deliver")
         self.settings = settings
         backend = journal_in(data / FOLDER)
         self.journal: Reader = journal or backend.reader()
         self._fence = Fence(settings.deliver.session_timeout) if settings.is_shared else None
-        self.store = DeliverStore(place, self._fence)
+        self.store = DeliverStore(location, self._fence)
         self.feed = Feed(location_of(settings, "control"))
         clock = clock or SystemClock(steady_clock_of(settings))
         self._keep_time = clock.steady.keep if isinstance(clock, SystemClock) else None
@@ -109,7 +109,7 @@ class DeliverRole:
         self._follower = self._readers.follower
         self.engine.keep_record = self._readers.keep
         self.lane_set = LaneSet(self.engine, self.feeder, self.sender, settings, is_traced=self.tracing is not None)
-        late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
+        late_rows = self._late_rows() if isinstance(location, Schema) or lookups is not None else None
         rows = late_rows or self.store.rows
         self.retries = Retries(self.engine, self.feeder, self.store, rows, self.lookups, self.journal)
         self.replay_feed = ReplayFeed(location_of(settings, "control"))
@@ -136,17 +136,19 @@ class DeliverRole:
         self._forgotten: dict[int, int] = {}
         self._log = logger()
 
-    def saved_places(self) -> dict[int, int]:
+    def saved_positions(self) -> dict[int, int]:
         """Return up to where each partition of a local journal was routed when that was last saved."""
         if self.worker is not None:
             return {}
-        saved = {partition: self.store.checkpoint(partition) for partition in range(self.settings.journal.partitions)}
+        saved = {
+            partition: self.store.reader.checkpoint(partition) for partition in range(self.settings.journal.partitions)
+        }
         return {partition: each.next_offset for partition, each in saved.items() if each is not None}
 
     async def wait_for_connections(self, stop: asyncio.Event) -> None:
         """Return once the connections of the last checkpoint, and replays, can be read, or at ``stop``: without them
         nobody knows where to go on. As one of many workers this is waited for with each partition."""
-        saved = [self.store.checkpoint(partition) for partition in range(self.settings.journal.partitions)]
+        saved = [self.store.reader.checkpoint(partition) for partition in range(self.settings.journal.partitions)]
         version = next((each.version for each in reversed(saved) if each is not None), 0)
         while self.worker is None and version and not stop.is_set():
             try:
@@ -171,9 +173,9 @@ class DeliverRole:
         self.store.bring_near(now_ms, now_ms + int(self.engine.schedule.window_ms))
         version = 0
         for partition in range(self.settings.journal.partitions):
-            saved = self.store.checkpoint(partition)
+            saved = self.store.reader.checkpoint(partition)
             start, end = self.journal.start(partition), self.journal.end(partition)
-            place = saved.next_offset if saved else start
+            position = saved.next_offset if saved else start
             version = saved.version if saved else version
             index = self.settings.data_path / "index" / str(partition)
             duplicates = Duplicates(
@@ -183,10 +185,10 @@ class DeliverRole:
                 window_seconds=self.settings.dedup.window,
                 bytes_max=self.settings.dedup.bytes,
             )
-            duplicates.read_up_to(place)
+            duplicates.read_up_to(position)
             duplicates.read_by(self.lookups)
             self._follower.follow(partition, end)
-            self.feeder.shared[partition] = SharedReader(partition, self._follower, duplicates, place)
+            self.feeder.shared[partition] = SharedReader(partition, self._follower, duplicates, position)
         self._restore(version)
         self._follower.begin()
         self.journal.limit_wait()
@@ -242,7 +244,7 @@ class DeliverRole:
         return TracedSink(self.engine, self.tracing)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until told to stop, then let what is in flight end and save the places."""
+        """Deliver until told to stop, then let what is in flight end and save the positions."""
         if self._loop is not None:  # a simulated power cut takes what it likes of the ring
             self._ring_keeper.start()
         wake = _listen(self.settings.socket_path("deliver.wake"))
@@ -324,7 +326,7 @@ class DeliverRole:
             self._loop.call_soon_threadsafe(self.feeder.wake)
 
     def beat(self) -> None:
-        """What is due by the clock: requests that take too long, retries, a look at the journal's end."""
+        """Do what is due by the clock: requests that take too long, retries, a look at the journal's end."""
         if self.worker is not None:
             self.worker.check()
         self.sender.sweep(self.settings.deliver.timeout)

@@ -24,7 +24,7 @@ class TracedTemplate(Template):
     def __init__(self, inner: Template) -> None:
         super().__init__(inner.url, b"", None)
         self.begun: dict[int, TraceContext] = {}
-        """The contexts of requests without an answer, by the event's place: a lane has one at a time for each."""
+        """The contexts of requests without an answer, by the event's position: a lane has one at a time for each."""
         self._inner = inner
 
     def hidden(self, text: str) -> str:
@@ -45,7 +45,7 @@ class TracedTemplate(Template):
         if context is None:
             return request
         if context.sampled:
-            context = self.begun[event.place] = context.child()
+            context = self.begun[event.position] = context.child()
         end = request.index(b"\r\n\r\n")
         return b"%b\r\n%b: %b%b" % (request[:end], HEADER.encode(), context.traceparent.encode(), request[end:])
 
@@ -82,7 +82,7 @@ class TracedSink(Sink):
         assert isinstance(event, Event)
         if event.record.traceparent is None or not isinstance(target.template, TracedTemplate):
             return
-        context = target.template.begun.pop(event.place, None)
+        context = target.template.begun.pop(event.position, None)
         parent = parse_traceparent(event.record.traceparent)
         if context is None or parent is None:
             return

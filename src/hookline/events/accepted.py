@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Accepted(Protocol):
-    """What is needed of an accepted event; a journal record has it."""
+    """Hold what is needed of an accepted event; a journal record has it."""
 
     @property
     def type(self) -> str:

@@ -14,11 +14,19 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from hookline.events import canonical, json_tree
+from hookline.events import canonical
 from hookline.events.accepted import Accepted
-from hookline.events.contexts import ENVELOPES_BYTES_MAX, context_of, decode_fields, merge, not_counted, object_of
-from hookline.events.json_tree import Tree
-from hookline.events.ordinary import BODY_VERSION, render_ordinary
+from hookline.events.canonical import Tree
+from hookline.events.ordinary import (
+    BODY_VERSION,
+    ENVELOPES_BYTES_MAX,
+    context_of,
+    decode_fields,
+    merge,
+    not_counted,
+    object_of,
+    render_ordinary,
+)
 from hookline.remembered import Remembered
 
 
@@ -33,7 +41,7 @@ def render_plain(record: Accepted) -> bytes:
             _out(record, caller, object_of(caller.properties), object_of(caller.traits), context, _EMPTY_RAW)
         )
     except (ValueError, RecursionError):
-        return json_tree.encode_verbatim(_tree(record))
+        return canonical.encode_verbatim(_tree(record))
 
 
 def render_canonical(record: Accepted) -> bytes:
@@ -63,7 +71,7 @@ def _render_unusual(record: Accepted) -> bytes:
             return encoded
     except (ValueError, RecursionError):
         pass
-    return json_tree.encode_canonical(_tree(record))
+    return canonical.encode_canonical(_tree(record))
 
 
 def message_id_header(message_id: str) -> bytes:
@@ -224,10 +232,10 @@ def _envelope_canonical(envelope: bytes) -> dict[str, Any] | None:
 
 def _tree(record: Accepted) -> Tree:
     """Build the body the slow way; the same fields in the same order as ``_Body``."""
-    caller = _tree_object(json_tree.decode(record.body))
+    caller = _tree_object(canonical.decode(record.body))
     context = _tree_fields(caller, "context")
     if record.envelope is not None:
-        envelope = _tree_fields(_tree_object(json_tree.decode(record.envelope)), "context")
+        envelope = _tree_fields(_tree_object(canonical.decode(record.envelope)), "context")
         context = _merge(None if envelope is UNSET else envelope, context)
     strict = _Caller(**{name: _tree_text(caller.get(name)) for name in _Caller.__struct_fields__})
     fields = _tree_fields(caller, "properties"), _tree_fields(caller, "traits")
@@ -246,15 +254,15 @@ def _tree_fields(tree: dict[str, Tree], name: str) -> Any:
 
 
 def _tree_text(value: Tree) -> str | None:
-    if isinstance(value, json_tree.Number) and (value == "-0" or not value.removeprefix("-").isdigit()):
-        return json_tree.javascript_number(value)
+    if isinstance(value, canonical.Number) and (value == "-0" or not value.removeprefix("-").isdigit()):
+        return canonical.javascript_number(value)
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
-    return json_tree.encode_verbatim(value).decode()
+    return canonical.encode_verbatim(value).decode()
 
 
 _EMPTY_RAW = Raw(b"{}")
-_VERSION = json_tree.Number(BODY_VERSION)
+_VERSION = canonical.Number(BODY_VERSION)
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~-"
 
 _encode = msgspec.json.Encoder().encode

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline.events import json_tree
+from hookline.events.canonical import decode, encode_canonical, encode_verbatim
 
 EMPTIED = ("properties", "traits")
 """Objects that a body has even when nothing is in them; a context without fields is left out."""
@@ -51,10 +51,10 @@ def edit_body(body: bytes, edits: Sequence[PropertyEdit], canonical: bool) -> by
             fields = _edited(fields, edit, _Encoded)
         return _encode(fields)
     except ValueError:  # a key with a lone surrogate: the slow way knows how to write it
-        tree: Any = json_tree.decode(body)
+        tree: Any = decode(body)
         for edit in edits:
             tree = _edited(tree, edit, _Decoded)
-        return (json_tree.encode_canonical if canonical else json_tree.encode_verbatim)(tree)
+        return (encode_canonical if canonical else encode_verbatim)(tree)
 
 
 class _Decoded:

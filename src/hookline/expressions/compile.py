@@ -15,7 +15,7 @@ from hookline.expressions.tree import All, Any, Call, Compare, Literal, Node, No
 
 
 class Fields(Protocol):
-    """What is evaluated over: a decoded JSON object, or anything that gives its fields by name."""
+    """Hold what is evaluated over: a decoded JSON object, or anything that gives its fields by name."""
 
     def get(self, name: str, default: Json, /) -> Json:
         """Return the field's value as decoded JSON, or the default."""

@@ -1,4 +1,5 @@
-"""Parsing: an expression's text becomes a tree, or an error with a column and a sentence of what to do.
+"""Parse: an expression's text becomes a tree, or an error with a column and a sentence; and a tree becomes text
+again.
 
 expression  = conjunction {"or" conjunction}
 conjunction = negation {"and" negation}
@@ -10,7 +11,9 @@ operand     = "(" expression ")" | text | number | "true" | "false" | "null" | p
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
 
 from hookline.expressions.lexer import ExpressionError, Token, tokens
 from hookline.expressions.tree import (
@@ -189,3 +192,46 @@ def _unknown_field(name: str, fields: Collection[str]) -> str:
     return (
         f"there is no field {name!r} ({f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(fields)})"
     )
+
+
+_LEVELS: tuple[type[Node], ...] = (Any, All, Not, Compare)
+"""From loosest to tightest; a node inside of a tighter one is put in parentheses."""
+_OPERAND = len(_LEVELS)
+_ODD_START = re.compile(r"^(?![^\W\d]|[$])")
+_ODD = re.compile(r"([^\w$-])")
+
+
+def write(node: Node) -> str:
+    """Return the text of an expression."""
+    match node:
+        case Literal(value):
+            return json.dumps(value, ensure_ascii=False)
+        case Path(parts):
+            return write_path(parts)
+        case Call(name, arguments):
+            return f"{name}({', '.join(map(write, arguments))})"
+        case Compare(operator, left, right):
+            return f"{_within(left, _OPERAND)} {operator} {_within(right, _OPERAND)}"
+        case Not(term):
+            return f"not {_within(term, _level(node))}"
+        case All(terms):
+            return " and ".join(_within(term, _level(node) + 1) for term in terms)
+        case Any(terms):
+            return " or ".join(_within(term, _level(node) + 1) for term in terms)
+
+
+def write_path(parts: Sequence[str]) -> str:
+    """Return a dotted name; a backslash before each character that a name cannot have by itself."""
+    escaped = [_ODD.sub(r"\\\1", part) for part in parts]
+    written = ".".join(escaped)
+    if written in RESERVED or _ODD_START.match(parts[0]):
+        return written if written.startswith("\\") else "\\" + written
+    return written
+
+
+def _within(node: Node, level: int) -> str:
+    return write(node) if _level(node) >= level else f"({write(node)})"
+
+
+def _level(node: Node) -> int:
+    return _LEVELS.index(type(node)) if isinstance(node, _LEVELS) else _OPERAND

@@ -1,16 +1,215 @@
-"""Which parts of the index may hold a key: every part has a column of a filter, set while its records come in."""
+"""Say which parts of the index may hold a key: bit-sliced Bloom filters over up to 32 runs each, in files with a
+manifest of which column is whose.
+
+The file is an array of 32-bit rows in the machine's byte order; bit r of a row belongs to run r. A key sets its run's
+bit in three rows of one line, which is what memory gives at once (64 bytes, sixteen rows): a look-up waits once; a run
+is possible when its bit is set in all three. Which bits count is the manifest's to say. Rows this wide make a filter
+that is full after some hours at usual rates and takes 16 MB of memory till then.
+
+What a process wrote to a filter outlives the process, not the machine: after another boot only flushed columns count.
+"""
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Generator, Sequence
+from itertools import compress
+from operator import and_, itemgetter
 from pathlib import Path
+from sys import byteorder
+from typing import NamedTuple
 
-from hookline.index.background import Step, in_background
-from hookline.index.filter import ROW_BYTES, RUNS_MAX, SUFFIX, Filter
-from hookline.index.filter_positions import FilterPositions, rows_of
-from hookline.index.manifest import FilterEntry, Manifest
+import msgspec
+
+from hookline.index.keys import KEY_BYTES, in_every_lane, lanes, words
 from hookline.index.mem_table import MemTable
-from hookline.index.run import Run
+from hookline.index.run import TEMPORARY_SUFFIX, Run, Step, in_background, sync_folder
+
+ROWS_PER_EVENT = 32
+"""Rows per event of a run: with three rows set per event, all of one line, 0.6 % of foreign keys pass for one run."""
+
+LINE_ROWS = 16
+_HALF = LINE_ROWS // 2
+_WORD_BITS = 32
+
+
+class FilterPositions(NamedTuple):
+    """The row numbers of some keys: in the first half of a line, in the second half of it, and anywhere in it."""
+
+    first: list[int]
+    second: list[int]
+    third: list[int]
+
+    def again(self) -> list[int]:
+        """Return the indexes of the keys that may be the same as one before them."""
+        if len(set(self.first)) == len(self.first):
+            return []
+        before: set[int] = set()
+        again: list[int] = []
+        for index, row in enumerate(self.first):
+            if row in before:
+                again.append(index)
+            before.add(row)
+        return again
+
+
+def rows_for(run_events: int) -> int:
+    """Return the number of rows, a power of two, for runs of this many events."""
+    return max(1 << 10, 1 << (run_events * ROWS_PER_EVENT - 1).bit_length())
+
+
+def rows_of(keys: bytes, rows: int) -> FilterPositions:
+    """Return in which rows, of so many, each of the keys has its bits.
+
+    The first word, modulo the number of rows, names the line and a row of its first half; the second word a row of the
+    second half, the third word any row of the line.
+    """
+    count = len(keys) // KEY_BYTES
+    given = lanes(keys)
+    line = given & in_every_lane(rows - LINE_ROWS, count)
+    within = in_every_lane(_HALF - 1 | (_HALF - 1) << _WORD_BITS | (LINE_ROWS - 1) << 2 * _WORD_BITS, count)
+    upper = in_every_lane(_HALF << _WORD_BITS, count)
+    numbers = words(given & within | upper | line | line << _WORD_BITS | line << 2 * _WORD_BITS, count)
+    return FilterPositions(numbers[0::4].tolist(), numbers[1::4].tolist(), numbers[2::4].tolist())
+
+
+SUFFIX = ".filter"
+RUNS_MAX = 32
+ROW_BYTES = 4
+ZEROS_BYTES = 1024 * 1024
+
+
+class Filter:
+    """One filter file, mapped for reading and writing."""
+
+    def __init__(self, path: Path, rows: int) -> None:
+        """Open or create the file; raise OSError without room for all of it: a map must not meet a full disk."""
+        self.path = path
+        self.rows = rows
+        self.size_bytes = rows * ROW_BYTES
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(descriptor).st_size != self.size_bytes:
+                os.ftruncate(descriptor, 0)
+                _make_room(descriptor, self.size_bytes)
+            self._map = mmap.mmap(descriptor, self.size_bytes)
+        finally:
+            os.close(descriptor)
+        self._map.madvise(mmap.MADV_RANDOM)
+        self.cells = memoryview(self._map).cast("I")
+
+    def search(self, rows: FilterPositions, live: int, flag: int = 0) -> list[tuple[int, int]]:
+        """Return index and runs, as bits, of each key that one of the ``live`` runs may hold.
+
+        After that the bits of ``flag`` are set in all rows of the keys: done here it is half the work.
+        """
+        cells = self.cells
+        # A number more in each, as a single one would not come in a tuple.
+        firsts, seconds = itemgetter(*rows.first, 0)(cells), itemgetter(*rows.second, 0)(cells)
+        found: list[tuple[int, int]] = []
+        if live:
+            both = list(map(and_, firsts, seconds))
+            for index in compress(range(len(rows.third)), both):
+                bits = both[index] & live
+                if bits and (bits := bits & cells[rows.third[index]]):
+                    found.append((index, bits))
+        if flag:
+            # A row that comes twice gets the same value twice: nothing but the flag changes meanwhile.
+            for row, bits in zip(rows.first, firsts, strict=False):
+                cells[row] = bits | flag
+            for row, bits in zip(rows.second, seconds, strict=False):
+                cells[row] = bits | flag
+            for row in rows.third:
+                cells[row] |= flag
+        return found
+
+    def flush(self) -> Generator[Step, None, None]:
+        """Bring all bits to the disk: by way of the file, because flushing the map would hold up every thread."""
+        yield from in_background(_sync, self.path)
+
+    def rest(self) -> None:
+        """Let go of memory that only speeds look-ups up; what was set stays set."""
+        self._map.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Give the memory map back."""
+        self.cells.release()
+        self._map.close()
+
+
+def _make_room(descriptor: int, size_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size_bytes)
+        return
+    for position in range(0, size_bytes, ZEROS_BYTES):  # macOS
+        os.pwrite(descriptor, bytes(min(ZEROS_BYTES, size_bytes - position)), position)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+NAME = "manifest.json"
+FORMAT_VERSION = 3
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class FilterEntry(msgspec.Struct):
+    """One filter file: its rows, the run that each column was filled from, and how many columns are flushed."""
+
+    name: str
+    rows: int
+    columns: list[str]
+    flushed: int = 0
+
+
+class Manifest(msgspec.Struct):
+    """All filter files of one partition, oldest first."""
+
+    version: int = FORMAT_VERSION
+    byteorder: str = byteorder
+    boot: str = ""
+    filters: list[FilterEntry] = []
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read the manifest; what is absent, unreadable or of another kind is as none: filters are filled again."""
+        try:
+            found = msgspec.json.decode((folder / NAME).read_bytes(), type=cls)
+        except (OSError, ValueError):
+            found = cls()
+        if (found.version, found.byteorder) != (FORMAT_VERSION, byteorder):
+            found = cls()
+        boot = _boot()
+        if not boot or found.boot != boot:
+            for entry in found.filters:
+                del entry.columns[entry.flushed :]
+        found.boot = boot
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Replace the manifest on the disk at once and durably."""
+        temporary = folder / (NAME + TEMPORARY_SUFFIX)
+        with temporary.open("wb") as file:
+            file.write(msgspec.json.encode(self))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(folder / NAME)
+        sync_folder(folder)
+
+
+def _boot() -> str:
+    """Name the present boot of the machine; empty where that cannot be told."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
 
 COLUMNS_PER_FLUSH = 8
 """Columns that a crash of the machine may cost; every one touches all of its filter file."""

@@ -1,14 +1,23 @@
-"""Where a messageId or a user is, for processes that only read: sealed runs first, the rest by reading the journal."""
+"""Find a messageId or a user for processes that only read: sealed runs first, then the newest stretch of the
+journal.
+
+Sealed runs answer for what they cover; the rest (the newest records, and ranges whose run is gone) is searched for in
+the raw bytes of the journal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from hookline.index.keys import user_hash
 from hookline.index.run import SUFFIX, Run, RunDamaged
-from hookline.journal.port import OffsetExpired, Reader
+from hookline.journal.port import OffsetExpired, Reader, SearchableReader
 from hookline.journal.reading import read_on
+from hookline.journal.record import Record
 
 OFFSETS_MAX = 10_000
 """Offsets returned of one messageId; the newest of a longer list are left out."""
@@ -88,3 +97,100 @@ def _search(reader: Reader, partition: int, fingerprint: bytes, first: int, last
         return list(reader.find(partition, fingerprint, first, last))
     except OffsetExpired as expired:  # retention was quicker; only what is still kept counts
         return list(reader.find(partition, fingerprint, expired.start, last)) if expired.start < last else []
+
+
+STRETCH_MIN = 256
+STRETCH_MAX = 32_768
+"""Offsets searched at once where no run helps: few first, for who was here lately is found in the newest ones."""
+
+
+KEYS_SEARCHED_FOR = 8
+"""With more of them at once, every record is looked at instead."""
+
+
+class Stretch(NamedTuple):
+    """Hold what was looked through: ``found`` at or above ``first_offset`` may be of the users: offsets, newest first,
+    each with its record where that was read anyway.
+    """
+
+    first_offset: int
+    found: Sequence[tuple[int, Record | None]]
+
+
+class _Range(NamedTuple):
+    first_offset: int
+    next_offset: int
+    path: Path
+
+
+def newest_of(
+    journal: SearchableReader, index_dir: Path, partition: int, user_keys: Collection[str], before: int
+) -> Iterator[Stretch]:
+    """Yield the stretches below ``before`` backwards, as far as records are kept.
+
+    An offset may be of somebody else (two users of one hash), never is one left out. ``index_dir`` is the folder of all
+    partitions.
+    """
+    before = min(before, journal.end(partition))
+    keys = frozenset(user_keys)
+    hashes = set(map(user_hash, keys))
+    for run in _runs(index_dir / str(partition)):
+        if run.first_offset >= before:
+            continue
+        if run.next_offset < before:
+            yield from _unindexed(journal, partition, keys, run.next_offset, before)
+            before = run.next_offset
+        found = _in_run(run.path, hashes, before)
+        start = max(run.first_offset, journal.start(partition))
+        if found is None:  # dropped at this moment, or not usable
+            yield from _unindexed(journal, partition, keys, start, before)
+        else:
+            yield Stretch(start, [(offset, None) for offset in found if offset >= start])
+        before = start
+    yield from _unindexed(journal, partition, keys, journal.start(partition), before)
+
+
+def _runs(folder: Path) -> list[_Range]:
+    """Return the runs of a partition by their names, newest first."""
+    found = []
+    for path in folder.glob("*" + SUFFIX):
+        first, _, after = path.name.removesuffix(SUFFIX).partition("-")
+        if first.isdecimal() and after.isdecimal():
+            found.append(_Range(int(first), int(after), path))
+    return sorted(found, reverse=True)
+
+
+def _in_run(path: Path, hashes: Collection[bytes], before: int) -> list[int] | None:
+    try:
+        run = Run(path)
+    except (OSError, RunDamaged):
+        return None
+    try:
+        offsets = run.offsets_of_users(hashes)
+    except OSError:
+        return None
+    finally:
+        run.close()
+    return [offset for offset in reversed(offsets) if offset < before]
+
+
+def _unindexed(
+    journal: SearchableReader, partition: int, keys: frozenset[str], start: int, before: int
+) -> Iterator[Stretch]:
+    length = STRETCH_MIN
+    while before > start:
+        first = max(start, before - length)
+        yield Stretch(first, _search_stretch(journal, partition, keys, first, before))
+        before, length = first, min(2 * length, STRETCH_MAX)
+
+
+def _search_stretch(
+    journal: SearchableReader, partition: int, keys: frozenset[str], first: int, last: int
+) -> list[tuple[int, Record | None]]:
+    texts = [msgspec.msgpack.encode(key) for key in keys]
+    found: list[tuple[int, Record | None]] = []
+    is_few = len(texts) <= KEYS_SEARCHED_FOR
+    for group in journal.holding(partition, texts, first, last) if is_few else read_on(journal, partition, first, last):
+        offsets = enumerate(group.records, group.first_offset)
+        found += [each for each in offsets if each[0] < last and each[1].user_key in keys]
+    return found[::-1]

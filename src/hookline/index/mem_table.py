@@ -10,9 +10,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from hookline.index.chains import Chains, Entry, buckets_of
+from hookline.index.chains import Chains, Entry, Times, buckets_of
 from hookline.index.keys import KEY_BYTES, NO_KEY, user_hashes
-from hookline.index.times import Times
 from hookline.journal.record import Record
 
 NUMBER_BYTES = 4

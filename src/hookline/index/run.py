@@ -1,4 +1,4 @@
-"""A sealed run: an immutable file with the keys and users of a range of offsets, the keys found by hash chains.
+"""Hold a sealed run: an immutable file with the keys and users of a range of offsets, written in a thread of its own.
 
 Layout: header; times of the spans; then, with 32-bit numbers in the machine's byte order: the head of each bucket; the
 entry of each number (key, newest repeat, link) from 0 on, which stays empty; the user hash of each offset. It is read
@@ -10,19 +10,40 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from errno import EIO
 from pathlib import Path
 from sys import byteorder
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, ParamSpec
 from weakref import finalize
 from zlib import crc32
 
-from hookline.index.background import Step, in_background
-from hookline.index.chains import Chains, Entry
+from hookline.index.chains import SPAN_RECORDS, Chains, Entry, Times
 from hookline.index.keys import KEY_BYTES, USER_HASH_BYTES
 from hookline.index.mem_table import ENTRY_BYTES, NUMBER_BYTES, MemTable
-from hookline.index.times import SPAN_RECORDS, Times
+
+P = ParamSpec("P")
+
+Step = Future[None] | None
+"""What a step of long work yields: None after working, or the future it waits for."""
+
+_threads: list[ThreadPoolExecutor] = []
+
+
+def in_background(function: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> Generator[Step, None, None]:
+    """Run a function that waits for the disk; yield its future until it is done, then raise what it raised."""
+    if not _threads:
+        _threads.append(ThreadPoolExecutor(1, thread_name_prefix="index"))
+    future = _threads[0].submit(function, *args, **kwargs)
+    try:
+        while not future.done():
+            yield future
+    finally:  # nothing writes to the folder any more once the work was given up
+        if not future.cancel():
+            wait([future])
+    future.result()
+
 
 SUFFIX = ".run"
 MAGIC = b"HKLNRUN\0"

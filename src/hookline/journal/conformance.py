@@ -95,7 +95,7 @@ class JournalConformance:
         _with_appender(backend, use)
 
     def test_records_come_back_equal_and_in_order(self, backend: Backend) -> None:
-        """What is read is what was appended, every field of it, in the order of the calls."""
+        """Read what was appended, every field of it, in the order of the calls."""
         full = Record(
             FORMAT_VERSION, False, 7, "s", "identify", "m-ü", b"f" * 16, "ü", "2024-01-01T00:00:00.000Z", "audience",
             b"{}", b'{"context":{}}', {"All": False, "Webhooks": True}, ("crm",), "00-trace", Rejection("c", "why"),
@@ -120,6 +120,38 @@ class JournalConformance:
             for call in calls:
                 first = read.index(call[0].message_id)
                 assert read[first : first + 7] == [record.message_id for record in call]
+
+        _with_appender(backend, use)
+
+    def test_groups_are_read_backwards(self, backend: Backend) -> None:
+        """Read from an offset down, newest group first, with nothing left out and nothing beyond it."""
+
+        async def use(appender: Appender) -> None:
+            for call in range(5):
+                await appender.append([a_record(10 * call + i) for i in range(10)])
+            reader = backend.reader()
+            for before in (50, 37, 1_000):
+                groups = list(reader.read_backwards(0, before))
+                assert records_of(groups[::-1]) == _read(backend)[:before]
+                assert groups[-1].first_offset == 0
+            assert list(reader.read_backwards(0, 0)) == []
+            reader.close()
+
+        _with_appender(backend, use)
+
+    def test_a_text_is_found_where_it_is(self, backend: Backend) -> None:
+        """Find the groups that hold one of some texts, in the range that is asked for."""
+        given = [a_record(number, body=b'{"needle":%d}' % number) for number in range(12)]
+
+        async def use(appender: Appender) -> None:
+            for record in given:
+                await appender.append([record])
+            reader = backend.reader()
+            found = [r for g in reader.holding(0, [b'"needle":3}', b'"needle":8}'], 0, 12) for r in g.records]
+            assert [record for record in found if record.body in (given[3].body, given[8].body)] == [given[3], given[8]]
+            assert given[8] not in [r for g in reader.holding(0, [b'"needle":8}'], 0, 8) for r in g.records]
+            assert list(reader.holding(0, [b"nowhere"], 0, 12)) == []
+            reader.close()
 
         _with_appender(backend, use)
 
@@ -298,7 +330,7 @@ class JournalConformance:
         assert _read(backend) == [a_record(1)]
 
     def test_the_appender_knows_the_ends(self, backend: Backend) -> None:
-        """What it says of each partition is what readers see, from the opening on."""
+        """Say of each partition what readers see, from the opening on."""
         given = [a_record(n, user=f"u{n % 9}") for n in range(20)]
         _append(backend, given, partitions=3)
 

@@ -1,4 +1,5 @@
-"""Which records of a data folder's journal were found damaged or missing: a line each in a file, by whoever met them.
+"""Note which records of a data folder's journal were found damaged or missing, and which it once held and holds no
+more.
 
 Readers are many (delivery, people, searches) and end; the notice, ``hookline doctor`` and people look here.
 """
@@ -7,15 +8,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from hookline.journal.port import JournalCorrupt
+from hookline.whole_file import write_whole
 
-NAME = "damaged"
+DAMAGED_NAME = "damaged"
 RANGES_MAX = 1_000
 """Noted in one file; a disk that fails more than that has been told of."""
 _BYTES_MAX = 512 * 1024
@@ -49,7 +51,7 @@ def note_damage(folder: Path, partition: int, error: JournalCorrupt) -> None:
         known = noted_damage(folder)
         if len(known) >= RANGES_MAX or any(_covers(each, found) for each in known):
             return
-        fd = os.open(folder / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        fd = os.open(folder / DAMAGED_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             if os.geteuid() == 0:  # doctor as root: those who run the service read and write it, too
                 owner = os.stat(folder)
@@ -62,7 +64,7 @@ def note_damage(folder: Path, partition: int, error: JournalCorrupt) -> None:
 def noted_damage(folder: Path) -> list[Damage]:
     """Return what was noted, in the order in which it was found; what does not look like it is passed over."""
     try:
-        with (folder / NAME).open("rb") as file:
+        with (folder / DAMAGED_NAME).open("rb") as file:
             lines = file.read(_BYTES_MAX).splitlines()
     except FileNotFoundError:
         return []
@@ -88,3 +90,33 @@ def described(damages: Iterable[Damage]) -> str:
 
 def _covers(known: Damage, found: Damage) -> bool:
     return known.partition == found.partition and known.first <= found.first and found.next <= known.next
+
+
+LOST_NAME = "lost.json"
+"""In the journal's folder."""
+KEPT_MAX = 100
+"""The newest of them are kept."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The offsets ``[first, next_offset)`` of a partition: the journal ended before them when it was opened at this
+    time, and goes on behind. ``known_by`` are the parts of the data folder that knew them."""
+
+    partition: int
+    first: int
+    next_offset: int
+    at_ms: int
+    known_by: tuple[str, ...] = ()
+
+
+def read_lost(journal: Path) -> tuple[Lost, ...]:
+    """Return what was noted in a journal's folder, oldest first; nothing where that cannot be read."""
+    try:
+        return msgspec.json.decode((journal / LOST_NAME).read_bytes(), type=tuple[Lost, ...])
+    except (OSError, msgspec.MsgspecError):
+        return ()
+
+
+def note_lost(journal: Path, lost: Sequence[Lost]) -> None:
+    """Add to what is noted."""
+    write_whole(journal / LOST_NAME, msgspec.json.encode((*read_lost(journal), *lost)[-KEPT_MAX:]))

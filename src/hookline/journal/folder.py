@@ -36,7 +36,7 @@ def write_note(journal: Path, note: str) -> None:
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to, and where each partition ended then; ``at`` is milliseconds since the epoch."""
+    """Say where to, and where each partition ended then; ``at`` is milliseconds since the epoch."""
 
     folder: str
     journal: str

@@ -60,7 +60,7 @@ def remember_secrets(settings: Settings) -> None:
     """Have this process and its children know the secrets that the folder's file only names."""
     if settings.journal.is_local:
         return
-    from hookline.journal.kafka.access import SECRET_SETTINGS
+    from hookline.journal.kafka.address import SECRET_SETTINGS
 
     secrets = {environment_name(key): value_of(settings, key) for key in SECRET_SETTINGS}
     os.environ.update({name: value for name, value in secrets.items() if value and not is_reference(value)})

@@ -25,7 +25,7 @@ journal anew, from what the disk really holds.
 **Reading.** ``end(partition)`` is the offset one past the last durable record; ``start(partition)`` the oldest one
 still kept. ``read`` yields whole groups from an offset on and never yields a record at or past ``end``: what a reader
 sees is durable. A group is a run of consecutive records that were written together; its size is bounded by
-``GROUP_RECORDS_MAX`` and ``GROUP_BYTES_MAX``. Readers keep their own place; the journal knows none of them. Reading
+``GROUP_RECORDS_MAX`` and ``GROUP_BYTES_MAX``. Readers keep their own position; the journal knows none of them. Reading
 below ``start`` raises ``OffsetExpired`` with the offset to go on from: retention wins, never silently. A reader may
 wait for brokers, ``limit_wait`` says how long. An event loop must not, so it follows partitions by a ``Follower`` and
 looks records up by ``Lookups``: both answer at once, with what has come, and call back when more has.
@@ -51,7 +51,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from hookline.journal.record import Record
-from hookline.settings import Settings
+from hookline.settings import Retention, Settings
 
 GROUP_RECORDS_MAX = 2_500
 GROUP_BYTES_MAX = 4 * 1024 * 1024
@@ -91,7 +91,7 @@ class JournalAway(JournalFull):
 
 
 class JournalFetching(JournalAway):
-    """What was asked for is being fetched: nobody waits for it here, and asked again in a moment it is there."""
+    """Hold what was asked for is being fetched: nobody waits for it here, and asked again in a moment it is there."""
 
 
 class JournalFailed(JournalError):
@@ -169,7 +169,7 @@ class Group(NamedTuple):
 
 
 class Lookups(Protocol):
-    """What an event loop reads by, beside its place at the journal's end. Where it would have to wait it raises
+    """Hold what an event loop reads by, beside its place at the journal's end. Where it would have to wait it raises
     JournalFetching instead; ``start`` may then be what it was a moment ago."""
 
     def start(self, partition: int) -> int:
@@ -234,7 +234,7 @@ class SearchableReader(Reader, Protocol):
 
 
 class Follower(Protocol):
-    """What an event loop follows the ends of partitions by. It never waits: more has come when it calls back."""
+    """Hold what an event loop follows the ends of partitions by. It never waits: more has come when it calls back."""
 
     def begin(self) -> None:
         """Begin to follow."""
@@ -250,11 +250,11 @@ class Follower(Protocol):
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups from ``offset`` on that have come; raise OffsetExpired and JournalCorrupt as a ``Reader``
-        does, once such a place is met."""
+        does, once such a position is met."""
 
 
 class LoopReaders(NamedTuple):
-    """What an event loop reads by: partitions in order, and single records beside."""
+    """Hold what an event loop reads by: partitions in order, and single records beside."""
 
     follower: Follower
     lookups: Lookups
@@ -265,9 +265,10 @@ class LoopReaders(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """What lanes still wait for: by partition the first offset that working lanes want, and the first that held ones
-    want. Of what is younger than ``young_ms`` nothing goes that working lanes want; a partition that is not named they
-    want all of."""
+    """Hold what lanes still wait for: by partition the first offset that working lanes want, and the first that held
+    ones want. Of what is younger than ``young_ms`` nothing goes that working lanes want; a partition that is not named
+    they want all of.
+    """
 
     working: Mapping[int, int]
     held: Mapping[int, int]
@@ -329,14 +330,14 @@ class BoundedBytes(Protocol):
 
 
 class GroupEvents(NamedTuple):
-    """What one of many readers is asked and told; everything named ``on_…`` is called on a thread of its own."""
+    """Hold what one of many readers is asked and told; everything named ``on_…`` is called on a thread of its own."""
 
-    places: Callable[[], Mapping[int, int]]
+    positions: Callable[[], Mapping[int, int]]
     """Return the next offset of each partition that is read here."""
     clock: Callable[[], float]
     on_assigned: Callable[[frozenset[int]], None]
     on_revoked: Callable[[frozenset[int]], Future[Mapping[int, int]]]
-    """Return what is done once these partitions are given up, with their last places."""
+    """Return what is done once these partitions are given up, with their last positions."""
     on_lost: Callable[[frozenset[int]], None]
     """Others may have these partitions already."""
     on_confirmed: Callable[[float], None]
@@ -353,6 +354,17 @@ class Member(Protocol):
 
     def close(self) -> None:
         """Leave; what is still assigned is revoked first. Idempotent."""
+
+
+class RetentionForecast(Protocol):
+    """Foresee how long the journal keeps what it has, by its bounds of age and bytes."""
+
+    def look(self, now_ms: int, until_ms: int) -> Callable[[int, int], int | None]:
+        """Return when retention takes the event at (partition, offset), as things are now; None when that is later than
+        ``until_ms``, or cannot be told. It is asked in the order of the positions. All by the service's own clock."""
+
+    def close(self) -> None:
+        """Let go of what is held; idempotent."""
 
 
 class JournalBackend(Protocol):
@@ -386,12 +398,15 @@ class JournalBackend(Protocol):
     async def wait_for_partitions(self, count: int, stop: asyncio.Event) -> None:
         """Return once so many partitions can be read, or at ``stop``."""
 
-    async def wait_for_recovery(self, places: Mapping[int, int], appending: Path, stop: asyncio.Event) -> None:
-        """Return once the ends can be believed by a reader that was at these places (offsets by partition), or at
+    async def wait_for_recovery(self, positions: Mapping[int, int], appending: Path, stop: asyncio.Event) -> None:
+        """Return once the ends can be believed by a reader that was at these positions (offsets by partition), or at
         ``stop``. ``appending`` is the socket at which the appender's process answers once it has opened the journal."""
 
     def note_erased(self, partition: int, offsets: Iterable[int]) -> None:
         """Have readers of this folder see these records as erased, which were erased by way of another folder."""
+
+    def forecast(self, limits: Retention) -> RetentionForecast:
+        """Return what foresees when events are removed by these bounds; used by one thread."""
 
     def join(self, session_seconds: float, events: GroupEvents) -> Member:
         """Return this process as one of those that share the partitions: where many may, as ``Settings.is_shared``

@@ -60,7 +60,7 @@ class Refresh(msgspec.Struct, frozen=True, tag="refresh"):
 
 
 class AppendsRecords(Protocol):
-    """What is served: ``append`` and ``erase`` of the port."""
+    """Hold what is served: ``append`` and ``erase`` of the port."""
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably."""

@@ -1,22 +1,20 @@
 """The status of an event: read from the journal, the index and deliver.db, by any process.
 
 Nothing is stored per event that can be derived: routing is decided again from the connections in force at the event's
-offset, a delivery is found in the blocks of results or the progress ring, and where a lane stands tells what waits.
-"""
+offset, a delivery is found in the blocks of results or the progress ring, and where a lane stands tells what waits."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, LaneConfig, Snapshot
-from hookline.connections.state import decode_object
-from hookline.database.location import location_of
+from hookline.connections.state import Feed, decode_object
+from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
@@ -26,12 +24,105 @@ from hookline.journal.damaged import described, noted_damage
 from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.reading import is_lost
 from hookline.journal.record import Record
-from hookline.outcomes.delivery import Attempt, Deliveries, DestinationStatus
-from hookline.outcomes.filter_rules import EventRules, FilterRules
-from hookline.outcomes.replayed import Replayed
-from hookline.outcomes.status import DeliveryStatus, QueuedReason
+from hookline.outcomes.delivery import Attempt, Deliveries, DestinationStatus, EventRules, FilterRules, ReplayStatus
+from hookline.outcomes.outcome import DeliveryStatus, QueuedReason
+from hookline.replays.model import Replay
+from hookline.replays.offset_set import OffsetSet
+from hookline.replays.predicate import predicate_of
+from hookline.replays.store import ReplayFeed
 from hookline.route.decision import not_routed_reason
 from hookline.settings import Settings
+
+POSITIONS_KEPT = 8
+"""Replays of single events whose positions are held in memory from one look to the next."""
+
+
+class Replayed:
+    """Adds replays to the statuses of an event; not thread-safe."""
+
+    def __init__(
+        self,
+        location: DatabaseLocation,
+        deliveries: Deliveries,
+        rules: FilterRules,
+        snapshot_of: Callable[[int], Snapshot],
+    ) -> None:
+        """``snapshot_of`` gives the connections of a version."""
+        self._feed = ReplayFeed(location)
+        self._deliveries = deliveries
+        self._rules = rules
+        self._snapshot_of = snapshot_of
+        self._replays: list[Replay] = []
+        self._positions: dict[tuple[int, int | None], dict[int, OffsetSet] | None] = {}
+
+    def add(
+        self,
+        statuses: list[DestinationStatus],
+        partition: int,
+        offset: int,
+        record: Record,
+    ) -> list[DestinationStatus]:
+        """Return the statuses with every replay of the event beside the one at first hand.
+
+        A destination that the event was not routed to at first gets a status by its replays.
+        """
+        by_id = {status.id: status for status in statuses}
+        for replay in self._covering(partition, offset):
+            destination = _destination(self._snapshot_of(replay.version), replay.request.destination)
+            if destination is None or not self._sends(replay, destination, partition, offset, record):
+                continue
+            found = self._status(replay, destination, partition, offset, record)
+            if found is None:
+                continue
+            before = by_id.get(destination.id) or DestinationStatus(
+                destination.id, DeliveryStatus.NOT_ROUTED, "connected_later"
+            )
+            by_id[destination.id] = replace(
+                before,
+                attempts=(*before.attempts, *(replace(each, replay=replay.id) for each in found.attempts)),
+                replays=(*before.replays, ReplayStatus(replay.id, found.status, found.reason)),
+            )
+        return list(by_id.values())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._feed.close()
+
+    def _status(
+        self, replay: Replay, destination: Destination, partition: int, offset: int, record: Record
+    ) -> DestinationStatus | None:
+        """None when the replay passed the event without sending it, as a repeat."""
+        if self._deliveries.rows.replay(replay.lane) is None:
+            return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT)
+        rules = self._rules.of(destination.id, record)
+        return self._deliveries.status(destination, replay.lane, partition, offset, rules)
+
+    def _covering(self, partition: int, offset: int) -> Iterator[Replay]:
+        found = self._feed.poll()
+        if found is not None:
+            self._replays = found
+        return (each for each in self._replays if each.covers(partition, offset) and each.is_prepared)
+
+    def _sends(self, replay: Replay, destination: Destination, partition: int, offset: int, record: Record) -> bool:
+        positions = self._positions_of(replay)
+        if positions is not None and offset not in positions.get(partition, ()):
+            return False
+        return predicate_of(replay.request, destination)(record)
+
+    def _positions_of(self, replay: Replay) -> dict[int, OffsetSet] | None:
+        if not replay.request.by_positions:
+            return None
+        key = replay.lane, replay.total
+        if key not in self._positions:
+            if len(self._positions) >= POSITIONS_KEPT:
+                self._positions.pop(next(iter(self._positions)))
+            self._positions[key] = self._feed.positions(replay.lane)
+        return self._positions[key]
+
+
+def _destination(snapshot: Snapshot, id: str) -> Destination | None:
+    return next((each for each in snapshot.destinations if each.id == id), None)
+
 
 SNAPSHOTS_KEPT = 8
 NOTHING_KNOWN = "no record of its delivery was found; replay it if the receiver does not have it"
@@ -48,7 +139,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class EventStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What became of one event. ``status`` sums up where no destination has a say; ``event`` is the caller's JSON.
+    """The status of one event. ``status`` sums up where no destination has a say; ``event`` is the caller's JSON.
 
     ``warnings`` are those of the answer: what of the event was understood otherwise than it was sent.
     """
@@ -67,6 +158,8 @@ class EventStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 DAMAGE_LOOKED_AT_MAX = 100
+EARLIER_LOOKED_AT_MAX = 1_000
+"""Retry rows before an event, looked at for one of the same user."""
 """Ranges of damaged records that are looked at for a message that is not found, newest first."""
 
 
@@ -112,8 +205,10 @@ class EventStatuses:
             print_ = fingerprint(name, message_id)
             for partition in self._journal.partitions():
                 offsets = lookup.find(self._journal, self._data_path / "index", partition, print_)
-                places = [(offset, self._journal.get(partition, offset)) for offset in sorted(offsets)]
-                kept = [(offset, record) for offset, record in places if record is not None and _is_it(record, print_)]
+                positions = [(offset, self._journal.get(partition, offset)) for offset in sorted(offsets)]
+                kept = [
+                    (offset, record) for offset, record in positions if record is not None and _is_it(record, print_)
+                ]
                 # A rejected try of the same id may come before the good one.
                 good = [(offset, record) for offset, record in kept if record.rejection is None] or kept
                 if good:
@@ -187,7 +282,7 @@ class EventStatuses:
             rules = self._rules.of(destination.id, record)
             status = self._deliveries.status(destination, lane.number, partition, offset, rules)
             if status is None or status.status is DeliveryStatus.FILTERED:
-                # Routed, behind the lane's place, and nothing was done with it: that is how a duplicate looks.
+                # Routed, behind the lane's position, and nothing was done with it: that is how a duplicate looks.
                 repeats = self._repeats(partition, offset, record) if repeats is None else repeats
                 if repeats:
                     status = DestinationStatus(destination.id, DeliveryStatus.DUPLICATE, repeats)
@@ -202,7 +297,7 @@ class EventStatuses:
         self, status: DestinationStatus, lane: int, partition: int, offset: int, record: Record
     ) -> DestinationStatus:
         """Say so where an earlier event of the same user holds this one up."""
-        for each in self._deliveries.retried_before(lane, partition, offset):
+        for each in self._deliveries.rows.retried_before(lane, partition, offset, EARLIER_LOOKED_AT_MAX):
             earlier = self._journal.get(partition, each)
             if earlier is not None and earlier.user_key == record.user_key:
                 return replace(status, reason=QueuedReason.ORDERED)
@@ -220,7 +315,7 @@ class EventStatuses:
     ) -> DestinationStatus:
         # A source connected while the filters changed: its first events met the new ones at smaller offsets. And what
         # a filter stopped was not given up with the lane that ended later.
-        for decided_by in self._deliveries.filter_versions(lane.number, partition):
+        for decided_by in self._deliveries.rows.filter_versions(lane.number, partition):
             rule = rules.stopping(decided_by)
             if rule is not None:
                 return DestinationStatus(destination.id, DeliveryStatus.FILTERED, None, rule)
@@ -236,7 +331,8 @@ class EventStatuses:
                 return _discarded(destination, "its source was disconnected before it was sent")
         if not rows or rows[-1][2] is not None:
             return _discarded(destination, "the destination was deleted before it was sent")
-        if self._deliveries.version(partition) < version:  # the lane is so new that no checkpoint knows it
+        saved = self._deliveries.rows.checkpoint(partition)
+        if (saved.version or 0 if saved else 0) < version:  # the lane is so new that no checkpoint knows it
             return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT)
         if offset < self._journal.start(partition):
             return DestinationStatus(destination.id, DeliveryStatus.DELIVERED, "its attempts are no longer kept")

@@ -2,15 +2,15 @@
 
 The database gets a checkpoint about ten times a second; a process killed in between would send everything since the
 last one again. So each first-hand result is also one entry here, written in the turn that brought the answer. Every
-entry is a fact that stays true (lane numbers and places are never used twice), so on opening all of them may be
+entry is a fact that stays true (lane numbers and positions are never used twice), so on opening all of them may be
 believed, whatever part of the ring is old. ``RingKeeper`` brings them to the disk every few milliseconds, so a power
 cut sends again only what was delivered since. The slice since the last checkpoint is also exactly that checkpoint's
 block of outcomes.
 
-Entry, 32 bytes: place u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (HTTP
-status, or below 100 see ``outcome.WITHOUT_STATUS``), duration u16 (ms), 8 bytes unused. Tag 0 marks a duplicate: place
-is that of the first event, time the place of the repeated one. The size is such that no entry lies across a sector or
-a page: half a new entry and half an old one, which a power cut could leave, would be a fact that never was.
+Entry, 32 bytes: position u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (HTTP
+status, or below 100 see ``outcome.WITHOUT_STATUS``), duration u16 (ms), 8 bytes unused. Tag 0 marks a duplicate:
+position is that of the first event, time that of the repeated one. The size is such that no entry lies across a sector
+or a page: half a new entry and half an old one, which a power cut could leave, would be a fact that never was.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from hookline.limits import LIMITS, Limits
 
 ENTRY = struct.Struct("<QQIHH8x")
 ENTRY_BYTES = ENTRY.size
-_PLACE_BYTES = 8
+_POSITION_BYTES = 8
 
-PLACE_SHIFT = 48
-"""A place is partition << 48 | offset: one integer names a record of the journal."""
-OFFSET_MASK = (1 << PLACE_SHIFT) - 1
+POSITION_SHIFT = 48
+"""A position is partition << 48 | offset: one integer names a record of the journal."""
+OFFSET_MASK = (1 << POSITION_SHIFT) - 1
 DUPLICATE_TAG = 0
 URL_BITS = 3
 MILLISECONDS_MAX = 2**16 - 1
@@ -50,7 +50,7 @@ ordinary disk, a power cut repeats what was delivered in its last 50 ms (docs/de
 class Entry(NamedTuple):
     """One result as read back."""
 
-    place: int
+    position: int
     at_ms: int
     lane: int
     url_index: int
@@ -58,21 +58,21 @@ class Entry(NamedTuple):
     milliseconds: int
 
 
-def pack_entries(places: list[int], at_ms: int, tag: int, result: int, milliseconds: int) -> bytes | bytearray:
-    """Entries that differ only in their places."""
-    if len(places) == 1:
-        return ENTRY.pack(places[0], at_ms, tag, result, milliseconds)
-    numbers = array("Q", places)
+def pack_entries(positions: list[int], at_ms: int, tag: int, result: int, milliseconds: int) -> bytes | bytearray:
+    """Entries that differ only in their positions."""
+    if len(positions) == 1:
+        return ENTRY.pack(positions[0], at_ms, tag, result, milliseconds)
+    numbers = array("Q", positions)
     if byteorder == "big":
         numbers.byteswap()
-    packed = bytearray(ENTRY.pack(0, at_ms, tag, result, milliseconds) * len(places))
+    packed = bytearray(ENTRY.pack(0, at_ms, tag, result, milliseconds) * len(positions))
     with memoryview(packed).cast("Q") as words:
-        words[:: ENTRY_BYTES // _PLACE_BYTES] = numbers
+        words[:: ENTRY_BYTES // _POSITION_BYTES] = numbers
     return packed
 
 
 class ProgressRing:
-    """The ring as its one writer sees it. ``position`` counts entries ever written by this process."""
+    """The ring as its one writer sees it. ``written`` counts entries ever written by this process."""
 
     def __init__(self, path: Path, limits: Limits = LIMITS) -> None:
         self._bytes = size = limits.ring_entries * ENTRY_BYTES
@@ -88,41 +88,41 @@ class ProgressRing:
         except BaseException:
             os.close(descriptor)
             raise
-        self.position = 0
+        self.written = 0
         self.checkpointed = 0
         self.synchronised = 0
-        """Entries up to this position outlive a power cut."""
+        """Entries up to this written outlive a power cut."""
         self._pack = ENTRY.pack_into
 
-    def add(self, place: int, at_ms: int, tag: int, result: int, milliseconds: int) -> None:
+    def add(self, position: int, at_ms: int, tag: int, result: int, milliseconds: int) -> None:
         """Write one entry; the caller keeps ``uncheckpointed`` below ``ring_entries``."""
-        self._pack(self._map, self.position * ENTRY_BYTES % self._bytes, place, at_ms, tag, result, milliseconds)
-        self.position += 1
+        self._pack(self._map, self.written * ENTRY_BYTES % self._bytes, position, at_ms, tag, result, milliseconds)
+        self.written += 1
 
     def add_packed(self, packed: bytes) -> None:
         """Write several entries at once, as ``pack_entries`` makes them."""
-        at = self.position * ENTRY_BYTES % self._bytes
+        at = self.written * ENTRY_BYTES % self._bytes
         until_end = len(self._map) - at
         if len(packed) <= until_end:
             self._map[at : at + len(packed)] = packed
         else:
             self._map[at:], self._map[: len(packed) - until_end] = packed[:until_end], packed[until_end:]
-        self.position += len(packed) // ENTRY_BYTES
+        self.written += len(packed) // ENTRY_BYTES
 
     @property
     def uncheckpointed(self) -> int:
         """Entries since the last checkpoint."""
-        return self.position - self.checkpointed
+        return self.written - self.checkpointed
 
     @property
     def full(self) -> bool:
         """Return whether sending must wait for a checkpoint."""
-        return self.position - self.checkpointed >= self._full_at
+        return self.written - self.checkpointed >= self._full_at
 
     def since_checkpoint(self) -> bytes:
         """Return the entries since the last checkpoint, oldest first."""
         begin = self.checkpointed * ENTRY_BYTES % self._bytes
-        end = self.position * ENTRY_BYTES % self._bytes
+        end = self.written * ENTRY_BYTES % self._bytes
         if self.uncheckpointed == 0:
             return b""
         if begin < end:
@@ -133,16 +133,16 @@ class ProgressRing:
         """Return all entries, in no particular order; never-written ones are zero."""
         return self._map[:]
 
-    def resume_after(self, position_in_file: int) -> None:
+    def resume_after(self, entry_in_file: int) -> None:
         """Go on writing behind what an earlier process wrote, so that its newest entries stay longest."""
-        self.position = self.checkpointed = self.synchronised = position_in_file
+        self.written = self.checkpointed = self.synchronised = entry_in_file
 
     def sync(self) -> None:
         """Bring what is written to the disk, if there is anything new; on any thread. Raise OSError if it refuses."""
-        position = self.position
-        if position != self.synchronised:
+        written = self.written
+        if written != self.synchronised:
             getattr(os, "fdatasync", os.fsync)(self._descriptor)  # takes the pages that were written through the map
-            self.synchronised = position
+            self.synchronised = written
 
     def close(self) -> None:
         """Let go of the file."""
@@ -176,19 +176,19 @@ class RingKeeper:
 
 def entries(block: bytes) -> Iterator[Entry]:
     """Yield the entries of a block; empty slots are left out."""
-    for place, at_ms, tag, result, milliseconds in ENTRY.iter_unpack(block):
-        if at_ms or place:
-            yield Entry(place, at_ms, tag >> URL_BITS, tag & ((1 << URL_BITS) - 1), result, milliseconds)
+    for position, at_ms, tag, result, milliseconds in ENTRY.iter_unpack(block):
+        if at_ms or position:
+            yield Entry(position, at_ms, tag >> URL_BITS, tag & ((1 << URL_BITS) - 1), result, milliseconds)
 
 
 def deliveries(block: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lane, the place and the whole entry of each delivery in a block: what is not to be sent again."""
-    for at, (place, at_ms, tag, result, _) in enumerate(ENTRY.iter_unpack(block)):
+    """Yield the lane, the position and the whole entry of each delivery in a block: what is not to be sent again."""
+    for at, (position, at_ms, tag, result, _) in enumerate(ENTRY.iter_unpack(block)):
         if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
-            yield tag >> URL_BITS, place, block[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES]
+            yield tag >> URL_BITS, position, block[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES]
 
 
-def newest_position(block: bytes) -> int:
+def newest_entry(block: bytes) -> int:
     """Return the slot after the newest entry of a whole ring."""
     newest, slot = 0, 0
     for index, (_, at_ms, tag, _, _) in enumerate(ENTRY.iter_unpack(block)):
@@ -197,23 +197,23 @@ def newest_position(block: bytes) -> int:
     return slot % (len(block) // ENTRY_BYTES)
 
 
-def places_of(block: bytes) -> bytes:
-    """Return the places of all entries one after the other, 8 bytes each: a quarter of the bytes, and few zeros among
-    them."""
-    return memoryview(block).cast("Q")[:: ENTRY_BYTES // _PLACE_BYTES].tobytes()
+def positions_of(block: bytes) -> bytes:
+    """Return the positions of all entries one after the other, 8 bytes each: a quarter of the bytes, and few zeros
+    among them."""
+    return memoryview(block).cast("Q")[:: ENTRY_BYTES // _POSITION_BYTES].tobytes()
 
 
-def entries_of(block: bytes, place: int, places: bytes | None = None) -> Iterator[Entry]:
-    """Yield the entries of one place, found at memory speed; ``places`` are the block's where they are known
+def entries_of(block: bytes, position: int, positions: bytes | None = None) -> Iterator[Entry]:
+    """Yield the entries of one position, found at memory speed; ``positions`` are the block's where they are known
     already."""
-    if place == 0:  # its bytes are those of every empty slot
-        yield from (entry for entry in entries(block) if entry.place == 0)
+    if position == 0:  # its bytes are those of every empty slot
+        yield from (entry for entry in entries(block) if entry.position == 0)
         return
-    places = places_of(block) if places is None else places
-    needle = place.to_bytes(_PLACE_BYTES, "little")
-    at = places.find(needle)
+    positions = positions_of(block) if positions is None else positions
+    needle = position.to_bytes(_POSITION_BYTES, "little")
+    at = positions.find(needle)
     while at >= 0:
-        if at % _PLACE_BYTES == 0:
-            entry = at // _PLACE_BYTES * ENTRY_BYTES
+        if at % _POSITION_BYTES == 0:
+            entry = at // _POSITION_BYTES * ENTRY_BYTES
             yield from entries(block[entry : entry + ENTRY_BYTES])
-        at = places.find(needle, at + 1)
+        at = positions.find(needle, at + 1)

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from hookline.connections.definitions.model import Definition
-from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.connections.state import Feed
 from hookline.database.location import location_of
 from hookline.database.outages import OUTAGES
 from hookline.database.sqlite import DatabaseNotMade
@@ -25,17 +25,15 @@ from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.people.definitions.definition import Key, in_order
 from hookline.people.definitions.feature import Feature, windows_of
-from hookline.people.ingest.backfill import Backfill
 from hookline.people.ingest.cpu_throttle import CpuThrottle, lower_priority, processors
 from hookline.people.ingest.erasing import Erasures, Trim
-from hookline.people.ingest.ingest import BATCH_RECORDS, Ingest
-from hookline.people.previews.previews import Previews
-from hookline.people.previews.requests import PreviewRequests
+from hookline.people.ingest.ingest import BATCH_RECORDS, Backfill, Ingest
+from hookline.people.previews import PreviewRequests, Previews
 from hookline.people.store.catalog import FeatureCatalog, Span, Windows
 from hookline.people.store.store import ProfileStore
 from hookline.people.sync.results import SyncRequests
 from hookline.people.sync.sync import Sync
-from hookline.privacy.erasure_feed import ErasureFeed
+from hookline.privacy.shared_erased import ErasureFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.crashpoints import crash_point
@@ -68,7 +66,7 @@ class ProfilesRole:
         self.backfill = Backfill(self.journal, self.store, self.registry)
         self.trim = Trim(self.store, self.registry)
         self.sync = Sync(self.store)
-        self.wishes = SyncRequests(self._run_folder)
+        self.sync_requests = SyncRequests(self._run_folder)
         previews = PreviewRequests(self._run_folder)
         self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, previews)
         self.feed = Feed(location_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
@@ -98,7 +96,7 @@ class ProfilesRole:
 
         What the journal still has is read up for new ones; between batches only.
         """
-        spans = {p: Span(self.journal.start(p), self.ingest.place(p).next_offset) for p in self.journal.partitions()}
+        spans = {p: Span(self.journal.start(p), self.ingest.position(p).next_offset) for p in self.journal.partitions()}
         self.registry.keep(wanted, spans, self.previews.wanted())
         self.ingest.keep(self.registry.features())
 
@@ -139,7 +137,7 @@ class ProfilesRole:
         """Take one step of everything there is to do; return whether there was anything."""
         try:
             self.follow_definitions()
-            self._take_wishes()
+            self._take_requests()
             if self.erasures.follow(int(time.time() * 1000)):
                 self.previews.begin_again()
                 return True  # whoever is next does not wait for what may take its time
@@ -184,10 +182,10 @@ class ProfilesRole:
         self._wanted = windows_of(enabled)
         self._asks_anew = True
 
-    def _take_wishes(self) -> None:
-        for key in self.wishes.asked():
+    def _take_requests(self) -> None:
+        for key in self.sync_requests.asked():
             if self.sync.bring_forward(key):
-                self.wishes.done(key)
+                self.sync_requests.done(key)
 
     def _look_at_people(self) -> bool:
         """Take a step of a sync or, when none is due, of a preview."""
@@ -204,14 +202,14 @@ class ProfilesRole:
     async def _tell(self) -> bool:
         """Bring the next messages of a sync into the journal; return whether there was a sync to go on with."""
         try:
-            found = self.sync.to_tell(now_ms := int(time.time() * 1000))
+            found = self.sync.to_send(now_ms := int(time.time() * 1000))
             if found is None:
                 return False
             sending, messages = found
             if messages:
                 await self.appender.append([record for _, record in messages])
                 crash_point("profiles.appended")
-            self.sync.told_them(sending, [person for person, _ in messages], now_ms)
+            self.sync.sent(sending, [person for person, _ in messages], now_ms)
         except (sqlite.Error, JournalError, OSError) as error:
             self._failed(error)
             return False
@@ -260,11 +258,11 @@ class ProfilesRole:
         )
         values: dict[str, Any] = {
             "hookline_profiles_applied_total": self.ingest.applied,
-            "hookline_profiles_missed_total": sum(place.missed for place in self.ingest.places.values()),
+            "hookline_profiles_missed_total": sum(position.missed for position in self.ingest.positions.values()),
             "hookline_profiles_lag_events": lag,
             "hookline_profiles_lag_seconds": behind_ms / 1000,
             "hookline_profiles_persons": self.ingest.person_count,
-            "hookline_profiles_told_total": self.sync.told,
+            "hookline_profiles_synced_total": self.sync.sent_total,
             "hookline_profiles_database_trouble": OUTAGES.gauge(),
             "hookline_profiles_backfill_events": self._left,
             "hookline_profiles_batch_seconds": metrics.histogram(

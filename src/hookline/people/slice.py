@@ -32,7 +32,7 @@ def everybody(store: ProfileStore, people_per_slice: int) -> Iterator[list[int]]
 
 
 class PersonInSlice:
-    """What is known of one person of a slice."""
+    """Hold what is known of one person of a slice."""
 
     __slots__ = ("_person", "_slice")
 

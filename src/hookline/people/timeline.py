@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.database.connection import Connection
-from hookline.index.newest import Stretch, newest_of
+from hookline.index.lookup import Stretch, newest_of
 from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.people.ingest.extraction import text, view_of
 from hookline.people.store.identities import id_of, key_of
 from hookline.people.store.people import Person
@@ -20,7 +20,7 @@ EVER = (0, 1 << 63)
 
 
 class Ownership(NamedTuple):
-    """A person's user ids, and of each anonymous id the stretches of places, ``[first, until)``, that are theirs."""
+    """A person's user ids, and of each anonymous id the stretches of positions, ``[first, until)``, that are theirs."""
 
     users: frozenset[str]
     anonymous: Mapping[str, tuple[tuple[int, int], ...]]
@@ -30,13 +30,13 @@ class Ownership(NamedTuple):
         """Return every id that a record of the person may be found by."""
         return self.users.union(self.anonymous)
 
-    def has(self, place: int, record: Record) -> bool:
+    def has(self, position: int, record: Record) -> bool:
         """Return whether a record that was found by one of the ids is the person's."""
         doing = view_of(record)
         user_id = text(doing.userId)
         if user_id:
             return user_id in self.users
-        return any(first <= place < until for first, until in self.anonymous.get(text(doing.anonymousId), ()))
+        return any(first <= position < until for first, until in self.anonymous.get(text(doing.anonymousId), ()))
 
 
 def of_user_id(user_id: str) -> Ownership:
@@ -175,4 +175,4 @@ class _Search:
         record = record or self._journal.get(self.partition, offset)
         if record is None or record.erased or record.origin == "deletion":
             return None
-        return record if self._owned.has(self.partition << PLACE_SHIFT | offset, record) else None
+        return record if self._owned.has(self.partition << POSITION_SHIFT | offset, record) else None

@@ -1,10 +1,15 @@
-"""What a deletion request is: who, what to do about them, and how far that has come."""
+"""Say what a deletion request is, how far it has come, and to whom its delete messages went."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+
+from hookline.database.connection import replacing
+from hookline.privacy.suppressions import PrivacyStore
 
 PEOPLE_MAX = 1_000
 """People in one request; whoever has more makes several."""
@@ -21,7 +26,7 @@ Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS_MAX)]
 
 
 class DeletionRequestInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What a caller asks for; one of ``user_id`` and ``user_ids`` is given."""
+    """A request to delete or suppress people; give either ``user_id`` or ``user_ids``."""
 
     action: Action
     user_id: Id | None = None
@@ -56,7 +61,7 @@ class DeletionRequest(NamedTuple):
     done_ms: int | None
     people: int
     round: int
-    """How many times places were erased: first the people's events, then the delete messages themselves."""
+    """How many times positions were erased: first the people's events, then the delete messages themselves."""
 
 
 class Message(NamedTuple):
@@ -75,7 +80,7 @@ class Message(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What came of a delete message at one destination, for good."""
+    """Hold what came of a delete message at one destination, for good."""
 
     destination: str
     status: str
@@ -84,8 +89,9 @@ class Receipt(NamedTuple):
 
 
 class Erased(msgspec.Struct, frozen=True, rename="camel"):
-    """What was erased: events in the journal, what was kept about them beside it, and profiles with the entries of
-    their history."""
+    """Counts of what was erased: events in the journal, rows kept about them beside it, and profiles with the entries
+    of their history.
+    """
 
     events: int = 0
     retries: int = 0
@@ -98,3 +104,111 @@ class Erased(msgspec.Struct, frozen=True, rename="camel"):
 def request_id(number: int) -> str:
     """Return the id of a request as people see it."""
     return f"dr{number}"
+
+
+_COLUMNS = "id, number, source, events, destinations, message_id, tries, state, first_at, due"
+_PUT_RECEIPT = replacing("deletion_receipts", ("message", "destination"), ("status", "reason", "at"))
+
+
+class Unacknowledged(NamedTuple):
+    """A destination that has not accepted delete messages although they were sent to it more than once."""
+
+    destination: str
+    messages: int
+    since_ms: int
+
+
+class Messages:
+    """Follows the messages of all requests; safe to share between threads."""
+
+    def __init__(self, store: PrivacyStore, steady_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        """Tries follow each other, and end, by the service's own clock, ``steady_ms``."""
+        self._store = store
+        self._steady_ms = steady_ms
+
+    def of(self, request: int) -> list[Message]:
+        """Return the messages of a request, by person and source."""
+        rows = self._store.database.rows(
+            f"SELECT {_COLUMNS} FROM deletion_messages WHERE request = ? ORDER BY number, source", (request,)
+        )
+        return [_message(row) for row in rows]
+
+    def count(self, request: int) -> tuple[int, int]:
+        """Return how many delete messages a request comes to, and how many of them are still open."""
+        row = self._store.database.row(
+            "SELECT count(*), count(CASE WHEN state <> 'closed' THEN 1 END) FROM deletion_messages"
+            " WHERE request = ? AND (first_at IS NOT NULL OR state <> 'closed')",
+            (request,),
+        )
+        return (int(row[0]), int(row[1])) if row is not None else (0, 0)
+
+    def receipts(self, message: int) -> list[Receipt]:
+        """Return what came of a message, by destination."""
+        rows = self._store.database.rows(
+            "SELECT destination, status, reason, at FROM deletion_receipts WHERE message = ? ORDER BY destination",
+            (message,),
+        )
+        return [Receipt(*row) for row in rows]
+
+    def sent(self, message: int) -> None:
+        """It is in the journal."""
+        now_ms = self._steady_ms()
+        with self._store.database.transaction() as execute:
+            execute(
+                "UPDATE deletion_messages SET state = 'sent', first_at = coalesce(first_at, ?1), due = ?1"
+                " WHERE id = ?2 AND state = 'planned'",
+                (now_ms, message),
+            )
+
+    def look_again(self, message: int, receipts: Sequence[Receipt], due_ms: int) -> None:
+        """Some destination has not answered yet; ``receipts`` are of those that have."""
+        with self._store.database.transaction() as execute:
+            _add(execute, message, receipts)
+            execute("UPDATE deletion_messages SET due = ? WHERE id = ?", (due_ms, message))
+
+    def settle(self, message: Message, receipts: Sequence[Receipt], again: NextTry | None) -> None:
+        """This try has ended everywhere: note what is final, and send it ``again`` to the others, if it goes on."""
+        with self._store.database.transaction() as execute:
+            _add(execute, message.id, receipts)
+            if again is None:
+                execute("UPDATE deletion_messages SET state = 'closed' WHERE id = ?", (message.id,))
+            else:
+                execute(
+                    "UPDATE deletion_messages SET state = 'planned', tries = tries + 1, destinations = ?,"
+                    " message_id = ?, due = ? WHERE id = ?",
+                    (_json(again.destinations), again.message_id, again.due_ms, message.id),
+                )
+
+    def unacknowledged(self, failed_since_ms: int) -> list[Unacknowledged]:
+        """Return the destinations that an operator should look at, those given up lately included."""
+        rows = self._store.database.rows(
+            "SELECT destination, count(*), min(first_at) FROM ("
+            " SELECT each.value AS destination, first_at FROM deletion_messages, json_each(destinations) AS each"
+            " WHERE state <> 'closed' AND tries > 1 UNION ALL"
+            " SELECT destination, first_at FROM deletion_receipts JOIN deletion_messages ON id = message"
+            " WHERE status = 'not_delivered' AND at >= ?) AS open_ones GROUP BY destination ORDER BY destination",
+            (failed_since_ms,),
+        )
+        return [Unacknowledged(*row) for row in rows]
+
+
+class NextTry(NamedTuple):
+    """The next try of a message."""
+
+    destinations: tuple[str, ...]
+    message_id: str
+    due_ms: int
+
+
+def _add(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
+    for receipt in receipts:
+        execute(_PUT_RECEIPT, (message, *receipt))
+
+
+def _message(row: tuple[Any, ...]) -> Message:
+    id, number, source, events, destinations, *rest = row
+    return Message(id, number, source, events, msgspec.json.decode(destinations, type=tuple[str, ...]), *rest)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

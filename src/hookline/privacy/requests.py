@@ -8,13 +8,12 @@ from typing import Any
 
 import msgspec
 
-from hookline.privacy.erasure_feed import CHANGES as ERASURES
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.model import Action, DeletionRequest, Erased, Person, State
 from hookline.privacy.search import SearchResult
-from hookline.privacy.store import PrivacyStore
-from hookline.privacy.suppression_feed import CHANGES as SUPPRESSIONS
-from hookline.privacy.suppressions import Suppressions
+from hookline.privacy.shared_erased import CHANGES as ERASURES
+from hookline.privacy.suppressions import CHANGES as SUPPRESSIONS
+from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_offset_sets
 
 Planned = tuple[int, str, int, tuple[str, ...]]
@@ -63,11 +62,11 @@ class Requests:
                 " VALUES (?1, ?2, ?3, 'looking', ?1, 0) RETURNING id",
                 (now_ms, author, action),
             ).fetchall()
-            for place, id in enumerate(ids):
+            for position, id in enumerate(ids):
                 execute(
                     "INSERT INTO deletion_people (request, number, digest, user_id, identity_count, events)"
                     " VALUES (?, ?, ?, ?, 0, 0)",
-                    (number, place, self._of.of(id), id),
+                    (number, position, self._of.of(id), id),
                 )
             if action != "delete":
                 self._suppressions.add(execute, ids, author, number)
@@ -113,12 +112,12 @@ class Requests:
         """The look-up is done and nothing is to be deleted: every identity is suppressed, and no id is kept."""
         now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
-            for place, ids in enumerate(identities):
+            for position, ids in enumerate(identities):
                 self._suppressions.add(execute, ids, author, number)
                 execute(
                     "UPDATE deletion_people SET user_id = NULL, identities = NULL, identity_count = ?"
                     " WHERE request = ? AND number = ?",
-                    (len(ids), number, place),
+                    (len(ids), number, position),
                 )
             execute(
                 "UPDATE deletion_requests SET state = 'done', updated_at = ?1, done_at = ?1 WHERE id = ?2",
@@ -129,13 +128,13 @@ class Requests:
     def plan(self, request: DeletionRequest, found: SearchResult, planned: Sequence[Planned]) -> None:
         """The look-up is done: write down what is to be erased and who is to be told."""
         with self._store.change(SUPPRESSIONS) as execute:
-            for place, ids in enumerate(found.ids):
+            for position, ids in enumerate(found.ids):
                 if request.action == "both":
                     self._suppressions.add(execute, ids, request.author, request.number)
                 execute(
                     "UPDATE deletion_people SET identities = ?, identity_count = ?, events = ?"
                     " WHERE request = ? AND number = ?",
-                    (_json(tuple(ids)), len(ids), found.events[place].total(), request.number, place),
+                    (_json(tuple(ids)), len(ids), found.events[position].total(), request.number, position),
                 )
             for number, source, events, destinations in planned:
                 execute(
@@ -148,18 +147,18 @@ class Requests:
                         *("planned" if destinations else "closed", 0),
                     ),
                 )
-            self._begin_round(execute, request, found.places)
+            self._begin_round(execute, request, found.positions)
 
     def message_id(self, request: DeletionRequest, number: int, source: str, tries: int) -> str:
         """Return the messageId of a delete message: the same one whenever the same try is appended."""
         return self._of.message_id(request.number, request.at_ms, number, source, tries)
 
-    def begin_round(self, request: DeletionRequest, places: dict[int, OffsetSet]) -> None:
-        """Have more places erased: those of the delete messages, once all are closed."""
+    def begin_round(self, request: DeletionRequest, positions: dict[int, OffsetSet]) -> None:
+        """Have more positions erased: those of the delete messages, once all are closed."""
         with self._store.database.transaction() as execute:
-            self._begin_round(execute, request, places)
+            self._begin_round(execute, request, positions)
 
-    def places(self, number: int) -> dict[int, OffsetSet]:
+    def positions(self, number: int) -> dict[int, OffsetSet]:
         """Return what the round that is under way erases."""
         row = self._store.database.row("SELECT places FROM deletion_requests WHERE id = ?", (number,))
         return decode_offset_sets(row[0]) if row is not None and row[0] is not None else {}
@@ -180,18 +179,18 @@ class Requests:
             self._set(execute, request.number, "waiting")
         self._store.empty_log()
 
-    def clear_again(self, request: DeletionRequest, cleared: Erased, places: dict[int, OffsetSet]) -> None:
-        """More about the people was found meanwhile: erase these places too, before any id is forgotten."""
+    def clear_again(self, request: DeletionRequest, cleared: Erased, positions: dict[int, OffsetSet]) -> None:
+        """More about the people was found meanwhile: erase these positions too, before any id is forgotten."""
         erased = self._erased_with(request, cleared)
         with self._store.database.transaction() as execute:
             execute("UPDATE deletion_requests SET erased = ? WHERE id = ?", (_json(erased), request.number))
-            self._begin_round(execute, request, places)
+            self._begin_round(execute, request, positions)
 
     def _erased_with(self, request: DeletionRequest, cleared: Erased) -> Erased:
         """Return what was erased with this round; events are the people's own, not the delete messages."""
         before = self.erased(request.number)
         is_theirs = any(person.identities is not None for person in self.people(request.number))
-        events = sum(each.count for each in self.places(request.number).values()) if is_theirs else 0
+        events = sum(each.count for each in self.positions(request.number).values()) if is_theirs else 0
         added = zip(msgspec.structs.astuple(before), msgspec.structs.astuple(cleared), strict=True)
         return msgspec.structs.replace(Erased(*(old + new for old, new in added)), events=before.events + events)
 
@@ -208,10 +207,12 @@ class Requests:
         row = self._store.database.row("SELECT erased FROM deletion_requests WHERE id = ?", (number,))
         return msgspec.json.decode(row[0], type=Erased) if row is not None and row[0] is not None else Erased()
 
-    def _begin_round(self, execute: Callable[..., Any], request: DeletionRequest, places: dict[int, OffsetSet]) -> None:
+    def _begin_round(
+        self, execute: Callable[..., Any], request: DeletionRequest, positions: dict[int, OffsetSet]
+    ) -> None:
         execute(
             "UPDATE deletion_requests SET round = round + 1, places = ? WHERE id = ?",
-            (encode_offset_sets(places), request.number),
+            (encode_offset_sets(positions), request.number),
         )
         self._set(execute, request.number, "erasing")
 

@@ -1,4 +1,4 @@
-"""Whose data lies where: every id of some people and every place of the journal that is about them.
+"""Whose data lies where: every id of some people and every position of the journal that is about them.
 
 An id leads to the events of its user (``index.lookup``), and those to further ids of the same person: the anonymous
 ids that they name, and who a user was before an alias. What was refused unread has no user: it is searched for the
@@ -32,7 +32,7 @@ SYNCED = ("audience", "trait")
 
 
 class SearchResult:
-    """What is known of each person: ``ids`` and, by source, the number of ``events``; and all ``places``."""
+    """Hold what is known of each person: ``ids`` and, by source, the number of ``events``; and all ``positions``."""
 
     def __init__(self, given: Sequence[str]) -> None:
         self.ids: list[dict[str, None]] = [{id: None} for id in given]
@@ -41,8 +41,8 @@ class SearchResult:
         self.message_ids: set[str] = set()
 
     @property
-    def places(self) -> dict[int, OffsetSet]:
-        """Return the places by partition."""
+    def positions(self) -> dict[int, OffsetSet]:
+        """Return the positions by partition."""
         return {partition: OffsetSet(sorted(offsets)) for partition, offsets in self.offsets.items() if offsets}
 
     def owners(self) -> dict[str, list[int]]:
@@ -87,7 +87,7 @@ def search(
 
 
 def synced(data_path: Path, ids: frozenset[str]) -> dict[int, OffsetSet]:
-    """Return the places of what syncs of audiences and computed traits have told about these ids."""
+    """Return the positions of what syncs of audiences and computed traits have told about these ids."""
     journal = open_reader(data_path / "journal")
     hashes = frozenset(map(user_hash, ids))
     found: dict[int, OffsetSet] = {}

@@ -1,4 +1,6 @@
-"""What is erased of a journal that many machines share, for the folder of one that had no part in it.
+"""Follow the erasures, as deliver and profiles do, and what is erased of a journal that many machines share.
+
+Never writes the privacy database.
 
 While an erasure is under way control's word is followed; what was done while this machine or the database was away is
 in the parts that the deliver processes noted. So its readers see an event as erased as soon as others do.
@@ -7,13 +9,62 @@ in the parts that the deliver processes noted. So its readers see an event as er
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from hookline.database.location import location_of
-from hookline.database.read_only import Followed
+import msgspec
+
+from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation, location_of
+from hookline.database.read_only import ChangeFeed, Followed, counted
 from hookline.journal.port import JournalBackend
-from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.outcomes.reader import DeliverReader
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 from hookline.settings import Settings
+
+CHANGES = "erasures"
+"""Their name in ``privacy_changes``."""
+NUMBER = "SELECT next FROM privacy_changes WHERE name = ?"
+
+_decode = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class Erasure(NamedTuple):
+    """One round of a request: what a role keeps about these positions is to go. The journal's bytes are gone."""
+
+    request: int
+    asked_ms: int
+    round: int
+    positions: dict[int, OffsetSet]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Return what a role answers by; the time tells requests of a lost database from those of the next one."""
+        return self.request, self.asked_ms, self.round
+
+
+class ErasureFeed(ChangeFeed[list[Erasure]]):
+    """A view of the erasures that wait for the roles; for one thread.
+
+    All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
+    """
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        super().__init__(location, "privacy", counted(NUMBER, CHANGES), _waiting)
+
+    def ids(self, request: int) -> list[str]:
+        """Everybody's ids in a request; none once they are forgotten."""
+        query = "SELECT identities FROM deletion_people WHERE request = ? AND identities IS NOT NULL"
+        with self.reading() as connection:
+            return [id for (text,) in connection.execute(query, (request,)) for id in _decode(text)]
+
+
+def _waiting(connection: Connection) -> list[Erasure]:
+    query = "SELECT id, at, round, places FROM deletion_requests WHERE state = 'clearing' ORDER BY id"
+    rows = connection.execute(query).fetchall()
+    return [
+        Erasure(id, at, round, decode_offset_sets(positions) if positions else {}) for id, at, round, positions in rows
+    ]
+
 
 SCHEMA_MIN = 7
 """The first schema of the deliver database that notes what was erased."""
@@ -40,8 +91,8 @@ class SharedErased:
         self._is_read = False
         done = list(self._done())
         self._is_read = True
-        for partition, places in (*(part for each in self._under_way for part in each.places.items()), *done):
-            self._journal.note_erased(partition, places)
+        for partition, positions in (*(part for each in self._under_way for part in each.positions.items()), *done):
+            self._journal.note_erased(partition, positions)
 
     def close(self) -> None:
         """Let go of connections; idempotent."""
@@ -50,5 +101,4 @@ class SharedErased:
 
     def _done(self) -> Iterator[tuple[int, OffsetSet]]:
         with self._deliver.reading() as connection:
-            for (blob,) in connection.execute("SELECT places FROM erased_parts"):
-                yield from decode_offset_sets(blob).items()
+            yield from DeliverReader.on(connection).erased_offsets()

@@ -1,14 +1,121 @@
-"""The suppression list in ``privacy.db``: whose events are not stored, by keyed hash. Control is the one writer."""
+"""Keep the suppression list in ``privacy.db`` (control alone writes it), and answer from it whether a person's events
+are stored, as collect asks for every event.
+
+A list that cannot be read is not "nobody": DatabaseUnreadable says so, before control has made the database, too.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from hookline.privacy.id_digest import IdDigests
-from hookline.privacy.store import PrivacyStore
-from hookline.privacy.suppression_feed import CHANGES
+from hookline.database.connect import empty_log, overwrite_deleted
+from hookline.database.connection import Connection
+from hookline.database.location import DatabaseLocation
+from hookline.database.open import ensure
+from hookline.database.read_only import ChangeFeed, counted
+from hookline.database.shared import Shared
+from hookline.database.sqlite import DatabaseUnreadable
+from hookline.privacy import id_digest
+from hookline.privacy.id_digest import IdDigests, PrivacyKeyError
+from hookline.privacy.shared_erased import NUMBER
+from hookline.remembered import Remembered
+
+REMEMBERED_BYTES_MAX = 4 * 1024 * 1024
+"""Ids whose answer is kept, so that a busy user costs one look: some 20,000 of them."""
+REMEMBERED_ID_BYTES_MAX = 1_024
+"""A longer id, which nobody's is, is hashed each time."""
+
+
+class Suppressed:
+    """Answers for ids; never empty, because where nobody is suppressed nobody is asked about."""
+
+    def __init__(self, digests: Iterable[bytes], of: IdDigests) -> None:
+        self.digests = frozenset(digests)
+        self._of = of
+        self._answers = Remembered(self._look_up, REMEMBERED_BYTES_MAX, REMEMBERED_ID_BYTES_MAX)
+
+    @classmethod
+    def of(cls, digests: Iterable[bytes], key: bytes) -> Suppressed:
+        """Those with these hashes, by the key they were made with."""
+        return cls(digests, IdDigests(key))
+
+    @property
+    def key(self) -> bytes:
+        """Return what the hashes were made with."""
+        return self._of.key
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def __contains__(self, id: str) -> bool:
+        return self._answers[id]
+
+    def _look_up(self, id: str) -> bool:
+        return self._of.of(id) in self.digests
+
+
+CHANGES = "suppressions"
+"""The list's name in ``privacy_changes``."""
+
+
+class SuppressionFeed(ChangeFeed[tuple[Suppressed, ...]]):
+    """A view of the list; for one thread. The key of its hashes is in the data folder, or in PostgreSQL."""
+
+    def __init__(self, location: DatabaseLocation, data_path: Path) -> None:
+        super().__init__(location, "privacy", counted(NUMBER, CHANGES), self._list)
+        self._data_path = data_path
+        self.current: Suppressed | None = None
+        """Who is suppressed as of the last ``poll`` that could look; None for nobody."""
+
+    def changed(self) -> bool:
+        """Look; return whether the list changed. Raise as ``poll`` does."""
+        found = self.poll()
+        if found is not None:
+            self.current = next(iter(found), None)
+        return found is not None
+
+    def _list(self, connection: Connection) -> tuple[Suppressed, ...]:
+        digests = [digest for (digest,) in connection.execute("SELECT digest FROM suppressions")]
+        try:
+            of = id_digest.read_shared(self._location, connection, self._data_path) if digests else None
+        except (OSError, PrivacyKeyError) as error:
+            raise DatabaseUnreadable(f"whose hashes are on the suppression list cannot be told: {error}") from error
+        return () if of is None else (Suppressed(digests, of),)
+
+
+class PrivacyStore:
+    """The shared connection, for whoever keeps a table of it."""
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        ensure(location, "privacy")
+        self.database = Shared(location)
+        self.database.read(overwrite_deleted)
+
+    @contextmanager
+    def change(self, name: str) -> Iterator[Callable[..., Any]]:
+        """A transaction that readers of the thing with this name learn of."""
+        with self.database.transaction() as execute:
+            yield execute
+            # The clock, not a count: a database that went back in time does not have the last numbers, and whoever
+            # has seen one of them would take it for what was read already.
+            execute(
+                "INSERT INTO privacy_changes (name, next) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET next ="
+                " CASE WHEN privacy_changes.next < excluded.next THEN excluded.next ELSE privacy_changes.next + 1 END",
+                (name, time.time_ns() // 1_000_000),
+            )
+
+    def empty_log(self) -> None:
+        """Bring the write-ahead log into the file and cut it: deleted rows stand there still."""
+        self.database.read(empty_log)
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self.database.close()
+
 
 SUPPRESSED_MAX = 1_000_000
 """Ids on the list; collect holds them in memory, about 100 bytes each."""

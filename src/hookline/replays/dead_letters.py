@@ -14,8 +14,9 @@ Ids = Annotated[tuple[int, ...], msgspec.Meta(max_length=1_000)]
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What is not given does not restrict. ``since_ms`` and ``until_ms`` are when the delivery failed or expired;
-    ``last_id`` keeps out letters that were written after somebody looked."""
+    """A choice of dead letters. A field that is not given does not restrict it. ``since_ms`` and ``until_ms`` are when
+    the delivery failed or expired; ``last_id`` keeps out dead letters that were written after somebody looked.
+    """
 
     destination: Text | None = None
     source: Text | None = None

@@ -25,8 +25,9 @@ State = Literal["preparing", "running", "paused", "cancelled"]
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What to send again, and where to. What is not given does not restrict; ``from`` and ``to`` are times of
-    acceptance, ``[from, to)``. ``letters`` is set by a retry of dead letters, never by the caller of the API."""
+    """The events to send again, and where to. A field that is not given does not restrict them; ``from`` and ``to`` are
+    times of acceptance, ``[from, to)``. ``dead_letters`` is set by a retry of dead letters, never by the caller of the
+    API."""
 
     destination: Id
     since: Moment | None = msgspec.field(default=None, name="from")
@@ -45,7 +46,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     dead_letters: DeadLetterFilter | None = msgspec.field(default=None, name="deadLetters")
 
     @property
-    def by_places(self) -> bool:
+    def by_positions(self) -> bool:
         """Return whether it is of few events rather than of a whole stretch: they are looked for before it begins."""
         few = (self.message_ids, self.dead_lettered_since, self.dead_letters, self.event, self.user_id)
         return any(each is not None for each in few)
@@ -94,10 +95,10 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_prepared(self) -> bool:
         """Return whether it may begin: single events have to be looked for first."""
-        return self.total is not None or not self.request.by_places
+        return self.total is not None or not self.request.by_positions
 
     def covers(self, partition: int, offset: int) -> bool:
-        """Return whether the place lies in what its lane reads."""
+        """Return whether the position lies in what its lane reads."""
         return self.starts.get(partition, 0) <= offset < self.ends.get(partition, 0)
 
 

@@ -71,24 +71,24 @@ class OffsetSet:
         return self._firsts[at + 1] if at + 1 < len(self._firsts) else self.end
 
 
-def encode_offset_sets(places: dict[int, OffsetSet]) -> bytes:
-    """Return the places of all partitions as a blob: first, count, first, count, …"""
-    return msgspec.msgpack.encode({partition: _runs(each) for partition, each in places.items()})
+def encode_offset_sets(positions: dict[int, OffsetSet]) -> bytes:
+    """Return the positions of all partitions as a blob: first, count, first, count, …"""
+    return msgspec.msgpack.encode({partition: _runs(each) for partition, each in positions.items()})
 
 
 def decode_offset_sets(blob: bytes) -> dict[int, OffsetSet]:
-    """Return the places of a blob."""
+    """Return the positions of a blob."""
     found: dict[int, OffsetSet] = {}
     for partition, runs in _decode(blob).items():
-        places = found[partition] = OffsetSet()
+        positions = found[partition] = OffsetSet()
         for first, count in zip(runs[::2], runs[1::2], strict=True):
-            places.add(first, first + count)
+            positions.add(first, first + count)
     return found
 
 
-def _runs(places: OffsetSet) -> list[int]:
+def _runs(positions: OffsetSet) -> list[int]:
     runs: list[int] = []
-    for first, end in zip(places._firsts, places._ends, strict=True):
+    for first, end in zip(positions._firsts, positions._ends, strict=True):
         runs += (first, end - first)
     return runs
 

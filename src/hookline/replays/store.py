@@ -1,11 +1,10 @@
-"""The replays in ``control.db``: what was asked for. Control is the one writer; what came of it is in ``deliver.db``.
+"""Keep the replays in ``control.db``, what was asked for. Control is the one writer; the other roles follow.
 
 Every change raises a number, by which the other roles see that there is something to read.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,12 +14,70 @@ import msgspec
 
 from hookline.connections.model import Offsets
 from hookline.database.commits import commits_of
+from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
-from hookline.database.open import open_control
-from hookline.replays.dead_letters import DeadLetterFilter, RetryPlace, StoredAction
-from hookline.replays.feed import read_replays
+from hookline.database.open import ensure
+from hookline.database.read_only import ChangeFeed, counted
+from hookline.database.shared import Shared
+from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter, RetryPlace, StoredAction
 from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest, State
-from hookline.replays.offset_set import OffsetSet, encode_offset_sets
+from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_offset_sets
+
+SCHEMA_MIN = 3
+"""The first schema of the control database that has replays."""
+COLUMNS = "lane, at, version, request, starts, ends, state, rate, total, paused_at, ended_at"
+ACTIONS_PER_LOOK_MAX = 100
+
+_request = msgspec.json.Decoder(ReplayRequest).decode
+_offsets = msgspec.json.Decoder(Offsets).decode
+_action = msgspec.json.Decoder(StoredAction).decode
+
+
+class ReplayFeed(ChangeFeed[list[Replay]]):
+    """A view of all kept replays, oldest first; for one thread.
+
+    All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
+    """
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        number = counted("SELECT next FROM replay_changes")
+        super().__init__(location, "control", number, lambda found: read_replays(found, "ORDER BY lane"), SCHEMA_MIN)
+
+    def positions(self, lane: int) -> dict[int, OffsetSet] | None:
+        """Return the single events of a replay; None when it is of a whole stretch."""
+        with self.reading() as connection:
+            row = connection.execute("SELECT places FROM replays WHERE lane = ?", (lane,)).fetchone()
+        return decode_offset_sets(row[0]) if row and row[0] is not None else None
+
+    def actions(self, after_id: int) -> list[DeadLetterAction]:
+        """Return what people asked for after the action with this id, oldest first."""
+        query = "SELECT id, dead_letters FROM dead_letter_actions WHERE id > ? ORDER BY id LIMIT ?"
+        with self.reading() as connection:
+            rows = connection.execute(query, (after_id, ACTIONS_PER_LOOK_MAX)).fetchall()
+            stored = [(id, _action(wanted)) for id, wanted in rows]
+        return [DeadLetterAction(id, wanted, wanted.retry_now, wanted.try_lane) for id, wanted in stored]
+
+
+def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()) -> list[Replay]:
+    """Return the replays that a query finds; ``rest`` follows the FROM clause."""
+    rows = connection.execute(f"SELECT {COLUMNS} FROM replays {rest}", values).fetchall()
+    return [
+        Replay(
+            lane=lane,
+            at_ms=at,
+            version=version,
+            request=_request(request),
+            starts=_offsets(starts),
+            ends=_offsets(ends),
+            state=state,
+            rate=rate,
+            total=total,
+            paused_ms=paused,
+            ended_ms=ended,
+        )
+        for lane, at, version, request, starts, ends, state, rate, total, paused, ended in rows
+    ]
+
 
 ACTIONS_KEPT = 1_000
 
@@ -44,11 +101,11 @@ class ReplayStore:
         steady_ms: Callable[[], int] | None = None,
     ) -> None:
         """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
-        self._connection = open_control(location)
+        ensure(location, "control")
+        self._database = Shared(location)
         self._commits = commits_of(location)
         self._now_ms = now_ms
         self._steady_ms = steady_ms or now_ms
-        self._lock = threading.Lock()
 
     def create(
         self, request: ReplayRequest, version: int, starts: Offsets, ends: Offsets, author: str, state: State
@@ -85,24 +142,21 @@ class ReplayStore:
 
     def get(self, lane: int) -> Replay | None:
         """Return the replay with this lane."""
-        with self._lock:
-            found = read_replays(self._connection, "WHERE lane = ?", (lane,))
+        found = self._database.read(lambda connection: read_replays(connection, "WHERE lane = ?", (lane,)))
         return found[0] if found else None
 
     def newest(self, limit: int, before_lane: int | None, destination: str | None = None) -> list[Replay]:
         """At most ``limit`` replays older than one: all, or those of one destination."""
-        with self._lock:
-            return read_replays(
-                self._connection,
-                "WHERE lane < ?1 AND (json_extract(request, '$.destination') = ?2 OR ?2 IS NULL)"
-                " ORDER BY lane DESC LIMIT ?3",
-                (before_lane or 1 << 62, destination, limit),
-            )
+        where = (
+            "WHERE lane < ?1 AND (json_extract(request, '$.destination') = ?2 OR ?2 IS NULL)"
+            " ORDER BY lane DESC LIMIT ?3"
+        )
+        values = (before_lane or 1 << 62, destination, limit)
+        return self._database.read(lambda connection: read_replays(connection, where, values))
 
     def open_ones(self) -> list[Replay]:
         """Return the replays that have not ended, oldest first."""
-        with self._lock:
-            return read_replays(self._connection, "WHERE ended_at IS NULL ORDER BY lane")
+        return self._database.read(lambda connection: read_replays(connection, "WHERE ended_at IS NULL ORDER BY lane"))
 
     def want(self, lane: int, state: State, rate: float | None) -> None:
         """Pause, resume or cancel a replay, or change its rate."""
@@ -118,16 +172,16 @@ class ReplayStore:
         with self._transaction() as execute:
             execute("UPDATE replays SET total = ? WHERE lane = ?", (total, lane))
 
-    def prepare(self, lane: int, places: dict[int, OffsetSet]) -> None:
-        """Give a replay of single events their places; it begins, unless it was paused or cancelled meanwhile."""
-        starts = {partition: each.first for partition, each in places.items()}
-        ends = {partition: each.end for partition, each in places.items()}
-        total = sum(each.count for each in places.values())
+    def prepare(self, lane: int, positions: dict[int, OffsetSet]) -> None:
+        """Give a replay of single events their positions; it begins, unless it was paused or cancelled meanwhile."""
+        starts = {partition: each.first for partition, each in positions.items()}
+        ends = {partition: each.end for partition, each in positions.items()}
+        total = sum(each.count for each in positions.values())
         with self._transaction() as execute:
             execute(
                 "UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?,"
                 " state = CASE state WHEN 'preparing' THEN 'running' ELSE state END WHERE lane = ?",
-                (encode_offset_sets(places), _json(starts), _json(ends), total, lane),
+                (encode_offset_sets(positions), _json(starts), _json(ends), total, lane),
             )
 
     def end(self, lane: int, at_ms: int) -> None:
@@ -146,10 +200,7 @@ class ReplayStore:
 
     def forget_ended_before(self, ms: int) -> None:
         """Forget replays that ended so long ago that the journal keeps none of their events any more."""
-        with self._lock:
-            query = "SELECT 1 FROM replays WHERE ended_at < ? LIMIT 1"
-            due = self._connection.execute(query, (ms,)).fetchone()
-        if due:
+        if self._database.row("SELECT 1 FROM replays WHERE ended_at < ? LIMIT 1", (ms,)):
             with self._transaction() as execute:
                 execute("DELETE FROM replays WHERE ended_at < ?", (ms,))
 
@@ -157,9 +208,9 @@ class ReplayStore:
         """Ask deliver to discard dead letters; return the number by which it says that it has."""
         return self._act(wanted, author)
 
-    def retry_now(self, place: RetryPlace, author: str) -> int:
+    def retry_now(self, position: RetryPlace, author: str) -> int:
         """Ask deliver to try a waiting event at once; return the number by which it says that it has."""
-        return self._act(StoredAction(retry_now=place), author)
+        return self._act(StoredAction(retry_now=position), author)
 
     def try_lane(self, lane: int, author: str) -> int:
         """Ask deliver to try what waits in a lane at once; return the number by which it says that it has."""
@@ -178,26 +229,18 @@ class ReplayStore:
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
-        with self._lock:
-            self._connection.close()
+        self._database.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., Any]]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection.execute
-                # By the clock, so that no number comes again for something else when the database went back in time.
-                self._connection.execute(
-                    "INSERT INTO replay_changes (id, next) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET next = CASE"
-                    " WHEN replay_changes.next < excluded.next THEN excluded.next ELSE replay_changes.next + 1 END",
-                    (self._now_ms(),),
-                )
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self._database.transaction() as execute:
+            yield execute
+            # By the clock, so that no number comes again for something else when the database went back in time.
+            execute(
+                "INSERT INTO replay_changes (id, next) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET next = CASE"
+                " WHEN replay_changes.next < excluded.next THEN excluded.next ELSE replay_changes.next + 1 END",
+                (self._now_ms(),),
+            )
 
 
 def _json(value: object) -> str:

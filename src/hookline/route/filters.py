@@ -24,7 +24,7 @@ _HASH_BITS = 64
 
 
 class Decision(NamedTuple):
-    """What the filters do with one event: the one that does not send it, and those that take something out."""
+    """Hold what the filters do with one event: the one that does not send it, and those that take something out."""
 
     stopped_by: int | None
     edited_by: tuple[int, ...]

@@ -2,6 +2,9 @@
 
 Too many events are made fewer, not skipped: one simulated event then stands for ``scale`` real ones and takes
 ``scale`` times as long at the receiver, so that as many requests are under way as would be.
+
+The steady journal stands where a partition's files stand; retention by age and by bytes drops events from the front as
+there.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +23,106 @@ import msgspec
 from hookline.connections.edits import Put
 from hookline.connections.model import Destination, Source
 from hookline.connections.store import Store
-from hookline.database.sqlite import connect
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.role import DeliverRole
+from hookline.journal.local.segment import GROUP_RECORDS
+from hookline.journal.port import Group, OffsetExpired
+from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.outcomes.outcome import Outcome
-from hookline.settings import Seconds, Settings
-from hookline.simulation.network import Answer, Request, SimulatedPools
-from hookline.simulation.scheduler import Call, Scheduler, SimulatedClock, SimulatedLoop
-from hookline.simulation.steady_journal import SteadyJournal
+from hookline.outcomes.reader import DeliverReader
+from hookline.settings import Retention, Seconds, Settings
+from hookline.simulation.scheduler import (
+    Answer,
+    Call,
+    Request,
+    Scheduler,
+    SimulatedClock,
+    SimulatedLoop,
+    SimulatedPools,
+)
 from hookline.telemetry.log import silenced
+
+BODY = b'{"type":"track","event":"Order Completed","userId":"u1","properties":{"total":12.5}}'
+TIMESTAMP = "2026-11-20T07:00:00.000Z"
+
+
+class SteadyJournal:
+    """One partition with ``rate`` events a second; each stands for ``weight`` real ones of ``event_bytes``."""
+
+    def __init__(
+        self, clock: SimulatedClock, source: str, rate: float, retention: Retention, event_bytes: int, weight: float
+    ) -> None:
+        self._clock = clock
+        self._source = source
+        self._rate = rate
+        self._began = clock.seconds
+        self._began_ms = clock.now_ms()
+        self._kept_seconds = retention.events
+        self._kept_events = int(retention.bytes / (event_bytes * weight))
+
+    def partitions(self) -> range:
+        """Return one partition."""
+        return range(1)
+
+    def start(self, partition: int) -> int:
+        """Return the oldest offset that retention has left."""
+        by_age = int((self._clock.seconds - self._began - self._kept_seconds) * self._rate)
+        return max(0, by_age, self.end(partition) - self._kept_events)
+
+    def end(self, partition: int) -> int:
+        """Return what has arrived by now."""
+        return int((self._clock.seconds - self._began) * self._rate)
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Yield groups from ``offset`` to the end as it is now."""
+        start, end = self.start(partition), self.end(partition)
+        if offset < start:
+            raise OffsetExpired(start)
+        if offset > end:
+            raise ValueError(f"offset {offset} is past the end of the journal, {end}")
+        return self._groups(offset, end)
+
+    def get(self, partition: int, offset: int) -> Record | None:
+        """Return the record at ``offset``, or None when it is not kept."""
+        return self._record(offset) if self.start(partition) <= offset < self.end(partition) else None
+
+    def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
+        """Yield the one offset with this fingerprint."""
+        offset = int.from_bytes(fingerprint, "big")
+        if start <= offset < end:
+            yield offset
+
+    def limit_wait(self, wait_seconds: float = 0.0, rest_seconds: float = 0.0) -> None:
+        """Nothing is waited for."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _groups(self, offset: int, end: int) -> Iterator[Group]:
+        while offset < end:
+            if offset < self.start(0):
+                raise OffsetExpired(self.start(0))
+            count = min(GROUP_RECORDS, end - offset)
+            records = [self._record(each) for each in range(offset, offset + count)]
+            yield Group(offset, records, count * len(BODY))
+            offset += count
+
+    def _record(self, offset: int) -> Record:
+        return Record(
+            FORMAT_VERSION,
+            False,
+            self._began_ms + int(offset * 1000 / self._rate),
+            self._source,
+            "track",
+            f"e{offset}",
+            offset.to_bytes(16, "big"),
+            "",
+            TIMESTAMP,
+            "sdk",
+            BODY,
+        )
+
 
 EVENTS_MAX = 150_000
 """Simulated events of one simulation, about: beyond, one stands for several."""
@@ -76,7 +169,7 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Sample(msgspec.Struct, frozen=True, rename="camel"):
-    """How things stand at a moment, counted from the outage's start."""
+    """Say how things stand at a moment, counted from the outage's start."""
 
     at_seconds: float
     backlog: int
@@ -84,7 +177,7 @@ class Sample(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What the outage did. Times are seconds; None where it did not come to that."""
+    """Hold what the outage did. Times are seconds; None where it did not come to that."""
 
     scale: int
     rate_per_second: float
@@ -232,7 +325,7 @@ class Simulation:
             self._attempts.append(Attempt(len(self._attempts) + 1, round(at, 3), str(result), request.probe))
 
     def _work(self, work: Callable[[], object], future: asyncio.Future[Any]) -> None:
-        """What the checkpoint's thread does."""
+        """Do what the checkpoint's thread does."""
         is_recent = self._clock.seconds - self._failed_at < RECENT_SECONDS
         seconds = COMMIT_SECONDS if is_recent else LAZY_COMMIT_SECONDS
         self._scheduler.at(self._clock.seconds + seconds, Call(self._loop, lambda: future.set_result(work())))
@@ -290,15 +383,8 @@ class Simulation:
 
     def _statuses(self) -> dict[str, int]:
         """Return what was not delivered, by status."""
-        connection = connect(self._settings.data_path / "deliver.db", read_only=True)
-        try:
-            rows = connection.execute(
-                "SELECT status, count(*) FROM dead_letters GROUP BY status UNION ALL"
-                " SELECT status, sum(last_offset - first_offset + 1) FROM ranges GROUP BY status"
-            ).fetchall()
-        finally:
-            connection.close()
-        return {str(status): int(count) for status, count in rows}
+        with closing(DeliverReader(self._settings.data_path / "deliver.db")) as reader:
+            return reader.not_delivered()
 
 
 def scale_of(outage: Outage) -> int:

@@ -51,7 +51,7 @@ def configure(role: str, log_format: str = "auto") -> None:
 
 
 class _Libraries(logging.Handler):
-    """What a library warns of, as a line like all others, where Python would print bare text."""
+    """Hold what a library warns of, as a line like all others, where Python would print bare text."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the line."""

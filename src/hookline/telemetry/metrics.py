@@ -153,8 +153,8 @@ METRICS: dict[str, Metric] = {
         "gauge", "seconds", "How long ago the last event that profiles read was received; 0 without a lag.", "profiles"
     ),
     "hookline_profiles_persons": Metric("gauge", "persons", "Persons known, merged ones counted once.", "profiles"),
-    "hookline_profiles_told_total": Metric(
-        "counter", "messages", "Identify calls that told a membership or a computed value.", "profiles"
+    "hookline_profiles_synced_total": Metric(
+        "counter", "messages", "Identify calls that sent a membership or a computed value.", "profiles"
     ),
     "hookline_profiles_database_trouble": Metric("gauge", "", _TROUBLE, "profiles", "kind"),
     "hookline_profiles_backfill_events": Metric(

@@ -28,7 +28,7 @@ _SAMPLED = 0x01
 
 
 class TraceContext(NamedTuple):
-    """What a ``traceparent`` says (W3C Trace Context): ids in hexadecimal, and whether its spans are kept."""
+    """Hold what a ``traceparent`` says (W3C Trace Context): ids in hexadecimal, and whether its spans are kept."""
 
     trace_id: str
     span_id: str

@@ -1,4 +1,5 @@
-"""A move of a data folder to Kafka and PostgreSQL, step by step.
+"""Move a data folder to Kafka and PostgreSQL, step by step: databases, journal, and the index, keys and rings beside
+them.
 
 ``prepare`` copies beside the service that works on the old folder, again and again until little is left. ``finish``
 copies the rest with that folder at rest, and ends with one mark on it: before that the old folder is the installation
@@ -8,17 +9,84 @@ and nothing of it has changed, after it the new one is. Either may be interrupte
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from hookline.index.run import SUFFIX as RUN_SUFFIX
 from hookline.journal.folder import Moved, read_moved, remove_moved, write_moved
 from hookline.journal.opening import FOLDER, claim, journal_in, open_reader
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.transfer.state import NAME as STATE
-from hookline.transfer.state import MoveFailed, State, Tell, load
+from hookline.transfer.state import MoveFailed, Progress, State, Tell, load
+
+_ELSEWHERE = {"journal", "run", "lock", "moved", "database"}
+"""Names that a move brings over in another way, or not at all."""
+_DATABASE_PARTS = (".db", ".db-wal", ".db-shm", ".db-journal", ".new", ".tmp")
+
+
+class FilesCopy:
+    """The copy of the data folder ``old`` in ``new``."""
+
+    def __init__(self, old: Path, new: Path, tell: Tell) -> None:
+        self._old = old
+        self._new = new
+        self._tell = tell
+
+    def fill(self) -> None:
+        """Copy the index's runs that are not there yet: they never change."""
+        self._copy([path for path in self._files() if path.suffix == RUN_SUFFIX])
+
+    def finish(self) -> None:
+        """With the folder at rest: copy everything, and remove runs that are gone."""
+        files = list(self._files())
+        self._copy(files)
+        for path in (self._new / "index").rglob("*"):
+            if path.is_file() and not (self._old / path.relative_to(self._new)).exists():
+                path.unlink()
+
+    def _files(self) -> Iterator[Path]:
+        for path in sorted(self._old.rglob("*")):
+            inside = path.relative_to(self._old)
+            if path.is_file() and inside.parts[0] not in _ELSEWHERE and not path.name.endswith(_DATABASE_PARTS):
+                yield path
+
+    def _copy(self, files: list[Path]) -> None:
+        progress = Progress(self._tell, "index and keys, bytes", sum(map(_size, files)))
+        for path in files:
+            size = _size(path)
+            target = self._new / path.relative_to(self._old)
+            if path.suffix != RUN_SUFFIX or not target.exists() or target.stat().st_size != size:
+                _copy_durably(path, target)
+            progress.add(size)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # a run that retention took meanwhile
+        return 0
+
+
+def _copy_durably(path: Path, target: Path) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = target.with_name(f"{target.name}.moving")
+    try:
+        shutil.copy2(path, temporary)
+    except FileNotFoundError:  # as above
+        temporary.unlink(missing_ok=True)
+        return
+    fd = os.open(temporary, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    temporary.replace(target)
+
 
 BEHIND_EVENTS = 2_000
 """So few events are copied while the service is stopped that nobody waits for them."""
@@ -66,7 +134,6 @@ class Move:
         """Begin it or take it up; raise MoveFailed where something else is in the way."""
         from hookline.journal.kafka.address import address_of
         from hookline.transfer.database_copy import DatabaseCopy
-        from hookline.transfer.files_copy import FilesCopy
         from hookline.transfer.journal_copy import JournalCopy
 
         self._old = old
@@ -151,7 +218,7 @@ def undo(old: Settings, new: Settings, leave_events: bool) -> int:
     """Make the old folder count again; return how many events of the new journal stay behind, which raises MoveFailed
     unless ``leave_events``. The new service must be stopped."""
     from hookline.journal.kafka.address import address_of, parse_address
-    from hookline.journal.kafka.watermarks import Watermarks
+    from hookline.journal.kafka.topic import Watermarks
 
     moved = read_moved(old.data_path)
     if moved is None:

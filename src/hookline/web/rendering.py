@@ -1,24 +1,86 @@
-"""Templates into answers. Event content is hostile: everything is escaped, and nothing here ever marks text as safe."""
+"""Turn templates into answers: whole pages with the rail, or only their live parts. Event content is hostile:
+everything is escaped, and nothing here ever marks text as safe.
+
+Both come from the same address and the same template; the script asks with the header ``X-Parts``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
+from gzip import compress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from litestar import Response
+from litestar import Request, Response
 
+from hookline.api.auth.access import PARTS_HEADER
 from hookline.api.calls import current_caller
 from hookline.api.listing import COUNTED_MAX
 from hookline.web.lists import event_href, person_href
-from hookline.web.rail import RAIL
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from litestar.types import ControllerRouterHandler
+
+
+class Stop(NamedTuple):
+    """One entry; ``icon`` is the path of its 24 × 24 drawing."""
+
+    id: str
+    title: str
+    href: str
+    letter: str
+    icon: str
+
+
+class Screens(NamedTuple):
+    """The pages of a feature, and its entries in the rail."""
+
+    handlers: tuple[ControllerRouterHandler, ...]
+    rail: tuple[Stop, ...] = ()
+
+
+def show_rail(stops: Iterable[Stop]) -> None:
+    """Have every page show these entries, in this order."""
+    _environment().globals["rail"] = tuple(stops)
+
+
+QUERY_CHARACTERS_MAX = 1_000
+GZIP_LEVEL = 3
+"""A page of 100 KB becomes a tenth of that in about a millisecond."""
+
+
+def screen(request: Request[Any, Any, Any], template: str, here: str, **values: object) -> Response[Any]:
+    """Render a screen; ``here`` is the rail's entry it belongs to."""
+    layout = "parts.html" if _wants_parts(request) else "app.html"
+    text = render(template, {"layout": layout, "here": here, **values})
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return html(text)
+    # Secrets beside what an address holds are no oracle here: other sites' requests come without the strict cookie.
+    headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return Response(compress(text.encode(), GZIP_LEVEL, mtime=0), media_type="text/html", headers=headers)
+
+
+def unknown(request: Request[Any, Any, Any], here: str, heading: str, title: str, id: str, hint: str) -> Response[str]:
+    """Say that an address names nothing; the page watches and moves on when it does."""
+    if _wants_parts(request):
+        return html("", 204)
+    values = {"heading": heading, "title": title, "id": id, "hint": hint}
+    return html(render("unknown.html", {"layout": "app.html", "here": here, **values}), 404)
+
+
+def query_of(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """Return the address's query, no value longer than anything that can be looked for."""
+    return {name: str(value)[:QUERY_CHARACTERS_MAX] for name, value in request.query_params.items()}
+
+
+def _wants_parts(request: Request[Any, Any, Any]) -> bool:
+    return PARTS_HEADER in request.headers
+
 
 FOLDER = Path(__file__).parent
 STATIC_FOLDER = FOLDER / "static"
@@ -170,7 +232,7 @@ def _environment() -> Environment:
         person_href=person_href,
         static=static_url,
         marks=MARKS,
-        rail=RAIL,
+        rail=(),
         header_lines=header_lines,
     )
     return environment

@@ -41,7 +41,7 @@ def test_an_audience_is_looked_into_from_the_command_line(
         wait_until(lambda: {"buyers": True} in told(receiver).get("u1", []), what="told at once")
         wait_until(lambda: "1 came, 0 went" in run(hookline, "audiences", "syncs", "buyers").stdout, what="the sync")
         (member,) = json.loads(run(hookline, "audiences", "members", "buyers", "--json").stdout)
-        assert (member["userId"], member["told"]) == ("u1", True)
+        assert (member["userId"], member["synced"]) == ("u1", True)
         came = run(hookline, "audiences", "history", "buyers", "--user-id", "u1").stdout
         assert came.startswith(member["since"])
         assert "  in, sync " in came

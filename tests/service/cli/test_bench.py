@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hookline.bench.processes import processes
+from hookline.bench.machine import processes
 from tests.service.cli.conftest import environment
 from tests.service.waiting import wait_until
 

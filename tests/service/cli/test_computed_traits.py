@@ -27,7 +27,9 @@ def test_values_are_looked_into_from_the_command_line(
             )
             return found
 
-        wait_until(lambda: [(each["value"], each["told"]) for each in values()] == [(12, True)], what="the value told")
+        wait_until(
+            lambda: [(each["value"], each["synced"]) for each in values()] == [(12, True)], what="the value told"
+        )
         assert run(hookline, "computed-traits", "values", "spend").stdout.startswith("u1  12  since ")
         why = run(hookline, "computed-traits", "explain", "spend", "--user-id", "u1").stdout
         assert why.startswith("spend of u1 is 12\nthe sum of properties.total")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hookline.events.standard_signature import StandardSigner
+from hookline.events.signature import StandardSigner
 from tests.docs.pages import ROOT
 from tests.service.client import send
 from tests.service.harness import Hookline, free_port, wait_until, webhook

@@ -26,7 +26,7 @@ def test_a_person_is_looked_into_from_the_command_line(
         found = json.loads(run(hookline, "people", "show", "--anonymous-id", "device", "--json").stdout)
         assert found["userId"] == "u1"
         lines = run(hookline, "people", "events", "--user-id", "u1").stdout.splitlines()
-        assert [line.split()[-1] for line in lines if "told by a sync" not in line] == ["m-plan", order]
+        assert [line.split()[-1] for line in lines if "sent by a sync" not in line] == ["m-plan", order]
         assert (
             len(json.loads(run(hookline, "people", "events", "--user-id", "u1", "--limit", "1", "--json").stdout)) == 1
         )

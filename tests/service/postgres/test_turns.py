@@ -9,9 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
+from psycopg.errors import DeadlockDetected
 
 from tests.postgres import PostgresServer
 from tests.service.client import Answer
@@ -69,8 +70,11 @@ def writers(server: PostgresServer, database_url: str) -> Callable[[], set[tuple
 
 
 def note_who_writes(server: PostgresServer, url: str, schemas: str) -> None:
-    """From now on, in the tables of these schemas."""
-    server.run(url, NOTE_WHO_WRITES.replace("SCHEMAS", schemas))
+    """From now on, in the tables of these schemas. The service works on them, and may hold one and want another."""
+    while True:
+        with suppress(DeadlockDetected):
+            server.run(url, NOTE_WHO_WRITES.replace("SCHEMAS", schemas))
+            return
 
 
 def resume(hookline: Hookline, pid: int, role: str) -> None:

@@ -220,7 +220,7 @@ def test_somebody_unknown_is_done_and_nobody_is_told(new_hookline: Callable[...,
 
 POINTS = [
     "privacy.looked_up",
-    "privacy.told",
+    "privacy.sent",
     "journal.erase_intent_written",
     "journal.erase_half_written",
     "journal.erase_before_intent_removed",

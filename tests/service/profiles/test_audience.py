@@ -70,7 +70,7 @@ def test_a_computed_trait_is_told_when_it_changes(receiver: Receiver, new_hookli
         assert Counter(str(traits) for traits in told(receiver)["u1"]).most_common(1)[0][1] == 1
 
 
-@pytest.mark.parametrize("point", ["profiles.judged", "profiles.appended", "profiles.told"])
+@pytest.mark.parametrize("point", ["profiles.judged", "profiles.appended", "profiles.synced"])
 def test_a_crash_in_the_middle_of_a_sync(receiver: Receiver, new_hookline: Callable[..., Hookline], point: str) -> None:
     """Every member is told once, and the sync ends as if nothing had been."""
     with new_hookline(webhook("crm", receiver.url())) as hookline:
@@ -90,7 +90,7 @@ def test_a_crash_in_the_middle_of_a_sync(receiver: Receiver, new_hookline: Calla
     assert all(traits == [{"buyers": True}] for traits in told(receiver).values())
 
 
-@pytest.mark.parametrize("point", ["", "profiles.appended", "profiles.told"])
+@pytest.mark.parametrize("point", ["", "profiles.appended", "profiles.synced"])
 def test_a_destination_that_is_added(receiver: Receiver, new_hookline: Callable[..., Hookline], point: str) -> None:
     """It alone is told of everybody, each once, also when the role dies in between; then both hear of news."""
     destinations = [webhook("crm", receiver.url("/crm")), webhook("mail", receiver.url("/mail"))]

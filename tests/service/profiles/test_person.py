@@ -57,4 +57,4 @@ def _person(hookline: Hookline, query: str) -> dict[str, Any]:
 
 
 def _is_in(person: dict[str, Any], audience: str) -> bool:
-    return any(each["id"] == audience and each["member"] and each["told"] for each in person.get("audiences", ()))
+    return any(each["id"] == audience and each["member"] and each["synced"] for each in person.get("audiences", ()))

@@ -28,9 +28,9 @@ def test_an_audience_from_a_file_is_told_listed_explained_and_synced_on_request(
         assert hookline.api("POST", "audiences/buyers/sync").status == 202
         wait_until(lambda: told(receiver).get("u1") == [{"buyers": True}], what="told at once")
         wait_until(lambda: _list(hookline, "syncs")[0]["came"] == 1, what="the sync in the list")
-        ((member, was_told),) = [(each["userId"], each["told"]) for each in _list(hookline, "members")]
+        ((member, was_told),) = [(each["userId"], each["synced"]) for each in _list(hookline, "members")]
         assert (member, was_told) == ("u1", True)
-        assert _explained(hookline, "u1")["synced"]["told"] is True
+        assert _explained(hookline, "u1")["synced"]["sent"] is True
 
 
 def _list(hookline: Hookline, what: str) -> list[dict[str, Any]]:

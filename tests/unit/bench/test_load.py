@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.bench.event import EVENT_BYTES, Requests, event
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import EVENT_BYTES, Ledger, Requests, event
 from hookline.bench.load import Result, percentiles
 from hookline.bench.receiver import DUPLICATES, RECEIVED, UNNUMBERED
 from hookline.bench.service import free_port

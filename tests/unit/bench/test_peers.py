@@ -9,8 +9,7 @@ from bench import peers
 from bench.__main__ import main
 from bench.peers import Missing, all_peers, deliveries_per_second
 
-from hookline.bench.event import event
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Ledger, event
 from hookline.bench.receiver import RECEIVED
 
 

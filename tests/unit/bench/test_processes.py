@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hookline.bench import processes as room
-from hookline.bench.processes import Process
+from hookline.bench import machine as room
+from hookline.bench.machine import Process
 from tests.service.waiting import wait_until
 
 

@@ -15,8 +15,7 @@ import pytest
 from bench.isolation import sick_receiver
 from bench.isolation.sick_receiver import Patient, Sickness
 
-from hookline.bench.event import Requests
-from hookline.bench.ledger import Ledger
+from hookline.bench.event import Ledger, Requests
 from hookline.bench.receiver import DUPLICATES, RECEIVED
 from hookline.bench.service import free_port
 from tests.service.waiting import wait_until

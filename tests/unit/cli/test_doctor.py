@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hookline.cli.checkup import configured, data_folder, database, machine, running
-from hookline.cli.checkup.finding import Finding
-from hookline.cli.checkup.here import Here
+from hookline.cli.checkup import configured, database, machine, running
+from hookline.cli.checkup.here import Finding, Here
 from hookline.cli.service.doctor import examine
 from hookline.cli.target import Target
 from hookline.connections.model import Pause
@@ -69,12 +68,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_little_disk_is_wrong_and_too_little_for_retention_worth_a_look(folder: Path) -> None:
     """With a number for retention.bytes that would fit."""
-    ((status, message),) = found(data_folder.check_disk, here(folder, notices=Notices(disk_free=Bytes(2**80))))
+    ((status, message),) = found(database.check_disk, here(folder, notices=Notices(disk_free=Bytes(2**80))))
     assert (status, "nearly full" in message) == ("fail", True)
-    (finding,) = examine(data_folder.check_disk, here(folder, retention=Retention(bytes=Bytes(2**70))))
+    (finding,) = examine(database.check_disk, here(folder, retention=Retention(bytes=Bytes(2**70))))
     assert (finding.status, "set retention.bytes to at most" in str(finding.next_step)) == ("warn", True)
     tiny = here(folder, retention=Retention(bytes=Bytes(1)), notices=Notices(disk_free=Bytes(0)))
-    assert found(data_folder.check_disk, tiny)[0][0] in ("ok", "warn")
+    assert found(database.check_disk, tiny)[0][0] in ("ok", "warn")
 
 
 def test_files_that_others_can_read_are_named_with_the_command(folder: Path) -> None:
@@ -82,10 +81,10 @@ def test_files_that_others_can_read_are_named_with_the_command(folder: Path) -> 
     token = folder / "admin-token"
     token.write_text("x")
     token.chmod(0o644)
-    findings = examine(data_folder.check_permissions, here(folder))
+    findings = examine(database.check_permissions, here(folder))
     assert [each.next_step for each in findings] == [f"chmod 600 {token}"]
     token.chmod(0o600)
-    assert found(data_folder.check_permissions, here(folder))[0][0] == "ok"
+    assert found(database.check_permissions, here(folder))[0][0] == "ok"
 
 
 def test_a_settings_file_with_a_secret_is_private(folder: Path) -> None:
@@ -96,7 +95,7 @@ def test_a_settings_file_with_a_secret_is_private(folder: Path) -> None:
     for value, status in (("a-secret", "fail"), ("env:HOOKLINE_SECRET_OPS", "ok")):
         origins = [Origin("notices.secret", value, f"file {config}")]
         at = here(folder)._replace(origins=origins)
-        assert [each for each, _ in found(data_folder.check_permissions, at)] == [status]
+        assert [each for each, _ in found(database.check_permissions, at)] == [status]
 
 
 def test_secrets_that_anybody_can_read_are_worth_a_look(folder: Path, tmp_path: Path) -> None:
@@ -107,17 +106,17 @@ def test_secrets_that_anybody_can_read_are_worth_a_look(folder: Path, tmp_path: 
     (secrets / "crm").chmod(0o644)
     at = here(folder, secrets=Secrets(dir=str(secrets)))
     assert [
-        (each.status, str(secrets / "crm") in each.message) for each in examine(data_folder.check_permissions, at)
+        (each.status, str(secrets / "crm") in each.message) for each in examine(database.check_permissions, at)
     ] == [("warn", True)]
     secrets.chmod(0o700)
-    assert found(data_folder.check_permissions, at)[0][0] == "ok"
+    assert found(database.check_permissions, at)[0][0] == "ok"
 
 
 def test_a_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> None:
     """One that is only not there yet is not; a file in its place is."""
-    assert found(data_folder.check_folder, here(tmp_path / "new" / "data"))[0][0] == "warn"
+    assert found(database.check_folder, here(tmp_path / "new" / "data"))[0][0] == "warn"
     (tmp_path / "file").touch()
-    assert found(data_folder.check_folder, here(tmp_path / "file"))[0][0] == "fail"
+    assert found(database.check_folder, here(tmp_path / "file"))[0][0] == "fail"
 
 
 def test_an_old_engine_is_wrong() -> None:

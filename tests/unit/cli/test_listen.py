@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import http.client
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -65,3 +67,22 @@ def test_an_event_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) 
     body = json.dumps({"type": "track", "event": "\x1b]0;owned\x07\x1b[2J"}, ensure_ascii=False).encode()
     show_text(Arrival(1, "/", {"x-message-id": "m-1"}, body, "valid"))
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_signal_is_heard_whatever_the_main_thread_does() -> None:
+    """Even in the middle of looking whether there was one, and of hearing another one."""
+    asked = """
+import os, signal
+from hookline.features.events.cli.listen import end_on_signals, wait_for_end
+ended = end_on_signals()
+main = os.getpid()
+if not (other := os.fork()):
+    while os.getppid() == main:
+        os.kill(main, signal.SIGINT)
+    os._exit(0)
+for _ in range(500):
+    wait_for_end(ended)
+os.kill(other, signal.SIGKILL)
+"""
+    run = subprocess.run([sys.executable, "-c", asked], timeout=60, stderr=subprocess.DEVNULL, check=False)
+    assert run.returncode == 0

@@ -58,4 +58,12 @@ def test_starting_a_role_imports_nothing_heavy(module: str) -> None:
     assert done.stdout.strip() == ""
 
 
+def test_commands_import_nothing_that_only_one_of_them_needs() -> None:
+    """A terminal waits for every import: the databases, YAML and the connections are loaded by who works with them."""
+    rooms = "('hookline.database', 'hookline.connections', 'hookline.journal', 'hookline.deliver', 'asyncio', 'yaml')"
+    script = f"import sys, hookline.cli.commands; print(*sorted(m for m in sys.modules if m.startswith({rooms})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
 HEAVY = {"cyclopts", "rich", "msgspec", "yaml", "litestar", "asyncio", "http", "subprocess"}

@@ -7,7 +7,7 @@ import hmac
 
 import pytest
 
-from hookline.events.standard_signature import StandardSigner, new_standard_secret
+from hookline.events.signature import StandardSigner, new_standard_secret
 from hookline.features.events.cli.listen import TOLERANCE_SECONDS, Verifier, overall
 
 BODY = b'{"type":"track"}'

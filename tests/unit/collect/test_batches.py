@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookline.collect import limits
+from hookline.collect import decode
 from hookline.events.timestamps import iso
 from tests.unit.collect.wire import TRACK, Answer, Running, sized, zipped
 
@@ -152,7 +152,7 @@ def test_event_count_boundary(edge: Running) -> None:
 
 def test_event_bytes_boundary(edge: Running) -> None:
     """An event of 32,768 bytes passes, one more is rejected alone."""
-    limit = limits.EVENT_BYTES_MAX
+    limit = decode.EVENT_BYTES_MAX
     sizes = [sized(size, type="track") for size in (limit - 1, limit, limit + 1)]
     answer = edge.post("/v1/batch", b'{"batch":[' + b",".join(sizes) + b"]}")
     assert answer.json["accepted"] == 2
@@ -164,7 +164,7 @@ def test_the_envelope_counts_towards_each_event(edge: Running) -> None:
     """An event that fits alone is rejected when the envelope takes it past the limit."""
     context = {"pad": "x" * 2_000}
     envelope_bytes = len(b'{"context":') + len(json.dumps(context)) + 1
-    room = limits.EVENT_BYTES_MAX - envelope_bytes
+    room = decode.EVENT_BYTES_MAX - envelope_bytes
     fits, over = sized(room, type="track"), sized(room + 1, type="track")
     body = b'{"batch":[%b,%b],"context":%b}' % (fits, over, json.dumps(context).encode())
     answer = edge.post("/v1/batch", body)
@@ -174,9 +174,9 @@ def test_the_envelope_counts_towards_each_event(edge: Running) -> None:
 def test_what_one_request_stores_is_bounded(edge: Running) -> None:
     """A few hundred bytes on the wire store at most 2 MB, the envelope merged into each event; one byte more is 413."""
     item, count = b'{"type":"page","userId":"u"}', 2_000
-    envelope_bytes = limits.STORED_BYTES_MAX // count - len(item)
+    envelope_bytes = decode.STORED_BYTES_MAX // count - len(item)
     pad = envelope_bytes - len(b'{"context":{"pad":""}}')
-    rest = limits.STORED_BYTES_MAX - count * (len(item) + envelope_bytes)
+    rest = decode.STORED_BYTES_MAX - count * (len(item) + envelope_bytes)
     items = b",".join([item] * (count - 1))
     fits, over = (b'{"type":"page","userId":"u%b"}' % (b"u" * (rest + more)) for more in (0, 1))
     body = b'{"batch":[%b,%b],"context":{"pad":"' + b"x" * pad + b'"}}'

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.collect import limits
+from hookline.collect import decode
 from hookline.collect.decode import any_nested_deeper, nested_deeper, repair_surrogates
 from tests.unit.collect.wire import TRACK, Running, request, sized, zipped
 
@@ -77,7 +77,7 @@ def test_bombs_are_413(edge: Running, path: str, code: str) -> None:
     """A small body that inflates without end is 413, whether of spaces or of bombs."""
     for filling in (b" " * 100_000_000, zipped(b"\0" * 10_000_000) * 300):
         bomb = gzip.compress(filling)
-        if len(bomb) <= limits.EVENT_BYTES_MAX or path == "/v1/batch":
+        if len(bomb) <= decode.EVENT_BYTES_MAX or path == "/v1/batch":
             assert edge.post(path, bomb, Content_Encoding="gzip").code == code
 
 
@@ -264,7 +264,7 @@ def test_unreadable_calls_are_kept_for_inspection(edge: Running) -> None:
     assert record.rejection is not None
     assert (record.rejection.code, record.source, record.type) == ("invalid_utf8", "web", "track")
     assert json.loads(record.body)["bytes"] == 20_000
-    assert len(record.body) <= limits.REJECTED_BODY_BYTES_MAX
+    assert len(record.body) <= decode.REJECTED_BODY_BYTES_MAX
 
 
 def test_no_answer_echoes_the_body(edge: Running) -> None:

@@ -13,7 +13,7 @@ from hookline.database.open import open_deliver
 from hookline.journal.conformance import a_record
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import Record
-from hookline.outcomes import places
+from hookline.outcomes import positions
 from hookline.settings import Bytes, Retention, Settings
 from tests.unit.collect.wire import WAIT_SECONDS
 
@@ -29,7 +29,7 @@ def spend(
     """Store so much of each source, of which working lanes wait for what is from an offset on."""
     if working is not None:
         deliver = open_deliver(data / "deliver.db")
-        blob = places.encode(places.SavedPlaces({}))
+        blob = positions.encode(positions.SavedPositions({}))
         deliver.execute("INSERT INTO checkpoints VALUES (0, ?, 1, ?)", (working, blob))
         deliver.close()
     settings = Settings(data_dir=str(data), retention=Retention(bytes=Bytes(BYTES_MAX)))

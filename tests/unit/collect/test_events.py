@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hookline.collect import limits
+from hookline.collect import decode
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.journal.record import Record
@@ -211,7 +211,7 @@ def test_a_big_rejected_event_is_kept_in_part(edge: Running) -> None:
     kept = json.loads(_one(edge).body)
     assert kept["bytes"] == 9_000
     assert body.decode().startswith(kept["start"])
-    assert len(_one(edge).body) <= limits.REJECTED_BODY_BYTES_MAX
+    assert len(_one(edge).body) <= decode.REJECTED_BODY_BYTES_MAX
 
 
 def test_a_refusal_does_not_wait_for_the_disk(edge: Running) -> None:

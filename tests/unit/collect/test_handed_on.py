@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline import proxy_protocol
+from hookline import client_address
 from hookline.events.body import render_plain
 from hookline.settings import Collect, Networks, Settings
 from tests.service.fronts import handing_on
@@ -70,7 +70,7 @@ def test_who_is_not_trusted_is_served_and_not_believed(edge: Running) -> None:
 
 def test_a_trusted_peer_without_a_header_is_closed(edge: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once where something else comes, else when its time is over: nothing may be taken for a client's own word."""
-    monkeypatch.setattr(proxy_protocol, "HEADER_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(client_address, "HEADER_SECONDS_MAX", 0.1)
     assert edge.wire().send(request("/v1/track", TRACK)).closed()
     assert edge.wire().send(HEADER[:20]).closed()
     assert edge.memory.records == []

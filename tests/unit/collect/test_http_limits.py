@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Callable
 
-from hookline.collect import limits
+from hookline.collect import decode
 from hookline.collect.http.outbound import HEAD
 from hookline.setting_values import Bytes, Networks
 from hookline.settings import Collect, Settings
@@ -24,22 +24,22 @@ def _padded(head_bytes: int) -> bytes:
 
 def test_head_bytes_boundary(edge: Running) -> None:
     """64 KB of head pass, one byte more is 431 and closed."""
-    assert edge.ask(_padded(limits.HEAD_BYTES_MAX - 1)).status == 200
-    assert edge.ask(_padded(limits.HEAD_BYTES_MAX)).status == 200
-    wire = edge.wire().send(_padded(limits.HEAD_BYTES_MAX + 1))
+    assert edge.ask(_padded(decode.HEAD_BYTES_MAX - 1)).status == 200
+    assert edge.ask(_padded(decode.HEAD_BYTES_MAX)).status == 200
+    wire = edge.wire().send(_padded(decode.HEAD_BYTES_MAX + 1))
     assert (wire.answer().status, wire.closed()) == (431, True)
 
 
 def test_header_count_boundary(edge: Running) -> None:
     """100 headers pass, 101 are 431."""
-    extra = [b"X-%d: a\r\n" % number for number in range(limits.HEADERS_MAX)]
+    extra = [b"X-%d: a\r\n" % number for number in range(decode.HEADERS_MAX)]
     assert edge.ask(GET + b"".join(extra[1:]) + b"\r\n").status == 200
     assert edge.ask(GET + b"".join(extra) + b"\r\n").status == 431
 
 
 def test_target_boundary(edge: Running) -> None:
     """A target of 8 KB is looked up, a longer one is 431."""
-    path = b"/" + b"a" * (limits.TARGET_BYTES_MAX - 1)
+    path = b"/" + b"a" * (decode.TARGET_BYTES_MAX - 1)
     head = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
     assert edge.ask(b"GET " + path + head).status == 404
     assert edge.ask(b"GET " + path + b"a" + head).status == 431
@@ -55,7 +55,7 @@ def test_an_endless_head_is_cut_off(edge: Running) -> None:
 
 def test_many_header_lines_are_cut_off_as_they_come(edge: Running) -> None:
     """A head that is not finished is 431 with its 101st line, before it costs twenty times its bytes."""
-    wire = edge.wire().send(GET + b"a:\r\n" * (limits.HEADERS_MAX + 1))
+    wire = edge.wire().send(GET + b"a:\r\n" * (decode.HEADERS_MAX + 1))
     assert (wire.answer().status, wire.closed()) == (431, True)
 
 
@@ -111,7 +111,7 @@ def test_unread_answers_lengthen_no_head(start: Callable[..., Running]) -> None:
 
 def test_single_call_boundary(edge: Running) -> None:
     """A single call of 32,768 bytes is accepted, one more is 413, plain or gzipped; the connection lives on."""
-    limit = limits.EVENT_BYTES_MAX
+    limit = decode.EVENT_BYTES_MAX
     assert edge.post("/v1/track", sized(limit - 1)).status == 200
     assert edge.post("/v1/track", sized(limit)).status == 200
     assert edge.post("/v1/track", zipped(sized(limit)), Content_Encoding="gzip").status == 200
@@ -130,7 +130,7 @@ def _batch_of(byte_count: int) -> bytes:
 
 def test_batch_bytes_boundary(edge: Running) -> None:
     """A batch of 512,000 bytes is accepted, one more is 413, plain, gzipped or chunked."""
-    limit = limits.BATCH_BYTES_MAX
+    limit = decode.BATCH_BYTES_MAX
     assert edge.post("/v1/batch", _batch_of(limit)).json["accepted"] == 17
     assert edge.post("/v1/import", zipped(_batch_of(limit)), Content_Encoding="gzip").json["accepted"] == 17
     assert edge.post("/v1/batch", _batch_of(limit + 1)).code == "batch_too_large"
@@ -185,8 +185,8 @@ def test_tiny_chunks_are_no_offence(edge: Running) -> None:
 
 def test_chunked_boundary(edge: Running) -> None:
     """A body whose length is not declared has the same limit: 32,768 bytes pass, one more is 413."""
-    assert edge.ask(_chunked(sized(limits.EVENT_BYTES_MAX), 1_000)).status == 200
-    assert edge.ask(_chunked(sized(limits.EVENT_BYTES_MAX + 1), 1_000)).status == 413
+    assert edge.ask(_chunked(sized(decode.EVENT_BYTES_MAX), 1_000)).status == 200
+    assert edge.ask(_chunked(sized(decode.EVENT_BYTES_MAX + 1), 1_000)).status == 413
 
 
 def test_slow_headers_are_408(start: Callable[..., Running]) -> None:

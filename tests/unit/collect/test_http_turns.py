@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from hookline.collect.decode import PIPELINED_MAX
 from hookline.collect.http.connection import Connection
-from hookline.collect.limits import PIPELINED_MAX
 from hookline.journal.port import JournalFailed, JournalFull
 from tests.unit.collect.wire import KEY, SNAPSHOT, TRACK, Running, Wire, basic, request, sized
 

@@ -9,7 +9,7 @@ import pytest
 from hookline.collect.before_opening import FILE, KeptConnections
 from hookline.connections.model import Destination, Snapshot, Source, Webhook, WebhookSettings
 from hookline.privacy.id_digest import IdDigests
-from hookline.privacy.suppressed import Suppressed
+from hookline.privacy.suppressions import Suppressed
 
 KEY = b"k" * 32
 SITE = Source(id="site", name="Site", write_keys=("wk_site",))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.collect import limits
+from hookline.collect import decode
 from hookline.connections.model import BATCH_BYTES_MAX, Snapshot, Source
 from tests.unit.collect.wire import Answer, Running, request
 
@@ -61,9 +61,9 @@ def test_other_sources_keep_the_usual_limit(larger: Running, where: str) -> None
     """Wherever the key stands, 512,000 bytes are taken and one more is not."""
     fields = {"writeKey": USUAL} if where == "body" else {}
     key = USUAL if where == "header" else None
-    assert _post(larger, _batch(limits.BATCH_BYTES_MAX, **fields), key).status == 200
+    assert _post(larger, _batch(decode.BATCH_BYTES_MAX, **fields), key).status == 200
     larger.memory.records.clear()
-    assert _post(larger, _batch(limits.BATCH_BYTES_MAX + 1, **fields), key).code == "batch_too_large"
+    assert _post(larger, _batch(decode.BATCH_BYTES_MAX + 1, **fields), key).code == "batch_too_large"
     assert larger.memory.records == []
 
 
@@ -93,6 +93,6 @@ def test_a_source_that_no_longer_asks_has_the_usual_limit(start: Callable[..., R
     edge = start(snapshot=LARGER)
     wire, body = edge.wire(), request("/v1/batch", _batch(600_000), key=LARGE)
     assert [wire.send(body).answer().status for _ in range(2)] == [200, 200]
-    usual = [msgspec.structs.replace(source, batch_bytes=limits.BATCH_BYTES_MAX) for source in LARGER.sources]
+    usual = [msgspec.structs.replace(source, batch_bytes=decode.BATCH_BYTES_MAX) for source in LARGER.sources]
     edge.call(edge.edge.set_snapshot, Snapshot(version=2, sources=tuple(usual)))
     assert wire.send(body).answer().code == "batch_too_large"

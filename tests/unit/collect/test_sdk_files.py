@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import pytest
 
+from hookline.collect.decode import PIPELINED_MAX
 from hookline.collect.http.outbound import CLOSING
-from hookline.collect.http.sdk_files import BUNDLES, FOLDER, HOSTS
-from hookline.collect.limits import PIPELINED_MAX
+from hookline.collect.http.router import BUNDLES, FOLDER, HOSTS
 from hookline.connections.model import Snapshot, Source
 from tests.unit.collect.wire import DISABLED_KEY, KEY, TRACK, Running, request
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hookline.privacy.id_digest import load
-from hookline.privacy.suppressed import Suppressed
+from hookline.privacy.suppressions import Suppressed
 from tests.unit.collect.wire import TRACK, Running
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.collect.batch import BATCH, records_of
+from hookline.collect.decode import EVENT_BYTES_MAX, MESSAGE_ID_CHARACTERS_MAX
 from hookline.collect.item import HEAD, Arrival, read_item, record_of, usual_records
-from hookline.collect.limits import EVENT_BYTES_MAX, MESSAGE_ID_CHARACTERS_MAX
 from hookline.journal.record import Record
 
 NOW = 1_795_158_000_000

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.connections.feed import Feed
+from hookline.connections.state import Feed
 from hookline.connections.store import Store
 from hookline.database.location import DatabaseLocation
 from tests.unit.conftest import LocationOf

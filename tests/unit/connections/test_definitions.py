@@ -7,9 +7,9 @@ import pytest
 from hookline.connections import file
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition
 from hookline.connections.edits import Delete, Put
-from hookline.connections.feed import Feed
 from hookline.connections.history import KINDS
 from hookline.connections.past import way_back
+from hookline.connections.state import Feed
 from hookline.connections.store import ChangeRefused, Store
 from hookline.database.location import DatabaseLocation
 from tests.unit.connections.examples import change, destination, ends, source

@@ -8,7 +8,7 @@ import pytest
 
 from hookline.connections import history
 from hookline.connections.edits import Delete
-from hookline.connections.feed import Feed
+from hookline.connections.state import Feed
 from hookline.connections.store import Store
 from hookline.database.connect import connect
 from hookline.database.location import DatabaseLocation

@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Put
-from hookline.connections.feed import Feed
 from hookline.connections.history import KINDS
 from hookline.connections.model import Destination, LaneConfig, Snapshot
+from hookline.connections.state import Feed
 from hookline.connections.store import Store
 from tests.postgres import PostgresServer
 from tests.unit.conftest import new_places

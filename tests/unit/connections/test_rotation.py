@@ -23,7 +23,7 @@ from hookline.connections.rotation import (
 )
 from hookline.connections.secrets import redact
 from hookline.connections.store import ChangeRefused, Store
-from hookline.events.standard_signature import standard_key
+from hookline.events.signature import standard_key
 from tests.unit.connections.examples import change, destination, ends, source
 
 NOW_MS = 1_795_158_000_000

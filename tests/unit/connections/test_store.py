@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hookline.connections.edits import Delete, Put
-from hookline.connections.feed import Feed
 from hookline.connections.model import LaneConfig, Offsets, WebhookSettings
+from hookline.connections.state import Feed
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
 from hookline.database.commits import Highest
 from hookline.database.connect import connect

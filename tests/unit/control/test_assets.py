@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from hookline.web.assets import known_assets
+from hookline.web.errors import known_assets
 from hookline.web.rendering import STATIC_FOLDER
 from tests.unit.control.running import Running
 

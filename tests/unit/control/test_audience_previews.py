@@ -13,7 +13,7 @@ import pytest
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
 from hookline.features.audiences.service import DefinitionWatch, preview_requests
-from hookline.people.previews.requests import KEPT_MS, PREVIEWS_MAX
+from hookline.people.previews import KEPT_MS, PREVIEWS_MAX
 from hookline.people.role import ProfilesRole
 from tests.unit.control.running import Answer, Running, record, source
 
@@ -111,7 +111,7 @@ def test_nobody_is_told_and_nothing_is_saved(sent: Running, role: ProfilesRole) 
     ask(sent, {"condition": TWICE})
     while role.work():
         pass
-    assert role.sync.to_tell(int(time.time() * 1000)) is None
+    assert role.sync.to_send(int(time.time() * 1000)) is None
     assert sent.api("GET", "/audiences").json["items"] == []
     assert len(sent.api("GET", "/audit-log").json["items"]) == logged
 

@@ -67,9 +67,9 @@ class People:
         now_ms = int(time.time() * 1000)
         while self.sync.evaluate(now_ms):
             pass
-        while (found := self.sync.to_tell(now_ms)) is not None:
+        while (found := self.sync.to_send(now_ms)) is not None:
             sending, messages = found
-            self.sync.told_them(sending, [person for person, _ in messages], now_ms)
+            self.sync.sent(sending, [person for person, _ in messages], now_ms)
 
     def get(self, path: str) -> Answer:
         """A GET below the audience."""
@@ -125,9 +125,11 @@ def test_before_there_are_profiles_nobody_is_known(defined: Running) -> None:
 def test_members_are_listed_in_pages(people: People) -> None:
     """User ids, or an anonymous id for who has none; told is what a destination was sent."""
     first = people.get("members?limit=1").json
-    assert [(each["userId"], each["told"]) for each in first["items"]] == [("u1", True)]
+    assert [(each["userId"], each["synced"]) for each in first["items"]] == [("u1", True)]
     second = people.get(f"members?limit=1&after={first['after']}").json
-    assert [(each["userId"], each["anonymousId"], each["told"]) for each in second["items"]] == [(None, "anon", False)]
+    assert [(each["userId"], each["anonymousId"], each["synced"]) for each in second["items"]] == [
+        (None, "anon", False)
+    ]
     assert second["after"] is None
     assert first["items"][0]["since"] == people.get("syncs").json["items"][0]["at"]
     assert people.get("members?after=x").json["code"] == "invalid_parameter"
@@ -137,7 +139,7 @@ def test_a_member_is_explained(people: People) -> None:
     """Each clause with what decides it: the events by messageId, newest first, and the values that were compared."""
     found = people.get("explain?userId=u1").json
     assert (found["member"], found["userId"], found["historyComplete"]) == (True, "u1", True)
-    assert found["synced"]["told"] is True
+    assert found["synced"]["sent"] is True
     orders, either = found["reason"]["terms"]
     assert (orders["held"], orders["found"]) == (True, 2)
     assert {each["messageId"] for each in orders["events"]} == {"m0", "m1"}
@@ -194,11 +196,11 @@ def test_a_sync_is_asked_for_and_counted(people: People) -> None:
     assert len(people.get("syncs").json["items"]) == 1, "not due yet"
     asked = people.control.api("POST", "/audiences/buyers/sync")
     assert (asked.status, asked.json["id"]) == (202, "buyers")
-    wishes = sync_requests(people.control.services)
-    assert wishes.asked() == [("audience", "buyers")]
+    requests = sync_requests(people.control.services)
+    assert requests.asked() == [("audience", "buyers")]
     assert people.sync.bring_forward(("audience", "buyers"))
-    wishes.done(("audience", "buyers"))
-    assert wishes.asked() == []
+    requests.done(("audience", "buyers"))
+    assert requests.asked() == []
     people.sync_all()
     newest, first = people.get("syncs").json["items"]
     assert (newest["number"], newest["came"], newest["went"]) == (first["number"] + 1, 1, 0)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hookline.api.audit import log as module
-from hookline.api.audit.log import KEPT_MS, AuditChange, AuditLog, audit_log
-from hookline.api.audit.refused import HOUR_MS, ROWS_PER_HOUR_MAX
-from hookline.api.audit.refused import KEPT_MS as REFUSED_KEPT_MS
+from hookline.api.audit.log import (
+    HOUR_MS,
+    KEPT_MS,
+    REFUSED_KEPT_MS,
+    ROWS_PER_HOUR_MAX,
+    AuditChange,
+    AuditLog,
+    audit_log,
+)
 from hookline.api.caller import Caller
 from hookline.api.services import control_database
 from hookline.database.sqlite import OperationalError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.deliver.store import writer as store
-from hookline.features.dead_letters import service as dead_letter_log
 from hookline.features.replays.planning import Planning
+from hookline.outcomes import rows
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import make_rig, rig
 from tests.unit.deliver.rig import Rig, destination, source
@@ -22,8 +22,8 @@ def planned(rig: Rig, **given: object) -> list[int]:
     )
     for _ in planning.steps():
         pass
-    assert planning.places is not None
-    return [offset for places in planning.places.values() for offset in places]
+    assert planning.positions is not None
+    return [offset for places in planning.positions.values() for offset in places]
 
 
 def begin(rig: Rig, events: int, *, answers: dict[int, int]) -> None:
@@ -47,7 +47,7 @@ def test_those_that_have_a_row(rig: Rig) -> None:
 
 def test_those_whose_row_made_room(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit the oldest rows go, and a replay still finds their events."""
-    for module in (store, dead_letter_log):
+    for module in (store, rows):
         monkeypatch.setattr(module, "DEAD_LETTERS_MAX", 2)
     begin(rig, 8, answers={0: 400, 2: 400, 4: 400, 6: 400})
     assert len(rig.dead_letters()) == 2

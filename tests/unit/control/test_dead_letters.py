@@ -7,7 +7,7 @@ import pytest
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.features.dead_letters import api
-from hookline.replays.feed import ReplayFeed
+from hookline.replays.store import ReplayFeed
 from tests.unit.control.running import Running, destination, record, source, wait_until
 
 

@@ -14,12 +14,10 @@ from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
 from hookline.privacy import id_digest
-from hookline.privacy.messages import Messages, NextTry
-from hookline.privacy.model import DeletionRequest
+from hookline.privacy.model import DeletionRequest, Messages, NextTry
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
-from hookline.privacy.store import PrivacyStore
-from hookline.privacy.suppressions import Suppressions
+from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.settings import Settings
 
 
@@ -66,7 +64,7 @@ class Sending:
         await sending.send(self.request)
         self.clock.ms += PAUSE_MS
         await sending.send(self.request)
-        self.places = await sending.places(self.request)
+        self.positions = await sending.positions(self.request)
         await remote.close()
         server.close()
         await appender.close()
@@ -89,7 +87,7 @@ def test_a_message_is_sent_once_per_try_and_only_when_due(tmp_path: Path) -> Non
     assert first.message_id != second.message_id
     assert list(json.loads(second.body)) == ["type", "userId", "timestamp"]
     assert json.loads(second.body)["userId"] == "u1"
-    assert list(sending.places[0]) == [0, 1]
+    assert list(sending.positions[0]) == [0, 1]
     sending.log.close()
     sending.store.close()
 

@@ -13,8 +13,7 @@ from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.open import ensure
 from hookline.deliver.cluster.fence import raise_epoch
-from hookline.deliver.cluster.heartbeat import Heartbeat
-from hookline.deliver.cluster.worker_state import WorkerState
+from hookline.deliver.cluster.heartbeat import Heartbeat, WorkerState
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.fleet.service import ALIVE_SECONDS, KEPT_SECONDS, Fleet, FleetLog
 from hookline.features.notices.conditions.journal import Partitions
@@ -44,7 +43,7 @@ class Worker:
     def take(self, *partitions: int) -> None:
         """Become the owner of partitions, and say so."""
         for partition in partitions:
-            self.epochs[partition] = raise_epoch(self._rows.cursor(), partition, self._name, 0)
+            self.epochs[partition] = raise_epoch(self._rows, partition, self._name, 0)
         self.beat()
 
     def beat(self) -> None:

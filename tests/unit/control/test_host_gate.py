@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from hookline.api.gates import HostNames
-from hookline.api.security_headers import CONTENT_SECURITY_POLICY
+from hookline.api.gates import CONTENT_SECURITY_POLICY, HostNames
 from hookline.settings import Control, Settings
 from tests.unit.control.running import Running
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from hookline.features.events import live
-from hookline.features.events.service import live_events
-from hookline.features.events.watcher import QUEUE_MESSAGES_MAX, Message, Watcher
+from hookline.features.events import service
+from hookline.features.events.service import QUEUE_MESSAGES_MAX, Message, Watcher, live_events
 from tests.unit.control.running import Running, Stream, record, wait_until
 
 
@@ -38,13 +37,13 @@ def test_new_events_arrive(control: Running) -> None:
 
 def test_from_the_head_on_nothing_is_missed(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has been answered is told what comes next, although the stream takes its bearings only after that."""
-    appended, begin = threading.Event(), live.LiveEvents._begin
+    appended, begin = threading.Event(), service.LiveEvents._begin
 
-    async def late(self: live.LiveEvents, *given: Any) -> list[Message]:
+    async def late(self: service.LiveEvents, *given: Any) -> list[Message]:
         await asyncio.to_thread(appended.wait)
         return await begin(self, *given)
 
-    monkeypatch.setattr(live.LiveEvents, "_begin", late)
+    monkeypatch.setattr(service.LiveEvents, "_begin", late)
     stream = Stream(control)
     control.append(record("new"))
     appended.set()
@@ -91,8 +90,8 @@ def test_a_burst_is_cut_and_counted(control: Running) -> None:
 
 def test_streams_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """One stream too many is 503; when one leaves there is room again."""
-    monkeypatch.setattr(live, "WATCHERS_MAX", 2)
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(service, "WATCHERS_MAX", 2)
+    monkeypatch.setattr(service, "HEARTBEAT_SECONDS", 0.05)
     streams = [watching(control), watching(control)]
     assert control.api("GET", "/events/stream").json["code"] == "too_many_streams"
     streams[0].close()
@@ -109,7 +108,7 @@ def test_a_stop_ends_every_stream(control: Running) -> None:
 
 def test_nobody_watching_costs_nothing(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the last watcher left, the journal is not looked at any more."""
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(service, "HEARTBEAT_SECONDS", 0.05)
     stream = watching(control)
     assert live_events(control.services).looking
     stream.close()

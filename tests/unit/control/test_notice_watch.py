@@ -14,7 +14,7 @@ from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
 from hookline.features.notices import log
 from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.features.notices.log import Notice, NoticeLog
-from hookline.features.notices.watch import SUBJECTS_MAX, NoticeWatch
+from hookline.features.notices.service import SUBJECTS_MAX, NoticeWatch
 from hookline.telemetry.metrics import publish
 from tests.unit.conftest import LocationOf
 from tests.unit.connections.examples import change, destination, source

@@ -89,7 +89,7 @@ def test_audiences_and_computed_traits_are_as_the_last_syncs_left_them(people: P
     """In or out with since when and whether it was told, and values; of nobody's definition nothing is left out."""
     ann, ben = person(people.control, userId="ann"), person(people.control, userId="ben")
     assert [(each["id"], each["name"], each["member"]) for each in ann["audiences"]] == [("buyers", "Buyers", True)]
-    assert ann["audiences"][0]["told"] is True
+    assert ann["audiences"][0]["synced"] is True
     assert [(each["id"], each["value"]) for each in ann["computedTraits"]] == [("spend", 49)]
     assert [each["member"] for each in ben["audiences"]] == [False]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from hookline.database.connection import replacing
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
-from hookline.database.upsert import replacing
-from hookline.features.replays import planner
+from hookline.features.replays import planning
 from hookline.features.replays.planning import Planning
 from hookline.features.replays.service import replay_planner, replay_store, replay_watch
 from hookline.journal.record import Record
@@ -192,13 +192,13 @@ def test_a_count_that_fails_is_made_again(control: Running, monkeypatch: pytest.
         raise OSError("disk")
         yield
 
-    monkeypatch.setattr(planner, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(planning, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(Planning, "steps", broken)
     assert counted(control)["state"] == "failed"
     id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
     monkeypatch.undo()
     assert counted(control)["total"] == 1
-    monkeypatch.setattr(planner, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(planning, "RETRY_SECONDS", 0.0)
     replay_watch(control.services).look()
     wait_until(lambda: control.api("GET", f"/replays/{id}").json["total"] == 1)
 

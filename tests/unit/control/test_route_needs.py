@@ -9,9 +9,9 @@ import pytest
 from litestar import Litestar, get, post
 
 from hookline.api.auth.access import UndeclaredRoute, check_needs, needs_of
-from hookline.api.auth.roles import NEEDS as LADDER
-from hookline.api.auth.roles import ROLE_OF_SCOPE, ROLES, SCOPES
 from hookline.api.auth.service import account_store, session_store, token_store
+from hookline.api.caller import NEEDS as LADDER
+from hookline.api.caller import ROLE_OF_SCOPE, ROLES, SCOPES
 from hookline.control.app import api_routes, application
 from hookline.control.pages import routes
 from tests.unit.control.route_needs import NEEDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.events.standard_signature import standard_key
+from hookline.events.signature import standard_key
 from tests.unit.control.running import Running, destination, source
 
 SECRET = "a-long-shared-secret-9876"

@@ -12,8 +12,7 @@ import pytest
 from hookline.database.open import open_deliver
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.insights.service import SeriesWatch, series_store
-from hookline.insights.series_log import SeriesLog
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import SeriesLog, SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket, time_bucket_of, write_time_buckets
 from tests.unit.control.running import Running, destination, source
 

@@ -8,7 +8,7 @@ import pytest
 
 from hookline.api.auth import sessions as module
 from hookline.api.auth.accounts import Accounts
-from hookline.api.auth.login_throttle import (
+from hookline.api.auth.service import (
     FAILURES_MAX,
     FAILURES_PER_ACCOUNT_MAX,
     FAILURES_PER_ADDRESS_MAX,

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from hookline.api.auth.access import local_path
-from hookline.api.auth.one_time_link import VALID_SECONDS, OneTimeLink, one_time_link
+from hookline.api.auth.admin_token import VALID_SECONDS, OneTimeLink, one_time_link
 from hookline.api.auth.service import login_link, session_store
 from hookline.features.fleet.service import own_metrics
 from tests.unit.control.running import TOKEN, Answer, Running

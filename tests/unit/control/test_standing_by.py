@@ -14,7 +14,7 @@ import pytest
 from hookline.database.location import location_of
 from hookline.features.fleet.service import machine_of
 from hookline.features.fleet.standing_by import StandingBy
-from hookline.insights.series_log import SeriesLog
+from hookline.insights.series import SeriesLog
 from hookline.settings import Control, Database, Settings
 from hookline.telemetry.metrics import publish
 from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, TimeBucket, write_time_buckets

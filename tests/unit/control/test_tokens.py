@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from hookline.api.auth.roles import is_token, new_token
 from hookline.api.auth.service import session_store
+from hookline.api.caller import is_token, new_token
 from hookline.api.services import control_database
 from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import Answer, Running, source

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from hookline.features.usage.pages import as_csv, usage_items, usage_page
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from tests.unit.control.running import Running, destination, source
 from tests.unit.control.test_usage import fill

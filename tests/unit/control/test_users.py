@@ -8,11 +8,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hookline.api.auth.accounts import INVITATION_MS, AccountError, Accounts
-from hookline.api.auth.passwords import Passwords, refusal_of
+from hookline.api.auth.accounts import INVITATION_MS, AccountError, Accounts, Passwords, refusal_of
 from hookline.api.auth.service import account_store, login_link, session_store
 from hookline.api.services import control_database
-from hookline.features.events import api, live
+from hookline.features.events import api, service
 from hookline.settings import Collect, Networks
 from tests.unit.control.running import TOKEN, Answer, Running, Stream
 from tests.unit.control.test_sign_in import OWN, cookie_of, home, login
@@ -123,7 +122,7 @@ def test_a_disabled_account_is_out(control: Running) -> None:
 
 def test_an_open_stream_ends_with_its_session(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is signed out hears no more, although the connection was opened before."""
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(service, "HEARTBEAT_SECONDS", 0.05)
     monkeypatch.setattr(api, "KNOWN_SECONDS", 0.0)
     stream = Stream(control, {"Cookie": owner(control), "Authorization": ""})
     assert stream.answer.status == 200

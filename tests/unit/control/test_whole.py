@@ -12,7 +12,7 @@ import pytest
 
 from hookline import roles
 from hookline.features.fleet.metrics import RoleMetrics
-from hookline.features.fleet.whole import REPORT_SECONDS_MAX, WORKING, Whole, WholeMachine, asks_for_all
+from hookline.features.fleet.service import REPORT_SECONDS_MAX, WORKING, Whole, WholeMachine, asks_for_all
 from hookline.telemetry.metrics import PROCESS_ID, PROCESS_STANDING_BY, Role, publish
 
 

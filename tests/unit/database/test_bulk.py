@@ -7,12 +7,11 @@ from contextlib import closing
 
 import pytest
 
-from hookline.database.bulk import ROWS_PER_STATEMENT, insert_many
-from hookline.database.connection import Connection
+from hookline.database.connection import Connection, overwriting
 from hookline.database.open import open_profiles
 from hookline.database.postgres.connection import COPY_ROWS_MIN
+from hookline.database.shared import ROWS_PER_STATEMENT, insert_many
 from hookline.database.sqlite import IntegrityError
-from hookline.database.upsert import overwriting
 from tests.unit.conftest import LocationOf
 
 COUNTS = [0, 1, COPY_ROWS_MIN - 1, COPY_ROWS_MIN, 2 * ROWS_PER_STATEMENT, 2 * ROWS_PER_STATEMENT + 1]

@@ -217,7 +217,7 @@ def test_reading_roles_stay_light() -> None:
     """Opening databases and following connections imports none of the heavy libraries."""
     heavy = "{'litestar', 'yaml', 'jinja2', 'cyclopts', 'rich', 'sqlite3', 'psycopg'}"
     program = (
-        "import sys, hookline.database.open, hookline.connections.feed, hookline.connections.secrets;"
+        "import sys, hookline.database.open, hookline.connections.state, hookline.connections.secrets;"
         f"print(sorted({heavy} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

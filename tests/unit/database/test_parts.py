@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database import parts
+from hookline.database import home
 from hookline.database.file_damage import damage_of, explain, marked
 from hookline.database.open import ensure
 from hookline.database.sqlite import DatabaseUnusable, OperationalError, engine
@@ -19,10 +19,10 @@ def test_a_database_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(DatabaseUnusable, match=r"deliver\.db is missing.*hookline renew deliver\.db"):
         ensure(path, "deliver")
-    assert parts.missing(tmp_path) == ["deliver.db"]
-    parts.forget(tmp_path, "deliver.db")
+    assert home.missing(tmp_path) == ["deliver.db"]
+    home.forget(tmp_path, "deliver.db")
     ensure(path, "deliver")
-    assert parts.noted(tmp_path) == {"deliver.db"}
+    assert home.noted(tmp_path) == {"deliver.db"}
 
 
 def test_what_only_shows_the_past_is_made_anew(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_what_only_shows_the_past_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "insights.db"
     ensure(path, "insights")
     path.unlink()
-    parts.require(tmp_path)
+    home.require(tmp_path)
     ensure(path, "insights")
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.database import outages, sqlite
 from hookline.database.connect import connect
 from hookline.database.location import Schema
 from hookline.database.open import ensure
 from hookline.database.outages import Outages
-from hookline.database.postgres.usable import troubles
+from hookline.database.postgres.requirements import troubles
 from hookline.database.sqlite import (
     DatabaseAway,
     DatabaseBroken,

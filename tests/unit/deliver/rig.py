@@ -23,7 +23,7 @@ from hookline.database.location import location_of
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Lane, Target
-from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.send.port import Failure, Route, Sender, Sink
 from hookline.events.fingerprint import fingerprint
@@ -35,7 +35,7 @@ from hookline.journal.record import Record
 from hookline.limits import LIMITS
 from hookline.outcomes.event_status import EventStatus, EventStatuses
 from hookline.outcomes.outcome import Outcome, of_status, to_number
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.replays.model import Replay, ReplayRequest, State
 from hookline.replays.offset_set import OffsetSet, span_of
 from hookline.replays.store import ReplayStore
@@ -80,14 +80,14 @@ class Request:
         self.token = token
         if not isinstance(token, Delivery):
             assert isinstance(token, Event)
-            token = Delivery(target.lane, token, target.lane.in_flight[token.place])
+            token = Delivery(target.lane, token, target.lane.in_flight[token.position])
         self.delivery = token
         self.target = target
         self.data = data
         self.lane = token.lane.number
         self.destination = token.lane.destination.id
-        self.partition = token.event.place >> PLACE_SHIFT
-        self.offset = token.event.place & OFFSET_MASK
+        self.partition = token.event.position >> POSITION_SHIFT
+        self.offset = token.event.position & OFFSET_MASK
 
 
 class FakeRoute(Route):
@@ -239,17 +239,17 @@ class Rig:
         return self.store.change(made, "test", None, self.appender.ends)
 
     def replay(
-        self, destination: str = "crm", *, places: dict[int, list[int]] | None = None, **given: object
+        self, destination: str = "crm", *, positions: dict[int, list[int]] | None = None, **given: object
     ) -> Replay:
         """Ask for a replay as control does, of what the journal holds now; the role learns of it at ``follow``."""
         request = msgspec.convert({"destination": destination, **given}, ReplayRequest)
         reader = LocalReader(self.folder / "journal")
         starts, ends = span_of(reader, reader.partitions(), request)
         reader.close()
-        state: State = "running" if places is None else "preparing"
+        state: State = "running" if positions is None else "preparing"
         made = self.replays.create(request, self.store.version, starts, ends, "test", state)
-        if places is not None:
-            self.replays.prepare(made.lane, {partition: OffsetSet(each) for partition, each in places.items()})
+        if positions is not None:
+            self.replays.prepare(made.lane, {partition: OffsetSet(each) for partition, each in positions.items()})
         return made
 
     def want(self, replay: Replay, state: State, rate: float | None = None) -> None:

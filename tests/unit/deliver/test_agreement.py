@@ -42,7 +42,7 @@ class Process:
 
     def take(self, partition: int) -> Process:
         """Become the owner of a partition, and say so."""
-        self.fence.epochs[partition] = raise_epoch(self.rows.cursor(), partition, self.name, 0)
+        self.fence.epochs[partition] = raise_epoch(self.rows, partition, self.name, 0)
         self.beat()
         return self
 
@@ -72,14 +72,14 @@ class Process:
 @pytest.fixture
 def process(location_of: LocationOf, make_rig: MakeRig) -> Iterator[Callable[..., Process]]:
     """Start processes that share a database; all have the same destination."""
-    place = location_of("deliver")
-    ensure(place, "deliver")
-    rows = connect(place)
+    position = location_of("deliver")
+    ensure(position, "deliver")
+    rows = connect(position)
 
     def make(name: str, **options: object) -> Process:
         rig = make_rig()
         rig.change(source(), destination("crm", delivery=DeliveryOptions(**options)))  # type: ignore[arg-type]
-        return Process(name, rig, rows, lambda worker, party: Heartbeat(place, worker, party))
+        return Process(name, rig, rows, lambda worker, party: Heartbeat(position, worker, party))
 
     yield make
     rows.close()
@@ -181,7 +181,7 @@ def test_a_share_does_not_outlast_the_last_partition(process: Callable[..., Proc
     assert (two.in_flight, two.lane.part) == (AT_ONCE, 1.0)
     one.rig.answer_all()
     one.fence.leave(0)
-    one.fence.epochs[1] = raise_epoch(one.rows.cursor(), 1, one.name, 0)
+    one.fence.epochs[1] = raise_epoch(one.rows, 1, one.name, 0)
     one.rig.pass_time(1.0)
     assert (one.in_flight, one.lane.part) == (0, 0.0)
     _go_on(one, two)

@@ -74,7 +74,7 @@ class World:
         """Lanes that the role knows to be gone."""
         self.replays: dict[int, Replay] = {}
         """By lane; those of single events have their places in ``places``."""
-        self.places: dict[int, set[Place]] = {}
+        self.positions: dict[int, set[Place]] = {}
         self.health = dict.fromkeys(DESTINATIONS, "well")
         self.kills = 0
         self.wrong: list[str] = []
@@ -141,9 +141,9 @@ class World:
             for partition, offset in sorted(self.rng.sample(list(self.events), min(5, len(self.events)))):
                 some[partition].append(offset)
         given = {"source": self.rng.choice(SOURCES)} if self.rng.random() < 0.3 else {}
-        made = self.rig.replay(id, places=some, **given, **({"rate": 50} if self.rng.random() < 0.2 else {}))
+        made = self.rig.replay(id, positions=some, **given, **({"rate": 50} if self.rng.random() < 0.2 else {}))
         self.replays[made.lane] = made
-        self.places[made.lane] = (
+        self.positions[made.lane] = (
             {(p, offset) for p, end in made.ends.items() for offset in range(made.starts[p], end)}
             if some is None
             else {(p, offset) for p, offsets in some.items() for offset in offsets}
@@ -213,76 +213,78 @@ class World:
 
     def check_send(self, request: Request) -> None:
         """A request goes only to a live lane that the event belongs to, and never after its answer was seen."""
-        place = request.partition, request.offset
-        _, message_id, duplicate = self.events[place]
-        if (request.lane, place) in self.delivered:
+        position = request.partition, request.offset
+        _, message_id, duplicate = self.events[position]
+        if (request.lane, position) in self.delivered:
             self.wrong.append(f"{message_id} is sent again")
         if request.lane in self.ended:
             self.wrong.append(f"{message_id} is sent after its destination was disabled")
         if duplicate:
             self.wrong.append(f"{message_id} is a repeat")
         if request.lane in self.replays:
-            if place not in self.places[request.lane]:
+            if position not in self.positions[request.lane]:
                 self.wrong.append(f"{message_id} is not part of the replay")
             return
         # Connections that the role has not yet heard of cannot bind it.
-        routed = set().union(*(self.belongs(place, snapshot) for _, snapshot in self.versions))
+        routed = set().union(*(self.belongs(position, snapshot) for _, snapshot in self.versions))
         if (request.lane, request.destination) not in routed:
             self.wrong.append(f"{message_id} is misrouted")
 
-    def snapshot_at(self, place: Place) -> Snapshot:
-        return [snapshot for ends, snapshot in self.versions if ends[place[0]] <= place[1]][-1]
+    def snapshot_at(self, position: Place) -> Snapshot:
+        return [snapshot for ends, snapshot in self.versions if ends[position[0]] <= position[1]][-1]
 
-    def belongs(self, place: Place, snapshot: Snapshot | None = None) -> set[tuple[int, str]]:
+    def belongs(self, position: Place, snapshot: Snapshot | None = None) -> set[tuple[int, str]]:
         """The lanes the event belongs to, as (number, destination), by the connections when it was accepted."""
-        record = self.rig.role.journal.get(*place)
+        record = self.rig.role.journal.get(*position)
         assert record is not None
-        snapshot = snapshot or self.snapshot_at(place)
+        snapshot = snapshot or self.snapshot_at(position)
         lanes = [(each, snapshot.lanes.get(each.id)) for each in snapshot.destinations]
         return {
             (lane.number, each.id)
             for each, lane in lanes
-            if lane is not None and not_routed_reason(record, each, lane, *place) is None
+            if lane is not None and not_routed_reason(record, each, lane, *position) is None
         }
 
-    def disconnected(self, place: Place, lane: int, id: str) -> bool:
+    def disconnected(self, position: Place, lane: int, id: str) -> bool:
         """Whether a later version took the event's source, or the whole lane, away."""
-        partition, offset = place
+        partition, offset = position
         later = [snapshot.lanes.get(id) for ends, snapshot in self.versions if ends[partition] >= offset]
-        name = self.events[place][0]
+        name = self.events[position][0]
         return any(
             each is None or each.number != lane or each.sources.get(name, {}).get(partition, 1 << 60) > offset
             for each in later
         )
 
     def check_statuses(self, some: list[Place]) -> None:
-        for place in some:
-            name, message_id, duplicate = self.events[place]
+        for position in some:
+            name, message_id, duplicate = self.events[position]
             if not duplicate:
-                self.check_status(place, self.rig.event(message_id, name))
+                self.check_status(position, self.rig.event(message_id, name))
 
-    def check_status(self, place: Place, found: EventStatus) -> None:
-        belongs = {id: lane for lane, id in self.belongs(place)}
+    def check_status(self, position: Place, found: EventStatus) -> None:
+        belongs = {id: lane for lane, id in self.belongs(position)}
         statuses = {each.id: each.status for each in found.destinations}
         assert {id for id, status in statuses.items() if status != "not_routed"} == set(belongs)
         for id, lane in belongs.items():
-            if (lane, place) in self.delivered:
+            if (lane, position) in self.delivered:
                 assert statuses[id] == "delivered", (found.message_id, id)
             else:
-                allowed = OPEN_STATUSES | {"failed"} | ({"discarded"} if self.disconnected(place, lane, id) else set())
+                allowed = (
+                    OPEN_STATUSES | {"failed"} | ({"discarded"} if self.disconnected(position, lane, id) else set())
+                )
                 assert statuses[id] in allowed, (found.message_id, id, statuses[id])
 
     def check_end(self) -> None:
         """All is settled: each event was taken, or there is a record of why not; and the status says the same."""
         self.check_replays()
         asked = EventStatuses(self.rig.settings)
-        for place, (name, message_id, duplicate) in self.events.items():
+        for position, (name, message_id, duplicate) in self.events.items():
             statuses = asked.of_message(message_id, name)
             assert statuses is not None
             if duplicate:
                 assert statuses.duplicates >= 1
                 continue
-            self.check_status(place, statuses)
+            self.check_status(position, statuses)
             open_ones = [each for each in statuses.destinations if each.status in OPEN_STATUSES]
             assert not open_ones, (message_id, open_ones)
         asked.close()
@@ -293,18 +295,18 @@ class World:
         destinations = {each.id: each for each in self.rig.store.snapshot().destinations}
         for lane, replay in self.replays.items():
             state, delivered, failed = self.rig.replay_row(replay)
-            taken = {place for number, place in self.delivered if number == lane}
+            taken = {position for number, position in self.delivered if number == lane}
             assert state in ("done", "cancelled"), (lane, state)
             assert delivered == len(taken), (lane, state, delivered, sorted(taken))
             destination = destinations.get(replay.request.destination)
             if state == "cancelled" or destination is None or len(self.versions_of(destination.id)) > 1:
                 continue  # which events belong changed while it ran
             sends = predicate_of(replay.request, destination)
-            for place in self.places[lane] - taken:
-                _, message_id, duplicate = self.events[place]
-                record = self.rig.role.journal.get(*place)
+            for position in self.positions[lane] - taken:
+                _, message_id, duplicate = self.events[position]
+                record = self.rig.role.journal.get(*position)
                 assert record is not None
-                again = any(place in self.places[other] for other in self.replays if other != lane)
+                again = any(position in self.positions[other] for other in self.replays if other != lane)
                 if not duplicate and not again and sends(record):  # another takes the letter over
                     assert (lane, message_id) in letters, (lane, message_id, failed)
 

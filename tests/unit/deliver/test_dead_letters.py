@@ -14,7 +14,7 @@ def test_a_dead_letter_is_settled_by_a_replay(rig: Rig) -> None:
     rig.turn()
     rig.answer_all(400)
     rig.checkpoint()
-    replay = rig.replay(places={0: [0, 1]}, deadLetteredSince="2020-01-01T00:00:00Z")
+    replay = rig.replay(positions={0: [0, 1]}, deadLetteredSince="2020-01-01T00:00:00Z")
     rig.follow()
     rig.answer(rig.network.waiting[0], 400)
     rig.come_to_rest()

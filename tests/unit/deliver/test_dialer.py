@@ -12,8 +12,7 @@ import pytest
 
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.send.connector import tls_context
-from hookline.deliver.send.dialer import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer
+from hookline.deliver.send.connector import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer, tls_context
 from hookline.deliver.send.pool import Exchanges, Pools
 from hookline.deliver.send.request import request_of
 from hookline.deliver.send.resolver import Guard, Resolver

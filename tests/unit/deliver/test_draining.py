@@ -28,7 +28,7 @@ def drain(rig: Rig) -> None:
 def states(rig: Rig) -> set[str]:
     """What the lane's rows say."""
     rig.checkpoint()
-    return {row.state for row in rig.role.store.lanes()}
+    return {row.state for row in rig.role.store.reader.lanes()}
 
 
 def test_what_waits_is_sent_and_what_comes_is_not(crm: Rig) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Pause
-from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.policy import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 

@@ -47,7 +47,7 @@ class Worker:
     def take(self, *partitions: int) -> None:
         """Become the owner of partitions."""
         for partition in partitions:
-            self.fence.epochs[partition] = raise_epoch(self._rows.cursor(), partition, self._name, 0)
+            self.fence.epochs[partition] = raise_epoch(self._rows, partition, self._name, 0)
 
     def batch(self) -> Batch:
         """A batch that begins now."""

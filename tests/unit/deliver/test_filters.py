@@ -213,11 +213,11 @@ def test_looking_for_a_probe_does_not_hold_up_the_others(rig: Rig) -> None:
         rig.turn()  # one group each
     rig.append(event(rig, "order"))
     rig.turn()
-    places = [lane.cursors[0].next_offset]
+    positions = [lane.cursors[0].next_offset]
     for _ in range(12):
         rig.pass_time(0.05)
-        places.append(lane.cursors[0].next_offset)
-    assert max(after - before for before, after in pairwise(places)) <= 15
+        positions.append(lane.cursors[0].next_offset)
+    assert max(after - before for before, after in pairwise(positions)) <= 15
     assert (sent(rig), lane.probes) == (["order"], 1)
     rig.come_to_rest()
     assert rig.status_at("beat0-0", "crm") == "filtered"

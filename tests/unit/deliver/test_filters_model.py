@@ -38,9 +38,9 @@ class FilteredWorld(World):
         enabled, filters = self.rng.random() < 0.85, self.rng.choice(CHOICES)
         self.change(destination(self.rng.choice(DESTINATIONS), sources=sources, enabled=enabled, filters=filters))
 
-    def stopped(self, place: Place, id: str, version: int) -> bool:
+    def stopped(self, position: Place, id: str, version: int) -> bool:
         """Whether the filters of a version stop the event."""
-        record = self.rig.role.journal.get(*place)
+        record = self.rig.role.journal.get(*position)
         assert record is not None
         snapshot = next(snapshot for _, snapshot in self.versions if snapshot.version == version)
         found = next(each for each in snapshot.destinations if each.id == id)
@@ -49,27 +49,27 @@ class FilteredWorld(World):
     def check_send(self, request: Request) -> None:
         """What is sent passed the filters of some version of its lane."""
         super().check_send(request)
-        place = request.partition, request.offset
+        position = request.partition, request.offset
         versions = [
             snapshot.version
             for _, snapshot in self.versions
             if (lane := snapshot.lanes.get(request.destination)) is not None
             and (lane.number == request.lane or request.lane in self.replays)
         ]
-        if all(self.stopped(place, request.destination, version) for version in versions):
-            self.wrong.append(f"{self.events[place][1]} is sent although every version's filters stop it")
+        if all(self.stopped(position, request.destination, version) for version in versions):
+            self.wrong.append(f"{self.events[position][1]} is sent although every version's filters stop it")
 
-    def check_status(self, place: Place, found: EventStatus) -> None:
+    def check_status(self, position: Place, found: EventStatus) -> None:
         """A filter that is named stops the event; whatever is neither filtered nor sent is known as before."""
         for each in found.destinations:
             if each.status == "filtered":
                 named = re.search(r"\(connections version (\d+)\)$", each.rule or "")
                 assert named, each
-                assert self.stopped(place, each.id, int(named[1])), (found.message_id, each)
+                assert self.stopped(position, each.id, int(named[1])), (found.message_id, each)
         settled = tuple(
             replace(each, status="failed") if each.status == "filtered" else each for each in found.destinations
         )
-        super().check_status(place, replace(found, destinations=settled))
+        super().check_status(position, replace(found, destinations=settled))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -122,7 +122,7 @@ def test_an_idle_destination_leaves_no_record_when_it_ends(rig: Rig) -> None:
     rig.follow()
     assert rig.role.engine.batch.ranges == []
     rig.come_to_rest()
-    assert rig.role.store.lanes() == []
+    assert rig.role.store.reader.lanes() == []
 
 
 def test_enabled_again_is_a_new_lane(rig: Rig) -> None:

@@ -141,14 +141,14 @@ def test_gone_is_on_record_until_resumed(crm: Rig) -> None:
     crm.turn()
     crm.answer_all(410)
     crm.checkpoint()
-    assert [row.state for row in crm.role.store.lanes()] == ["gone"]
+    assert [row.state for row in crm.role.store.reader.lanes()] == ["gone"]
     crm.restart()
     crm.checkpoint()
-    assert [row.state for row in crm.role.store.lanes()] == ["gone"]
+    assert [row.state for row in crm.role.store.reader.lanes()] == ["gone"]
     pause(crm)
     resume(crm)
     crm.come_to_rest()
-    assert crm.role.store.lanes() == []
+    assert crm.role.store.reader.lanes() == []
 
 
 def test_the_users_rate_holds(rig: Rig) -> None:

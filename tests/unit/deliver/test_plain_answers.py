@@ -12,8 +12,7 @@ from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.send.answers import PlainAnswers, RequestBatch, plain_success
 from hookline.deliver.send.connection import Connection
-from hookline.deliver.send.connector import Connector, tls_context
-from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.connector import Connector, Dialer, tls_context
 from hookline.deliver.send.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools
 from hookline.deliver.send.port import Failure, Sink, Successes
 from hookline.deliver.send.resolver import Guard, Resolver

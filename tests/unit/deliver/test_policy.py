@@ -9,8 +9,16 @@ from typing import Any, cast
 import pytest
 
 from hookline.deliver.lanes.delivery import ASKED_TO_WAIT, Delivery, FailedTry
-from hookline.deliver.retry.policy import DeadLetter, Decision, Hold, Retry, are_gone, decide, wait_asked_for
-from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.policy import (
+    DeadLetter,
+    Decision,
+    Hold,
+    Retry,
+    RetrySchedule,
+    are_gone,
+    decide,
+    wait_asked_for,
+)
 from hookline.deliver.send.port import Failure
 from hookline.outcomes.outcome import of_status
 from hookline.settings import Deliver

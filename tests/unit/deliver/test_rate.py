@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.deliver.lanes.rate import BURST_MIN, BURST_SECONDS, Rate
+from hookline.deliver.lanes.order import BURST_MIN, BURST_SECONDS, Rate
 
 
 @given(

@@ -106,7 +106,7 @@ def test_single_events_are_found_without_reading_what_lies_between(rig: Rig) -> 
     rig.come_to_rest()
     rig.network.sent.clear()
     before = rig.role.engine.counters.read_again
-    replay = rig.replay(places={0: [3, 20, 49]}, messageIds=["m3", "m20", "m49"])
+    replay = rig.replay(positions={0: [3, 20, 49]}, messageIds=["m3", "m20", "m49"])
     rig.follow()
     rig.come_to_rest()
     assert rig.replayed(replay) == [3, 20, 49]

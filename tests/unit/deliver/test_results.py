@@ -40,7 +40,7 @@ def test_all_of_one_turn_are_marked_and_followed(rig: Rig) -> None:
     begin(rig, "crm", "mail", events=40)
     told = list(rig.network.waiting)
     tell(rig, told)
-    assert [entry.place for entry in written(rig)] == [request.delivery.event.place for request in told]
+    assert [entry.position for entry in written(rig)] == [request.delivery.event.position for request in told]
     assert {(entry.result, entry.milliseconds) for entry in written(rig)} == {(204, 1)}
     assert rig.role.engine.in_flight == len(rig.network.waiting) > len(told)
     rig.come_to_rest()
@@ -65,9 +65,9 @@ def test_answers_of_one_turn_that_differ(rig: Rig) -> None:
     now_ms = rig.clock.now_ms()
     kept = [min(milliseconds, MILLISECONDS_MAX) for _, milliseconds in answers]
     lanes = [request.lane for request in told]
-    places = [request.delivery.event.place for request in told]
+    positions = [request.delivery.event.position for request in told]
     statuses = [status for status, _ in answers]
-    expected = zip(places, [now_ms - each for each in kept], lanes, statuses, kept, strict=True)
+    expected = zip(positions, [now_ms - each for each in kept], lanes, statuses, kept, strict=True)
     assert [entry[:3] + entry[4:] for entry in written(rig)] == list(expected)
     counters = engine.counters
     assert counters.delivered == sum(counters.durations.buckets) == sum(counters.latencies.buckets) == 8

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.deliver.retry.schedule import RetrySchedule, retry_after_ms
+from hookline.deliver.retry.policy import RetrySchedule, retry_after_ms
 from hookline.limits import LIMITS
 from hookline.settings import Deliver, Seconds
 

@@ -12,7 +12,7 @@ from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.deliver.cluster.fence import raise_epoch
-from hookline.deliver.cluster.shared_index_store import SharedIndexStore
+from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.index.duplicates import Duplicates
 from tests.unit.conftest import LocationOf
 from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish
@@ -65,7 +65,7 @@ def sealed(folder: Path) -> JournalInMemory:
 
 def test_what_one_worker_sealed_another_one_knows(tmp_path: Path, shelf: SharedIndexStore, rows: Connection) -> None:
     """Runs come from the database, so that only what was not sealed is read from the journal again."""
-    epoch = raise_epoch(rows.cursor(), PARTITION, "one", 0)
+    epoch = raise_epoch(rows, PARTITION, "one", 0)
     journal = sealed(tmp_path / "one")
     shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
     assert shelf.fetch(PARTITION, tmp_path / "two", 0) == 2
@@ -83,8 +83,8 @@ def test_runs_of_a_later_owner_take_the_place_of_ones_own(
     tmp_path: Path, shelf: SharedIndexStore, rows: Connection
 ) -> None:
     """An earlier owner adds nothing any more, and drops what is not kept when it takes the partition up again."""
-    outdated = raise_epoch(rows.cursor(), PARTITION, "one", 0)
-    raise_epoch(rows.cursor(), PARTITION, "two", 0)
+    outdated = raise_epoch(rows, PARTITION, "one", 0)
+    raise_epoch(rows, PARTITION, "two", 0)
     sealed(tmp_path / "one")
     shelf.keep(PARTITION, outdated, tmp_path / "one", 0)
     assert rows.execute("SELECT count(*) FROM index_runs").fetchone()[0] == 0
@@ -94,7 +94,7 @@ def test_runs_of_a_later_owner_take_the_place_of_ones_own(
 
 def test_what_the_journal_dropped_is_not_kept(tmp_path: Path, shelf: SharedIndexStore, rows: Connection) -> None:
     """Runs below what the journal begins with are neither brought nor kept."""
-    epoch = raise_epoch(rows.cursor(), PARTITION, "one", 0)
+    epoch = raise_epoch(rows, PARTITION, "one", 0)
     sealed(tmp_path / "one")
     shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
     assert shelf.fetch(PARTITION, tmp_path / "two", RUN_EVENTS) == 1
@@ -106,7 +106,7 @@ def test_runs_that_tell_whose_events_were_are_dropped_by_those_who_do_not_delive
     tmp_path: Path, shelf: SharedIndexStore, rows: Connection
 ) -> None:
     """The owner has overwritten its own; an earlier one has them still, and keeps those that are as ever."""
-    epoch = raise_epoch(rows.cursor(), PARTITION, "two", 0)
+    epoch = raise_epoch(rows, PARTITION, "two", 0)
     journal = sealed(tmp_path / "two")
     shelf.keep(PARTITION, epoch, tmp_path / "two", 0)
     assert shelf.fetch(PARTITION, tmp_path / "one", 0) == 2

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hookline.deliver.read.shared_reader import SharedReader
+from hookline.deliver.read.catch_up import SharedReader
 from hookline.index.duplicates import DISK_RETRY_SECONDS, Duplicates
 from tests.unit.deliver.rig import Rig
 from tests.unit.index.conftest import finish

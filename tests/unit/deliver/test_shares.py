@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.deliver.cluster.shares import TURN_SECONDS, Demand, fair, settle_part, settle_whole, whole
+from hookline.deliver.cluster.agreement import TURN_SECONDS, Demand, fair, settle_part, settle_whole, whole
 
 STEPS = 200
 BEAT_SECONDS = 0.5

@@ -27,9 +27,10 @@ from hookline.deliver.store.batch import (
     Requeue,
     RetryRow,
 )
-from hookline.deliver.store.retry_rows import values_of_place
-from hookline.deliver.store.writer import DeliverStore, RetryBacklog
+from hookline.deliver.store.retry_rows import values_of_position
+from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.progress import BUCKET_SHIFT
+from hookline.outcomes.reader import RetryBacklog
 from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
 from tests.unit.conftest import LocationOf
 
@@ -93,7 +94,7 @@ def test_retry_rows_by_time_and_by_age(store: DeliverStore) -> None:
     assert [row.offset for row in overdue] == [1]
     assert store.rows.for_probe(1, 2, 0, None).overdue == []
     assert (store.rows.row(1, 4), store.rows.row(2, 4)) == (retry(4, 900), None)
-    assert store.backlogs() == {1: RetryBacklog(4, 100), 2: RetryBacklog(1, 100)}
+    assert store.reader.backlogs() == {1: RetryBacklog(4, 100), 2: RetryBacklog(1, 100)}
 
 
 def test_a_row_whose_receiver_asked_to_wait_is_no_probe_before(store: DeliverStore) -> None:
@@ -110,7 +111,7 @@ def test_many_questions_are_answered_as_each_by_itself(store: DeliverStore) -> N
     batch = commit(store, retries=rows)
     for lane in range(40):
         batch.looks |= {Look("first_due", lane): (3,), Look("probe", lane): (9, 2), Look("overdue", lane): (2, 9)}
-        batch.looks[Look("row", lane, 3)] = values_of_place(3)
+        batch.looks[Look("row", lane, 3)] = values_of_position(3)
     store.look(batch)
     for lane in range(40):
         assert batch.found[Look("first_due", lane)] == store.rows.first_due(lane, 3)
@@ -138,10 +139,10 @@ def test_places_are_replaced(store: DeliverStore) -> None:
     rows = {(n, 0): LaneRow(n, 0, 5, "open", b"x") for n in (1, 2, 3)}
     commit(store, checkpoints=[CheckpointRow(0, 5, 1, b"a")], lanes=rows, retries=[retry(4, lane=3)])
     commit(store, checkpoints=[CheckpointRow(0, 9, 2, b"b")], lanes_gone={(1, 0)}, lanes_ended={3})
-    assert store.checkpoint(0) == (9, 2, b"b")
-    assert store.checkpoint(1) is None
-    assert store.lanes() == [(2, 0, 5, "open", b"x")]
-    assert store.backlogs() == {}
+    assert store.reader.checkpoint(0) == (9, 2, b"b")
+    assert store.reader.checkpoint(1) is None
+    assert store.reader.lanes() == [(2, 0, 5, "open", b"x")]
+    assert store.reader.backlogs() == {}
 
 
 def test_a_batch_that_fails_writes_nothing(store: DeliverStore, reader: Connection) -> None:
@@ -149,8 +150,8 @@ def test_a_batch_that_fails_writes_nothing(store: DeliverStore, reader: Connecti
     broken = AttemptRow(0, 1, 1, "crm", None, "u", 1, "refused", 400, "", 1, None)  # type: ignore[arg-type]
     with pytest.raises(engine.IntegrityError):
         commit(store, checkpoints=[CheckpointRow(0, 5, 1, b"")], retries=[retry(1)], attempts=[broken])
-    assert store.checkpoint(0) is None
-    assert store.backlogs() == {}
+    assert store.reader.checkpoint(0) is None
+    assert store.reader.backlogs() == {}
     commit(store, checkpoints=[CheckpointRow(0, 6, 1, b"")])
     assert reader.execute("SELECT next_offset FROM checkpoints").fetchall() == [(6,)]
 
@@ -210,7 +211,7 @@ def test_a_replay_is_done_when_all_of_its_own_partitions_are(store: DeliverStore
     for partitions, state in (([0, 2], "running"), ([1], "done")):
         rows = {(7, partition): LaneRow(7, partition, 5, "finished", b"") for partition in partitions}
         commit(store, lanes=rows, parts_done=[(200, 7, 2)])
-        assert store.replays() == {7: state}
+        assert store.reader.replay_states() == {7: state}
 
 
 def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore, reader: Connection) -> None:

@@ -11,14 +11,12 @@ from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
 from hookline.database.location import location_of
-from hookline.deliver.cluster.claims import Claims
 from hookline.deliver.cluster.fence import Fence, now_seconds
-from hookline.deliver.cluster.shared_index_store import SharedIndexStore
-from hookline.deliver.cluster.shared_ring import SharedRing
-from hookline.deliver.cluster.takeover import PartitionTakeover
-from hookline.deliver.read.shared_reader import SharedReader
+from hookline.deliver.cluster.shared_ring import SharedIndexStore, SharedRing
+from hookline.deliver.cluster.takeover import Claims, PartitionTakeover
+from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.recovery import Recovery
-from hookline.journal.lost import read_lost
+from hookline.journal.damaged import read_lost
 from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalAway
 from tests.unit.deliver.rig import Rig, destination, source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.lane_counts import LaneCounts
+from hookline.deliver.work import LaneCounts
 from hookline.outcomes.progress import ENTRY, URL_BITS
 from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, TimeBucket, read_time_buckets
 from tests.unit.deliver.rig import Rig, destination, source

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events.standard_signature import StandardSigner, new_standard_secret, standard_key, webhook_id
+from hookline.events.signature import StandardSigner, new_standard_secret, standard_key, webhook_id
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

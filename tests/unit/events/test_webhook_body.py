@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events import json_tree, ordinary
+from hookline.events import canonical, ordinary
 from hookline.events.body import (
     message_id_header,
     message_id_headers,
@@ -216,7 +216,7 @@ def test_quick_and_slow_ways_agree(type_: str, caller: dict[str, object], envelo
     """Whatever was sent, the canonical body is the canonical form of the plain one, and both are JSON."""
     event = _event(type_, caller, envelope)
     assert render_canonical(event) == canonicalize_slowly(render_plain(event))
-    assert json_tree.decode(render_plain(event))["type"] == type_  # type: ignore[call-overload, index]
+    assert canonical.decode(render_plain(event))["type"] == type_  # type: ignore[call-overload, index]
 
 
 _EVENTS = st.builds(_event, _TYPES, _CALLERS, st.none() | st.fixed_dictionaries({"context": _JSON}))

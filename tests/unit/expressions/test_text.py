@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.expressions.lexer import TEXT_CHARACTERS_MAX, ExpressionError
-from hookline.expressions.parse import DEPTH_MAX, parse
+from hookline.expressions.parse import DEPTH_MAX, parse, write, write_path
 from hookline.expressions.tree import Node, parse_path
-from hookline.expressions.write import write, write_path
 from tests.unit.expressions.trees import CONDITIONS
 
 FIELDS = ("type", "event", "properties")

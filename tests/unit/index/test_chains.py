@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.events.fingerprint import fingerprint
+from hookline.index.bloom_filters import rows_of
 from hookline.index.chains import Chains, bucket_of, buckets_of
-from hookline.index.filter_positions import rows_of
 from hookline.index.keys import KEY_BYTES, keys_of, rejected
 from hookline.index.mem_table import ENTRY_BYTES, MemTable
 from hookline.index.run import Run, seal

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hookline.events.fingerprint import fingerprint
-from hookline.index import background
+from hookline.index import run
 from hookline.index.duplicates import Duplicates
 from hookline.index.lookup import find
 from hookline.journal.record import Record
@@ -26,7 +26,7 @@ _ITEMS = st.tuples(_IDS, st.sampled_from([0, 0, 0, 1, 30, 99, 150]), st.integers
 
 def _let_the_thread_finish() -> None:
     """How far the index is may not depend on how fast its thread is, or a run could not be repeated."""
-    for thread in background._threads:
+    for thread in run._threads:
         thread.submit(lambda: None).result()
 
 

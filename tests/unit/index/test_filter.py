@@ -7,13 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.index import manifest
-from hookline.index.bloom_filters import COLUMNS_PER_FLUSH
-from hookline.index.duplicates import DISK_RETRY_SECONDS, Duplicates
-from hookline.index.filter import RUNS_MAX
-from hookline.index.filter_positions import FilterPositions, rows_for, rows_of
+from hookline.index import bloom_filters
+from hookline.index.bloom_filters import COLUMNS_PER_FLUSH, RUNS_MAX, FilterPositions, rows_for, rows_of
+from hookline.index.duplicates import DISK_RETRY_SECONDS, Duplicates, SealedRuns
 from hookline.index.keys import keys_of
-from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.record import Record
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
@@ -42,7 +39,7 @@ def _rows(records: list[Record]) -> FilterPositions:
 def _reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other_boot = tmp_path / "boot"
     other_boot.write_text("another boot\n")
-    monkeypatch.setattr(manifest, "BOOT_ID", other_boot)
+    monkeypatch.setattr(bloom_filters, "BOOT_ID", other_boot)
 
 
 @pytest.mark.parametrize(("events", "rows"), [(1, 1 << 10), (32, 1 << 10), (33, 1 << 11), (131_072, 1 << 22)])
@@ -98,7 +95,7 @@ def test_after_a_crash_of_the_machine_unflushed_columns_are_filled_again(
     again = open_index()
     assert again.check(journal.records, 0) == []
     finish(again)
-    columns = manifest.Manifest.load(tmp_path / "0").filters[0].columns
+    columns = bloom_filters.Manifest.load(tmp_path / "0").filters[0].columns
     assert len(columns) == RUNS
     assert _all_are_known(again, journal)
 
@@ -107,7 +104,7 @@ def test_after_a_crash_of_the_machine_unflushed_columns_are_filled_again(
 def test_filters_in_doubt_are_made_anew(open_index: Open, journal: JournalInMemory, tmp_path: Path, fault: str) -> None:
     """Whatever happened to manifest or filters, the runs alone suffice to recognise every repeat."""
     _fill(open_index(), journal, 3)
-    path, filter_ = tmp_path / "0" / manifest.NAME, next((tmp_path / "0").glob("*.filter"))
+    path, filter_ = tmp_path / "0" / bloom_filters.NAME, next((tmp_path / "0").glob("*.filter"))
     content = msgspec.json.decode(path.read_bytes())
     match fault:
         case "no manifest":
@@ -150,7 +147,7 @@ def test_a_column_that_is_not_whole_is_never_trusted_after_a_crash_of_the_machin
     columns.drop(run)
     columns._without[run] = None  # as if its column had been lost
     finish(index)
-    entry = manifest.Manifest.load(tmp_path / "0").filters[0]
+    entry = bloom_filters.Manifest.load(tmp_path / "0").filters[0]
     assert entry.columns[-1] == run.path.name
     assert (len(entry.columns), entry.columns[-2], entry.flushed) == (COLUMNS_PER_FLUSH, "", 0)
 
@@ -165,14 +162,14 @@ def test_what_was_never_sealed_leaves_no_column(open_index: Open, journal: Journ
     journal.records += [record(f"lost-{n}") for n in range(RUN_EVENTS)]
     assert again.check(journal.records[RUN_EVENTS:], RUN_EVENTS) == []
     finish(again)
-    assert len(manifest.Manifest.load(tmp_path / "0").filters[0].columns) == 2
+    assert len(bloom_filters.Manifest.load(tmp_path / "0").filters[0].columns) == 2
     assert _all_are_known(again, journal)
 
 
 def test_an_unreadable_run_gets_no_column(open_index: Open, journal: JournalInMemory, tmp_path: Path) -> None:
     """When filling fails the run goes on without; the failure is told, and the others stay known."""
     _fill(open_index(), journal, 2)
-    (tmp_path / "0" / manifest.NAME).unlink()
+    (tmp_path / "0" / bloom_filters.NAME).unlink()
     now = [0.0]
     index = open_index(clock=lambda: now[0])
     path = min((tmp_path / "0").glob("*.run"))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.index import newest
+from hookline.index import lookup
 from hookline.index.duplicates import Duplicates
-from hookline.index.newest import newest_of
+from hookline.index.lookup import newest_of
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
@@ -41,7 +41,7 @@ def users() -> list[str]:
 @pytest.fixture
 def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
     """Looks for users in a journal of which all but the last events are in runs."""
-    monkeypatch.setattr(newest, "STRETCH_MIN", 3)
+    monkeypatch.setattr(lookup, "STRETCH_MIN", 3)
 
     async def append() -> None:
         appender = LocalAppender(tmp_path / "journal", retention_seconds=86_400, retention_bytes=1 << 30)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hookline.database.location import DatabaseLocation
-from hookline.insights import schema_reader
+from hookline.insights import schema
 from hookline.insights.schema import (
     EXAMINED_EVERY,
     EXAMINED_FIRST,
@@ -21,9 +21,9 @@ from hookline.insights.schema import (
     Name,
     NameSchema,
     SchemaLog,
+    SchemaReader,
     SchemaStore,
 )
-from hookline.insights.schema_reader import SchemaReader
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import Record
 from tests.unit.conftest import LocationOf
@@ -142,7 +142,7 @@ def test_a_restart_counts_nothing_twice(followed: Followed) -> None:
 
 def test_names_are_bounded(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that makes up names gets so many, and the rest is counted together."""
-    monkeypatch.setattr(schema_reader, "NAMES_MAX", 3)
+    monkeypatch.setattr(schema, "NAMES_MAX", 3)
     followed.append(*(record(f"m{n}", f"Name {n}") for n in range(10)), record("again", "Name 1"))
     followed.read()
     names = followed.log.names("site")

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.database.connect import connect
-from hookline.insights.columns import percentile
-from hookline.insights.series_log import DAY, HOUR, SeriesLog
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import DAY, HOUR, SeriesLog, SeriesStore, percentile
 from hookline.telemetry.time_buckets import DestinationCounts, SourceCounts, TimeBucket
 from tests.unit.conftest import LocationOf
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.end_file import EndFile
+from hookline.journal.local.partition_ends import EndFile
 from hookline.journal.local.partition_reader import PartitionReader
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.retention import last_received_at
@@ -57,7 +57,7 @@ def _flip(path: Path, position: int) -> None:
         os.pwrite(file.fileno(), bytes([byte ^ 4]), position)
 
 
-def places_in(folder: Path) -> list[tuple[Path, int, int]]:
+def positions_in(folder: Path) -> list[tuple[Path, int, int]]:
     """Every place of a segment that holds something, with the first offset of its group, -1 for the segment's head."""
     found: list[tuple[Path, int, int]] = []
     with closing(PartitionReader(folder)) as reader:
@@ -81,7 +81,7 @@ def sample(places: list[tuple[Path, int, int]]) -> list[tuple[Path, int, int]]:
 
 def test_a_flip_takes_one_group_from_whoever_reads(stored: Path) -> None:
     """Wherever it is, reading forwards, backwards, one by one and by content finds all that is in other groups."""
-    for path, position, first in sample(places_in(stored)):
+    for path, position, first in sample(positions_in(stored)):
         with flipped(path, position), closing(LocalReader(stored.parent)) as reader:
             left = [f"m{n}" for n in range(COUNT) if first < 0 or not first <= n < first + PER_GROUP]
             where = f"byte {position} of {path.name}"
@@ -96,7 +96,7 @@ def test_a_flip_takes_one_group_from_whoever_reads(stored: Path) -> None:
 
 def test_records_are_found_past_damage_that_was_not_met_before(stored: Path) -> None:
     """Whoever asks for one record alone does not depend on the groups before it being whole."""
-    for path, position, first in sample(places_in(stored)):
+    for path, position, first in sample(positions_in(stored)):
         number = Random(position).randrange(COUNT)
         with flipped(path, position), closing(LocalReader(stored.parent)) as reader:
             record = reader.get(0, number)
@@ -158,7 +158,7 @@ async def _retain(appender: Any) -> None:
 def test_a_flip_makes_no_segment_older(stored: Path) -> None:
     """The age of a segment is that of its last intact group: a changed time or length expires nothing."""
     newest = segment_name(list_segments(stored)[-1])
-    for path, position, _ in sample(places_in(stored)):
+    for path, position, _ in sample(positions_in(stored)):
         with flipped(path, position):
             assert path.name == newest or last_received_at(path) == a_record(0).received_at, (
                 f"byte {position} of {path.name}"

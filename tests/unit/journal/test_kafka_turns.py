@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hookline.journal.conformance import a_record
-from hookline.journal.kafka.turns import Call, Turns, Waiting
+from hookline.journal.kafka.appender import Call, Turns, Waiting
 
 CALL = Call(lambda error: None, 0, lambda call, error, message: None)
 

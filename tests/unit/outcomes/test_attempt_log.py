@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hookline.database.location import location_of
-from hookline.outcomes.attempt_log import AttemptFilter, AttemptLog, Key, LoggedAttempt, attempt_key, id_of
 from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.results import AttemptFilter, AttemptLog, Key, LoggedAttempt, attempt_key, id_of
 from tests.unit.deliver.rig import Rig, destination, source
 
 NEWEST: Key = (1 << 62, 0, 0, 0, 0)

@@ -11,14 +11,14 @@ import pytest
 from hookline.limits import LIMITS
 from hookline.outcomes.progress import (
     ENTRY_BYTES,
-    PLACE_SHIFT,
+    POSITION_SHIFT,
     URL_BITS,
     Entry,
     ProgressRing,
     RingKeeper,
     entries,
     entries_of,
-    newest_position,
+    newest_entry,
     pack_entries,
 )
 from tests.service.waiting import wait_until
@@ -35,15 +35,15 @@ def path(tmp_path: Path) -> Path:
 
 def add(ring: ProgressRing, first: int, count: int) -> None:
     """Entries with ascending places and times."""
-    for place in range(first, first + count):
-        ring.add(place, 1_000 + place, TAG, 200, 7)
+    for position in range(first, first + count):
+        ring.add(position, 1_000 + position, TAG, 200, 7)
 
 
 def test_facts_survive_without_being_closed(path: Path) -> None:
     """What was added is in the file at once, whatever becomes of the process."""
     ring = ProgressRing(path)
-    ring.add(3 << PLACE_SHIFT | 42, 1_234, TAG, 204, 65_535)
-    assert list(entries(path.read_bytes())) == [Entry(3 << PLACE_SHIFT | 42, 1_234, 5, 2, 204, 65_535)]
+    ring.add(3 << POSITION_SHIFT | 42, 1_234, TAG, 204, 65_535)
+    assert list(entries(path.read_bytes())) == [Entry(3 << POSITION_SHIFT | 42, 1_234, 5, 2, 204, 65_535)]
     assert list(entries(ProgressRing(path).everything())) == list(entries(ring.everything()))
 
 
@@ -51,10 +51,10 @@ def test_the_slice_since_the_last_checkpoint(path: Path) -> None:
     """It is what was added since, oldest first, also across the end of the file."""
     ring = ProgressRing(path)
     add(ring, 0, LIMITS.ring_entries - 3)
-    ring.checkpointed = ring.position
+    ring.checkpointed = ring.written
     assert ring.since_checkpoint() == b""
     add(ring, LIMITS.ring_entries, 10)
-    assert [entry.place for entry in entries(ring.since_checkpoint())] == list(
+    assert [entry.position for entry in entries(ring.since_checkpoint())] == list(
         range(LIMITS.ring_entries, LIMITS.ring_entries + 10)
     )
 
@@ -74,7 +74,7 @@ def test_it_is_full_before_it_overwrites_what_is_not_saved(path: Path) -> None:
     add(ring, LIMITS.ring_entries - LIMITS.ring_margin, 1)
     assert ring.full
     assert LIMITS.ring_entries - ring.uncheckpointed >= 2_048 + 64
-    ring.checkpointed = ring.position
+    ring.checkpointed = ring.written
     assert not ring.full
 
 
@@ -82,7 +82,7 @@ def test_the_oldest_go_when_it_wraps(path: Path) -> None:
     """The ring keeps the newest entries."""
     ring = ProgressRing(path)
     add(ring, 1, LIMITS.ring_entries + 100)
-    kept = sorted(entry.place for entry in entries(ring.everything()))
+    kept = sorted(entry.position for entry in entries(ring.everything()))
     assert kept == list(range(101, LIMITS.ring_entries + 101))
 
 
@@ -91,11 +91,11 @@ def test_a_new_process_goes_on_behind_the_newest(path: Path, count: int) -> None
     """So what it writes replaces the oldest entries, not the newest."""
     add(ProgressRing(path), 1, count)
     ring = ProgressRing(path)
-    ring.resume_after(newest_position(ring.everything()))
-    assert ring.position == count % LIMITS.ring_entries
+    ring.resume_after(newest_entry(ring.everything()))
+    assert ring.written == count % LIMITS.ring_entries
     add(ring, 10**6, 1)
-    places = {entry.place for entry in entries(ring.everything())}
-    assert {count, 10**6} <= places
+    positions = {entry.position for entry in entries(ring.everything())}
+    assert {count, 10**6} <= positions
 
 
 def test_a_duplicate_does_not_count_as_the_newest(path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_duplicate_does_not_count_as_the_newest(path: Path) -> None:
     ring = ProgressRing(path)
     ring.add(1, 5_000, TAG, 200, 1)
     ring.add(1, 2**47, 0, 0, 0)
-    assert newest_position(ring.everything()) == 1
+    assert newest_entry(ring.everything()) == 1
 
 
 def test_entries_of_one_place(path: Path) -> None:
@@ -144,8 +144,8 @@ def test_packed_entries_are_as_added_ones(tmp_path: Path, before: int) -> None:
     one_by_one, packed = ProgressRing(tmp_path / "a"), ProgressRing(tmp_path / "b")
     for ring in (one_by_one, packed):
         ring.resume_after(before)
-    for place in range(3):
-        one_by_one.add(place, 1_000, TAG, 200, 7)
+    for position in range(3):
+        one_by_one.add(position, 1_000, TAG, 200, 7)
     packed.add_packed(pack_entries([0], 1_000, TAG, 200, 7) + pack_entries([1, 2], 1_000, TAG, 200, 7))
     packed.add_packed(b"")
     assert packed.everything() == one_by_one.everything()
@@ -158,7 +158,7 @@ def test_new_facts_are_brought_to_the_disk(path: Path, monkeypatch: pytest.Monke
     real = os.fdatasync
 
     def refusing_first(descriptor: int) -> None:
-        asked.append(ring.position)
+        asked.append(ring.written)
         if len(asked) == 1:
             raise OSError(errno.EIO, "the disk refused")
         real(descriptor)
@@ -168,8 +168,8 @@ def test_new_facts_are_brought_to_the_disk(path: Path, monkeypatch: pytest.Monke
     keeper = RingKeeper(ring)
     keeper.start()
     for written in (3, 6):
-        for place in range(3):
-            ring.add(place, 1_000, TAG, 200, 7)
+        for position in range(3):
+            ring.add(position, 1_000, TAG, 200, 7)
         wait_until(lambda written=written: ring.synchronised == written)
     keeper.stop()
     ring.close()

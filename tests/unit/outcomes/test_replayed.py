@@ -80,7 +80,7 @@ def test_a_failure_in_a_replay_leaves_the_first_status(rig: Rig) -> None:
 def test_events_beside_a_replay_do_not_show_it(rig: Rig) -> None:
     """An event that the replay does not ask for, or that it left out as a repeat, has no part in it."""
     begin(rig, "m0", "m1", "m1")
-    rig.replay(places={0: [0, 2]}, messageIds=["m0", "m1"])
+    rig.replay(positions={0: [0, 2]}, messageIds=["m0", "m1"])
     rig.follow()
     rig.come_to_rest()
     rig.pass_time(0.1)

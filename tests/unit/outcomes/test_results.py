@@ -11,6 +11,7 @@ from hookline.database.open import ensure
 from hookline.database.sqlite import Connection, connect
 from hookline.outcomes import results as module
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY, ProgressRing
+from hookline.outcomes.reader import DeliverReader
 from hookline.outcomes.results import Results
 
 
@@ -34,39 +35,39 @@ def block(database: Connection, id: int, *offsets: int, at_ms: int = 1) -> None:
     )
 
 
-def times(results: Results, database: Connection | None, offset: int) -> list[int]:
+def times(results: Results, offset: int) -> list[int]:
     """When each result of an offset came."""
-    return [entry.at_ms for entry in results.of_place(database, 0, offset)]
+    return [entry.at_ms for entry in results.of_position(0, offset)]
 
 
 def test_a_block_that_grew_is_read_again(tmp_path: Path, database: Connection) -> None:
     """What is kept of it is not what it was."""
-    results = Results(tmp_path)
+    results = Results(tmp_path, DeliverReader.on(database))
     block(database, 1, 5, 6)
-    assert times(results, database, 6) == [1]
+    assert times(results, 6) == [1]
     block(database, 1, 6, at_ms=2)
-    assert times(results, database, 6) == [1, 2]
-    assert times(results, database, 7) == []
+    assert times(results, 6) == [1, 2]
+    assert times(results, 7) == []
 
 
 def test_few_blocks_are_kept(tmp_path: Path, database: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded, and what was let go is found again."""
     monkeypatch.setattr(module, "BLOCKS_KEPT", 2)
-    results = Results(tmp_path)
+    results = Results(tmp_path, DeliverReader.on(database))
     for number in range(5):
         block(database, number + 1, number << BUCKET_SHIFT | 9)
     for _ in range(2):
-        assert [times(results, database, number << BUCKET_SHIFT | 9) for number in range(5)] == [[1]] * 5
+        assert [times(results, number << BUCKET_SHIFT | 9) for number in range(5)] == [[1]] * 5
     assert len(results._kept) == 2
 
 
 def test_the_newest_are_in_the_ring(tmp_path: Path) -> None:
     """Also before there is a database; without a ring nothing is known."""
-    results = Results(tmp_path)
-    assert times(results, None, 5) == []
+    results = Results(tmp_path, DeliverReader(tmp_path / "deliver.db"))
+    assert times(results, 5) == []
     ring = ProgressRing(tmp_path / "progress.ring")
     ring.add(5, 70, 1 << 3, 200, 1)
-    found = times(results, None, 5)
+    found = times(results, 5)
     assert found == [70]
     results.close()
     ring.close()

@@ -28,10 +28,10 @@ class Naive:
     def __init__(self, records: Iterable[Record]) -> None:
         self.users: dict[str, Someone] = {}
         self.anonymous: dict[str, Someone] = {}
-        for place, record in enumerate(records):
-            self._apply(place, record)
+        for position, record in enumerate(records):
+            self._apply(position, record)
 
-    def _apply(self, place: int, record: Record) -> None:
+    def _apply(self, position: int, record: Record) -> None:
         body = msgspec.json.decode(record.body)
         user_id, anonymous_id = body.get("userId"), body.get("anonymousId")
         if user_id and anonymous_id:
@@ -42,7 +42,7 @@ class Naive:
             person = self.users.setdefault(user_id, self.users.get(user_id) or Someone(user_id))
         else:
             person = self.anonymous.setdefault(anonymous_id, self.anonymous.get(anonymous_id) or Someone(None))
-        person.events.append((place, record, body))
+        person.events.append((position, record, body))
 
     def _belongs(self, anonymous_id: str, user_id: str) -> None:
         holder, user = self.anonymous.get(anonymous_id), self.users.get(user_id)
@@ -98,9 +98,9 @@ def traits_of(person: Someone) -> dict[str, tuple[Any, int]]:
 def groups_of(person: Someone) -> dict[str, tuple[int, int]]:
     """Each group with the time and place of the earliest event that says so."""
     found: dict[str, tuple[int, int]] = {}
-    for place, record, body in person.events:
+    for position, record, body in person.events:
         if record.type == "group":
-            since = parse(record.timestamp) or 0, place
+            since = parse(record.timestamp) or 0, position
             found[body["groupId"]] = min(since, found.get(body["groupId"], since))
     return found
 
@@ -120,20 +120,20 @@ def group_traits_of(people: Iterable[Someone], group: str) -> dict[str, tuple[An
 def entries_of(person: Someone, feature: Feature, holds: Condition) -> list[Entry]:
     """The events of a feature, each mark at its smallest place."""
     first: dict[int, Entry] = {}
-    for place, record, body in sorted(person.events, key=lambda event: event[0]):
+    for position, record, body in sorted(person.events, key=lambda event: event[0]):
         name = body.get("event" if record.type == "track" else "name", "")
         if record.type == feature.type and feature.name in ("", name) and holds(body):
             mark = int.from_bytes(record.fingerprint[:8], "little")
             value = body.get("properties", {}).get(feature.value.removeprefix("properties.")) if feature.value else None
             kept = value if isinstance(value, str | int | float) else None
-            first.setdefault(mark, Entry(parse(record.timestamp) or 0, mark, place, kept))
+            first.setdefault(mark, Entry(parse(record.timestamp) or 0, mark, position, kept))
     return sorted(first.values(), key=lambda entry: entry[:2])
 
 
 def _latest(given: list[tuple[list[Any], dict[str, Any]]]) -> dict[str, tuple[Any, int]]:
     found: dict[str, tuple[tuple[int, int, int], Any]] = {}
-    for (place, record), traits in given:
-        key = parse(record.timestamp) or 0, int.from_bytes(record.fingerprint[:8], "little"), -place
+    for (position, record), traits in given:
+        key = parse(record.timestamp) or 0, int.from_bytes(record.fingerprint[:8], "little"), -position
         for name, value in traits.items():
             if name not in found or key > found[name][0]:
                 found[name] = key, value

@@ -42,27 +42,27 @@ def test_everybody_has_what_was_written_at_every_step(backend: PostgresServer | 
 
 
 def _run(backend: PostgresServer | None, batches: list[tuple[int, list[int]]], restart_at: int) -> None:
-    with new_places(backend) as places, pytest.MonkeyPatch.context() as patch:
+    with new_places(backend) as positions, pytest.MonkeyPatch.context() as patch:
         patch.setattr(history, "CHUNK_ENTRIES", 16)
         patch.setattr(history, "FAN_IN", 2)
         patch.setattr(history, "BYTES_PER_STEP", 1)
-        database = places("profiles")
+        database = positions("profiles")
         store = ProfileStore(database)
         registry = FeatureCatalog(store)
         registry.keep(dict.fromkeys(FEATURES), {})
         plain, valued = (registry.for_definitions()[feature] for feature in FEATURES)
         expected: defaultdict[int, list[int]] = defaultdict(list)
-        place = 0
+        position = 0
         steps = 0
         for more in batches, [(LAST_SHIFT, [1])]:  # a chunk that is begun closes those before it, however short
             for shift, people in more:
                 batch = Batch(shift)
-                batch.places = {0: ReadPosition(1)}
+                batch.positions = {0: ReadPosition(1)}
                 for person in people:
-                    place += 1
-                    entry = pack(person, place, place.to_bytes(8, "little"), place)
-                    batch.add_entry(person, entry, [(plain, None), (valued, b"%d\n" % place)])
-                    expected[person].append(place)
+                    position += 1
+                    entry = pack(person, position, position.to_bytes(8, "little"), position)
+                    batch.add_entry(person, entry, [(plain, None), (valued, b"%d\n" % position)])
+                    expected[person].append(position)
                 store.write(batch)
             _compare(store, expected)
             while store.chunks.put_together():
@@ -80,5 +80,5 @@ def _compare(store: ProfileStore, expected: dict[int, list[int]]) -> None:
     people = People(store.connection)
     for person in PEOPLE:
         plain, valued = (people.person(person).entries(feature) for feature in FEATURES)
-        assert [entry.place for entry in plain] == expected[person]
+        assert [entry.position for entry in plain] == expected[person]
         assert [entry.value for entry in valued] == expected[person]

@@ -38,10 +38,10 @@ def test_some_are_read_alone(row: tuple[list[tuple[int, Entry]], bool], people: 
 
 @given(rows, st.sets(numbers), st.sets(small))
 def test_what_goes_leaves_the_rest(
-    row: tuple[list[tuple[int, Entry]], bool], people: set[int], places: set[int]
+    row: tuple[list[tuple[int, Entry]], bool], people: set[int], positions: set[int]
 ) -> None:
     """Out go some people's entries at some places, with their values; all others stay as they were."""
     found, has_values = row
-    left = without(people, *write(found, has_values), places.__contains__)
-    kept = [(person, entry) for person, entry in found if person not in people or entry.place not in places]
+    left = without(people, *write(found, has_values), positions.__contains__)
+    kept = [(person, entry) for person, entry in found if person not in people or entry.position not in positions]
     assert left == write(kept, has_values)

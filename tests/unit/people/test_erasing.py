@@ -49,10 +49,10 @@ def order(id: str, total: int = 5, **who: Any) -> Record:
     return record("track", id, event="Order", properties={"total": total}, **who)
 
 
-def erase(profiles: Profiles, *ids: str, places: OffsetSet | None = None) -> Erased:
+def erase(profiles: Profiles, *ids: str, positions: OffsetSet | None = None) -> Erased:
     """Erase as the role does."""
     with profiles.store.transaction() as execute:
-        erased = Erasing(profiles.store, execute, {0: places or OffsetSet()}).erase(ids)
+        erased = Erasing(profiles.store, execute, {0: positions or OffsetSet()}).erase(ids)
     profiles.ingest.forget()
     profiles.sync.begin_again()
     assert profiles.store.empty_log()
@@ -78,8 +78,8 @@ def test_nothing_is_left_of_a_person_of_many_numbers(profiles: Profiles) -> None
     assert erase(profiles, "old-of-it") == Erased(1, entries)
     for table in TABLES:
         assert profiles.store.connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
-    if isinstance(profiles.place, Path):
-        for path in profiles.place.parent.iterdir():
+    if isinstance(profiles.position, Path):
+        for path in profiles.position.parent.iterdir():
             assert b"-of-it" not in path.read_bytes(), path
     assert erase(profiles, "old-of-it") == Erased(0, 0)
 
@@ -91,10 +91,10 @@ def test_others_stay_and_who_comes_back_is_new(profiles: Profiles) -> None:
         *(record("group", f"g{user}", userId=user, groupId="g", traits={"plan": "x"}) for user in ("u", "v")),
     )
     profiles.sync_all()
-    profiles.told.clear()
+    profiles.synced.clear()
     assert erase(profiles, "u").people == 1
     profiles.sync_all()
-    assert set(profiles.told) <= {("cooling", "v"), ("buyers", "v")}, "only what leaves with its window"
+    assert set(profiles.synced) <= {("cooling", "v"), ("buyers", "v")}, "only what leaves with its window"
     people = People(profiles.store.connection)
     other = people.by_user_id("v")
     assert other is not None
@@ -140,14 +140,14 @@ def test_a_shared_device_leaves_its_other_user(profiles: Profiles) -> None:
         record("identify", "m5", anonymousId="tablet", traits={"city": "there"}),
     )
     profiles.sync_all()
-    assert erase(profiles, "u", "tablet", places=OffsetSet([0, 2, 4])).people == 1
+    assert erase(profiles, "u", "tablet", positions=OffsetSet([0, 2, 4])).people == 1
     person = People(profiles.store.connection).by_user_id("v")
     assert person is not None
     assert [tuple(each) for each in person.identities()] == [("user", "v")]
     assert list(person.traits()) == ["plan"]
-    places = {
-        place
+    positions = {
+        position
         for (entries,) in profiles.store.connection.execute("SELECT entries FROM history")
-        for place in [int.from_bytes(entries[20:28], "little")]
+        for position in [int.from_bytes(entries[20:28], "little")]
     }
-    assert places == {3}
+    assert positions == {3}

@@ -43,10 +43,10 @@ def test_a_batch_that_could_not_be_read_is_read_again(
     monkeypatch.setattr(store, "anonymous", refused)
     with pytest.raises(OSError, match="cannot be read"):
         reading.step()
-    assert reading.place(0).next_offset == 0
+    assert reading.position(0).next_offset == 0
     monkeypatch.setattr(store, "anonymous", look)
     assert reading.step()
-    assert reading.place(0).next_offset == 2
+    assert reading.position(0).next_offset == 2
     found = {id: People(store.connection).by_user_id(id) for id in ("u", "v")}
     assert {id: person and person.traits()["plan"].value for id, person in found.items()} == {"u": "pro", "v": "free"}
     assert store.person_count() == reading.person_count == 2

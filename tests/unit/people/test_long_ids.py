@@ -80,7 +80,7 @@ def test_they_lead_to_people_as_short_ones_do(profiles: Profiles) -> None:
     assert [each.id for each in second.identities()] == [V, A]
     assert of_person(profiles.store.connection, first).ids == {U, A}
     assert [each.group for each in first.groups()] == [G]
-    assert profiles.told["teams", U] == profiles.told["buyers", U] == "true"
+    assert profiles.synced["teams", U] == profiles.synced["buyers", U] == "true"
 
 
 def test_they_go_with_the_person(profiles: Profiles) -> None:

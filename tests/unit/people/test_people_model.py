@@ -17,8 +17,7 @@ from hookline.database.postgres import connection as postgres_connection
 from hookline.journal.record import Record
 from hookline.people.definitions.feature import Feature
 from hookline.people.ingest import extraction
-from hookline.people.ingest.backfill import Backfill
-from hookline.people.ingest.ingest import Ingest
+from hookline.people.ingest.ingest import Backfill, Ingest
 from hookline.people.store import history, identities
 from hookline.people.store import traits as trait_chunks
 from hookline.people.store.batch import Batch
@@ -97,7 +96,7 @@ class Kept:
     """The real parts, on a database that survives their restarts."""
 
     def __init__(self, location: DatabaseLocation, journal: MemoryJournal) -> None:
-        self.place, self.journal = location, journal
+        self.position, self.journal = location, journal
         self.wanted: list[Feature] = [next(iter(FEATURES))]
         self.previewed: list[Feature] = []
         self.open()
@@ -105,7 +104,7 @@ class Kept:
 
     def open(self) -> None:
         """Start as a process does."""
-        self.store = ProfileStore(self.place)
+        self.store = ProfileStore(self.position)
         self.registry = FeatureCatalog(self.store)
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
         self.ingest.keep(self.registry.features())
@@ -119,7 +118,7 @@ class Kept:
     def keep(self, count: int) -> None:
         """Want so many of the features."""
         self.wanted = list(FEATURES)[:count]
-        spans = {0: Span(0, self.ingest.place(0).next_offset)}
+        spans = {0: Span(0, self.ingest.position(0).next_offset)}
         self.registry.keep(dict.fromkeys(self.wanted), spans, dict.fromkeys(self.previewed))
         self.ingest.keep(self.registry.features())
 
@@ -200,8 +199,8 @@ def test_people_are_what_their_events_say(backend: PostgresServer | None) -> Non
     @given(st.lists(moves, max_size=40))
     def run(moves: list[Any]) -> None:
         journal = MemoryJournal()
-        with new_places(backend) as places:
-            kept = Kept(places("profiles"), journal)
+        with new_places(backend) as positions:
+            kept = Kept(positions("profiles"), journal)
             for move in moves:
                 _make(kept, move)
             kept.keep(len(FEATURES))
@@ -255,17 +254,17 @@ def _compare(kept: Kept, naive: Naive) -> None:
         _compare_one(person, someone, everybody)
         assert person is not None
         owned = of_person(kept.store.connection, person)
-        theirs = {place for place, *_ in someone.events}
+        theirs = {position for position, *_ in someone.events}
         stored = enumerate(each for group in kept.journal.groups for each in group.records)
-        assert {place for place, each in stored if owned.has(place, each)} == theirs
+        assert {position for position, each in stored if owned.has(position, each)} == theirs
 
 
 def _compare_one(person: Any, someone: Someone, everybody: list[Someone]) -> None:
     assert person.user_id == someone.user_id
-    assert {name: (t.value, t.place) for name, t in person.traits().items()} == traits_of(someone)
-    assert {each.group: (each.since_ms, each.place) for each in person.groups()} == groups_of(someone)
+    assert {name: (t.value, t.position) for name, t in person.traits().items()} == traits_of(someone)
+    assert {each.group: (each.since_ms, each.position) for each in person.groups()} == groups_of(someone)
     for each in person.groups():
-        found = {name: (trait.value, trait.place) for name, trait in each.traits.items()}
+        found = {name: (trait.value, trait.position) for name, trait in each.traits.items()}
         assert found == group_traits_of(everybody, each.group)
     for feature, holds in FEATURES.items():
         expected = [

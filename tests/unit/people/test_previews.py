@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.database.location import DatabaseLocation
 from hookline.journal.record import Record
+from hookline.people import previews
 from hookline.people.definitions.definition import in_order, ready_of
 from hookline.people.definitions.feature import windows_of
-from hookline.people.ingest.backfill import Backfill
-from hookline.people.ingest.ingest import Ingest
-from hookline.people.previews import previews
-from hookline.people.previews.previews import TIME_MAX_MS, Previews
-from hookline.people.previews.requests import (
+from hookline.people.ingest.ingest import Backfill, Ingest
+from hookline.people.previews import (
     KEPT_MS,
     PREVIEWS_MAX,
+    TIME_MAX_MS,
     Preview,
     PreviewId,
     PreviewLog,
     PreviewRequests,
+    Previews,
     RequestedPreview,
 )
 from hookline.people.store import catalog
@@ -58,20 +58,20 @@ class Rig:
     """The real parts of the role that previews meet, stepped by hand, on a database that survives restarts."""
 
     def __init__(self, folder: Path, location: DatabaseLocation, *saved: Definition) -> None:
-        self.place, self.folder, self.journal, self.now_ms = location, folder, MemoryJournal(), NOW_MS
+        self.position, self.folder, self.journal, self.now_ms = location, folder, MemoryJournal(), NOW_MS
         self.saved = saved
-        self.wishes = PreviewRequests(folder)
+        self.requests = PreviewRequests(folder)
         self.asked = 0
         self.open()
 
     def open(self) -> None:
         """Start as a process does."""
-        self.store = ProfileStore(self.place)
+        self.store = ProfileStore(self.position)
         self.registry = FeatureCatalog(self.store)
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
         self.backfill = Backfill(self.journal, self.store, self.registry)
         self.sync = Sync(self.store)
-        self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, self.wishes)
+        self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, self.requests)
         self.save(*self.saved)
 
     def save(self, *saved: Definition) -> None:
@@ -86,7 +86,7 @@ class Rig:
 
     def keep(self) -> None:
         """Keep what is asked for by now."""
-        spans = {0: Span(self.journal.start(0), self.ingest.place(0).next_offset)}
+        spans = {0: Span(self.journal.start(0), self.ingest.position(0).next_offset)}
         self.registry.keep(windows_of(self.saved), spans, self.previews.wanted())
         self.ingest.keep(self.registry.features())
 
@@ -103,7 +103,7 @@ class Rig:
             wish = RequestedPreview(asked_ms=self.now_ms, audience=definition)
         else:
             wish = RequestedPreview(asked_ms=self.now_ms, computed_trait=definition)
-        self.wishes.ask(id, wish)
+        self.requests.ask(id, wish)
         return id
 
     def follow(self) -> None:
@@ -119,9 +119,9 @@ class Rig:
         waiting = frozenset(feature for feature, id in self.registry.for_definitions().items() if id in unready)
         worked = self.sync.evaluate(self.now_ms, waiting) or self.previews.step(self.now_ms) or worked
         worked = self.backfill.step() or worked
-        found = self.sync.to_tell(self.now_ms)
+        found = self.sync.to_send(self.now_ms)
         if found is not None:
-            self.sync.told_them(found[0], [person for person, _ in found[1]], self.now_ms)
+            self.sync.sent(found[0], [person for person, _ in found[1]], self.now_ms)
         return self.registry.let_go() or found is not None or worked
 
     def finish(self) -> None:
@@ -159,7 +159,7 @@ def test_a_condition_nobody_asked_for_is_read_up_and_counted(rig: Rig) -> None:
     assert found.progress == 1
     people = People(rig.store.connection)
     assert {people.person(each.person).user_id for each in found.sample} == {"b", "c"}
-    assert rig.sync.to_tell(rig.now_ms) is None
+    assert rig.sync.to_send(rig.now_ms) is None
     assert rig.registry.features()
     rig.now_ms += KEPT_MS
     rig.finish()
@@ -229,7 +229,7 @@ def test_no_definition_waits_for_a_preview(tmp_path: Path, location_of: Location
 
 def test_a_definitions_history_is_read_up_first(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a definition waits for goes on although a preview, that began later, stands further behind."""
-    monkeypatch.setattr("hookline.people.ingest.backfill.BATCH_RECORDS", 1)
+    monkeypatch.setattr("hookline.people.ingest.ingest.BACKFILL_RECORDS", 1)
     rig.journal.append(record("page", "p1", name="Home", userId="a"))
     while rig.ingest.step():
         pass
@@ -268,7 +268,7 @@ def test_a_restart_counts_once_more(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
 def test_progress_is_told(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """It only grows, in both states, and people are counted as they are looked at."""
     monkeypatch.setattr(previews, "PEOPLE_PER_STEP", 1)
-    monkeypatch.setattr("hookline.people.ingest.backfill.BATCH_RECORDS", 1)
+    monkeypatch.setattr("hookline.people.ingest.ingest.BACKFILL_RECORDS", 1)
     rig.journal.append(order(6, "d"))
     while rig.ingest.step():
         pass
@@ -348,8 +348,8 @@ def _run(backend: PostgresServer | None, moves: list[Any], restart: bool) -> Non
         *(audience(each) for each in CONDITIONS.values() if "audience" not in str(each)),
         SPEND,
     ]
-    with TemporaryDirectory() as folder, new_places(backend) as places:
-        rig = Rig(Path(folder), places("profiles"))
+    with TemporaryDirectory() as folder, new_places(backend) as positions:
+        rig = Rig(Path(folder), positions("profiles"))
         ids = []
         for number, move in enumerate(moves):
             if isinstance(move, tuple):

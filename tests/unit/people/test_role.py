@@ -16,8 +16,7 @@ from hookline.people.role import ProfilesRole
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
-from hookline.privacy.store import PrivacyStore
-from hookline.privacy.suppressions import Suppressions
+from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.settings import Settings
 from tests.unit.control.running import _append, record
 

@@ -23,10 +23,10 @@ def test_a_new_user_id_is_told_what_the_old_one_was(profiles: Profiles) -> None:
     """After an alias to an id that nobody had, receivers know the person under it as well."""
     profiles.journal.append(record("identify", "m1", userId="old", traits={"plan": "x"}))
     profiles.sync_all()
-    assert profiles.told["pros", "old"] == "true"
+    assert profiles.synced["pros", "old"] == "true"
     profiles.journal.append(record("alias", "m2", userId="new", previousId="old"))
     profiles.sync_all()
-    assert profiles.told["pros", "new"] == "true"
+    assert profiles.synced["pros", "new"] == "true"
 
 
 def test_without_news_nobody_is_told_anything(profiles: Profiles) -> None:
@@ -54,27 +54,27 @@ def test_who_was_in_a_step_that_failed_is_told(
     for _ in range(4 * len(READY)):  # as many steps as all of them take
         profiles.fail(is_written)
     profiles.sync_all()
-    assert [profiles.told.get(("pros", id)) for id in users] == ["true"] * 5
+    assert [profiles.synced.get(("pros", id)) for id in users] == ["true"] * 5
 
 
 def test_who_is_not_known_by_a_user_id_is_told_later(profiles: Profiles) -> None:
     """An anonymous member is told once there is a user id to tell."""
     profiles.journal.append(record("identify", "m1", anonymousId="a", traits={"plan": "x"}))
     profiles.sync_all()
-    assert not profiles.told
+    assert not profiles.synced
     profiles.journal.append(record("page", "m2", anonymousId="a", userId="u"))
     profiles.sync_all()
-    assert profiles.told["pros", "u"] == "true"
+    assert profiles.synced["pros", "u"] == "true"
 
 
 def test_entries_leave_with_their_window(profiles: Profiles) -> None:
     """Nothing has to happen for a member to go."""
     profiles.journal.append(*(record("track", f"m{n}", NOW_MS, event="Order", userId="u") for n in range(2)))
     profiles.sync_all()
-    assert profiles.told["buyers", "u"] == "true"
+    assert profiles.synced["buyers", "u"] == "true"
     profiles.now_ms += 3_000
     profiles.sync_all()
-    assert profiles.told["buyers", "u"] == "false"
+    assert profiles.synced["buyers", "u"] == "false"
 
 
 def test_only_who_was_in_can_go(profiles: Profiles) -> None:
@@ -100,7 +100,7 @@ def test_an_audience_that_changes_while_it_is_told(profiles: Profiles) -> None:
     people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]
     profiles.journal.append(*people)
     profiles.ingest.step()
-    while not any(trait == "pros" for trait, _ in profiles.told):
+    while not any(trait == "pros" for trait, _ in profiles.synced):
         profiles.sync.evaluate(profiles.now_ms)
         profiles.tell()
     others = [each for each in AUDIENCES if each.id != "pros"]
@@ -109,7 +109,7 @@ def test_an_audience_that_changes_while_it_is_told(profiles: Profiles) -> None:
     changed = in_order([*others, msgspec.structs.replace(pros, condition=condition)], TRAITS)
     profiles.sync.follow(changed, [ready.key for ready in changed])
     profiles.sync_all()
-    assert {value for (trait, _), value in profiles.told.items() if trait == "pros"} == {"false"}
+    assert {value for (trait, _), value in profiles.synced.items() if trait == "pros"} == {"false"}
 
 
 def test_an_audience_that_was_disabled_misses_nothing(profiles: Profiles) -> None:
@@ -121,7 +121,7 @@ def test_an_audience_that_was_disabled_misses_nothing(profiles: Profiles) -> Non
     profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
     profiles.sync_all()
     assert profiles.store.connection.execute("SELECT count(*) FROM touched").fetchone() == (0,)
-    assert ("pros", "u") not in profiles.told
+    assert ("pros", "u") not in profiles.synced
     profiles.sync.follow(READY, keys)
     profiles.sync_all()
-    assert profiles.told["pros", "u"] == "true"
+    assert profiles.synced["pros", "u"] == "true"

@@ -81,17 +81,17 @@ class Profiles:
     """The real parts, a clock, and what a receiver that drops repeats has been told."""
 
     def __init__(self, location: DatabaseLocation) -> None:
-        self.place, self.journal, self.now_ms = location, MemoryJournal(), NOW_MS
+        self.position, self.journal, self.now_ms = location, MemoryJournal(), NOW_MS
         self.seen: set[str] = set()
-        self.told: dict[tuple[str, str], str] = {}
-        self.known: dict[str, dict[tuple[str, str], str]] = {"crm": self.told}
+        self.synced: dict[tuple[str, str], str] = {}
+        self.known: dict[str, dict[tuple[str, str], str]] = {"crm": self.synced}
         """What each destination was told, ``told`` among it."""
         self.ready = READY
         self.open()
 
     def open(self) -> None:
         """Start as a process does."""
-        self.store = ProfileStore(self.place)
+        self.store = ProfileStore(self.position)
         registry = FeatureCatalog(self.store)
         registry.keep(windows_of([*TRAITS, *AUDIENCES]), {})
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
@@ -132,7 +132,7 @@ class Profiles:
 
     def tell(self, then_crash: bool = False) -> bool:
         """Bring messages to the receiver; a crash comes before anything of ours knows it."""
-        found = self.sync.to_tell(self.now_ms)
+        found = self.sync.to_send(self.now_ms)
         if found is None:
             return False
         sending, messages = found
@@ -141,7 +141,7 @@ class Profiles:
         if then_crash:
             self.restart()
         else:
-            self.sync.told_them(sending, [person for person, _ in messages], self.now_ms)
+            self.sync.sent(sending, [person for person, _ in messages], self.now_ms)
         return True
 
     def sync_all(self) -> None:
@@ -185,8 +185,8 @@ def test_receivers_know_what_holds(backend: PostgresServer | None) -> None:
     @settings(max_examples=examples(backend, 60), deadline=None)
     @given(st.lists(moves, max_size=30))
     def run(moves: list[Any]) -> None:
-        with new_places(backend) as places:
-            profiles = Profiles(places("profiles"))
+        with new_places(backend) as positions:
+            profiles = Profiles(positions("profiles"))
             for number, move in enumerate([*moves, "sync"]):
                 _make(profiles, number, move)
             profiles.store.close()

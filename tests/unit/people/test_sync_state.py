@@ -38,7 +38,7 @@ def file(location_of: LocationOf) -> Iterator[Connection]:
 def test_those_with_a_value_are_held(file: Connection) -> None:
     """Neither who has none nor who was merged; told is what was sent as it is."""
     held = SyncStates(file).held(BUYERS, "false", 10)
-    assert [(each.person, each.user_id, each.until_ms, each.told) for each in held] == [
+    assert [(each.person, each.user_id, each.until_ms, each.synced) for each in held] == [
         (2, "u2", 99, True),
         (4, "u4", None, True),
         (5, None, None, False),

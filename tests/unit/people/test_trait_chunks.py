@@ -46,14 +46,14 @@ def test_the_latest_is_there_at_every_moment(backend: PostgresServer | None) -> 
 
 def _run(backend: PostgresServer | None, moves: list[list[tuple[int, str, int]] | str]) -> None:
     known: dict[int, Traits] = defaultdict(dict)
-    with new_places(backend) as places:
-        place = places("profiles")
-        store = ProfileStore(place)
+    with new_places(backend) as positions:
+        position = positions("profiles")
+        store = ProfileStore(position)
         write(store, Batch(), people=True)
         for number, move in enumerate([*moves, "fold"]):
             if move == "restart":
                 store.connection.close()
-                store = ProfileStore(place)
+                store = ProfileStore(position)
             elif move == "fold":
                 store.trait_chunks.fold()
             else:
@@ -75,7 +75,7 @@ def _run(backend: PostgresServer | None, moves: list[list[tuple[int, str, int]] 
 
 def write(store: ProfileStore, batch: Batch, people: bool = False) -> None:
     """Write what a batch says of people."""
-    batch.places = {0: ReadPosition(1)}
+    batch.positions = {0: ReadPosition(1)}
     if people:
         batch.persons = dict.fromkeys(PEOPLE, 0)
     store.write(batch)

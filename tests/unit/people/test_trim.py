@@ -69,21 +69,21 @@ class Kept:
         self.registry = FeatureCatalog(self.store)
         self.registry.keep(windows_of(self.audiences), {})
         self.trim = Trim(self.store, self.registry)
-        self.places = 0
+        self.positions = 0
         first = Batch()
-        first.places = {0: ReadPosition(1)}
+        first.positions = {0: ReadPosition(1)}
         first.persons = dict.fromkeys(range(1, PEOPLE + 1), NOW_MS)
         self.store.write(first)
 
     def write(self, events: list[tuple[int, str, int, int]]) -> None:
         """Add events: person, name, seconds ago, and a number; what was written before is the same event again."""
         batch = Batch(self.store.chunks.shift())
-        batch.places = {0: ReadPosition(1)}
+        batch.positions = {0: ReadPosition(1)}
         for person, name, ago, mark in events:
             for id, feature in self.registry.features().items():
                 if feature.name == name:
-                    self.places += 1
-                    entry = pack(person, NOW_MS - ago * 1_000, f"{mark:04}{ago:04}".encode(), self.places)
+                    self.positions += 1
+                    entry = pack(person, NOW_MS - ago * 1_000, f"{mark:04}{ago:04}".encode(), self.positions)
                     batch.add_entry(person, entry, [(id, None)])
         self.store.write(batch)
 
@@ -127,8 +127,8 @@ def test_what_goes_is_what_no_window_sees(backend: PostgresServer | None) -> Non
 
 
 def _run(backend: PostgresServer | None, which: list[int], batches: list[Any], later: int) -> None:
-    with new_places(backend) as places:
-        kept = Kept(places("profiles"), which)
+    with new_places(backend) as positions:
+        kept = Kept(positions("profiles"), which)
         for events in batches:
             kept.write(events)
         now_ms = NOW_MS + later * 1_000
@@ -147,7 +147,7 @@ def _seen(found: set[Entry], window_ms: int | None, now_ms: int) -> set[Entry]:
     if window_ms is None and len(found) <= MAX:
         return found  # there is nothing to gain: repeats stay until there are many
     first: dict[int, Entry] = {}
-    for entry in sorted(found, key=lambda each: each.place, reverse=True):
+    for entry in sorted(found, key=lambda each: each.position, reverse=True):
         first[entry.mark] = entry
     young = [each for each in first.values() if window_ms is None or now_ms - each.at_ms <= window_ms]
     return set(sorted(young, key=lambda each: (each.at_ms, each.mark))[-MAX:])
@@ -185,7 +185,7 @@ def test_features_with_values_keep_them_beside_their_entries(location_of: Locati
     kept.registry.keep({feature: 3_000}, {})
     (id,) = kept.registry.for_definitions().values()
     batch = Batch()
-    batch.places = {0: ReadPosition(1)}
+    batch.positions = {0: ReadPosition(1)}
     for ago in (1, 2, 8):
         batch.add_entry(1, pack(1, NOW_MS - ago * 1_000, bytes([ago]) * 8, ago), [(id, b"%d\n" % ago)])
     kept.store.write(batch)

@@ -26,7 +26,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProfileStore:
 def write(store: ProfileStore, number: int) -> None:
     """Write a batch of people."""
     batch = Batch()
-    batch.places = {0: ReadPosition(number)}
+    batch.positions = {0: ReadPosition(number)}
     batch.persons = {number * PEOPLE + each: 1 for each in range(1, PEOPLE + 1)}
     store.write(batch)
 

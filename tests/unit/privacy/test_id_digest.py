@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database import parts
+from hookline.database import home
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
 from hookline.privacy.id_digest import FILE_NAME, PrivacyKeyError, load, read
@@ -66,7 +66,7 @@ def test_a_key_that_was_changed_is_not_believed(tmp_path: Path) -> None:
     path.write_text(content)
     load(tmp_path)
     path.unlink()
-    parts.forget(tmp_path, FILE_NAME)
+    home.forget(tmp_path, FILE_NAME)
     assert load(tmp_path).key != bytes.fromhex(content)
 
 

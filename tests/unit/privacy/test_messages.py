@@ -12,12 +12,10 @@ from hookline.database.location import DatabaseLocation
 from hookline.features.notices.conditions.destinations import Deletions
 from hookline.features.notices.conditions.finding import Moment
 from hookline.privacy import id_digest
-from hookline.privacy.messages import Messages, NextTry
-from hookline.privacy.model import DeletionRequest, Message, Receipt
+from hookline.privacy.model import DeletionRequest, Message, Messages, NextTry, Receipt
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
-from hookline.privacy.store import PrivacyStore
-from hookline.privacy.suppressions import Suppressions
+from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from tests.unit.conftest import LocationOf
 
 NOW = 1_700_000_000_000

@@ -85,7 +85,7 @@ def test_all_of_one_person_and_nothing_of_another_is_found(journal: Journal, run
     if run_events:
         journal.seal(run_events)
     found = search(journal.folder, ["u1"])
-    assert list(found.places[0]) == [0, 2, 3, 4, 5]
+    assert list(found.positions[0]) == [0, 2, 3, 4, 5]
     assert set(found.ids[0]) == {"u1", "a1", "a3"}
     assert dict(found.events[0]) == {"site": 2, "app": 2}
 
@@ -101,17 +101,17 @@ def test_people_of_one_search_are_told_apart(journal: Journal) -> None:
 def test_what_came_in_later_is_left_alone(journal: Journal) -> None:
     """Only what lies below the end that was asked about."""
     journal.store(*STORY)
-    assert list(search(journal.folder, ["u1"], ends={0: 3}).places[0]) == [0, 2]
+    assert list(search(journal.folder, ["u1"], ends={0: 3}).positions[0]) == [0, 2]
 
 
 def test_ids_that_somebody_else_knows_of_count(journal: Journal) -> None:
     """A further id leads to its events as one that an event tells of."""
     journal.store(*STORY)
     found = search(journal.folder, ["u2"], known_ids=lambda id: ["u11"] if id == "u2" else [])
-    assert list(found.places[0]) == [1, 6, 7]
+    assert list(found.positions[0]) == [1, 6, 7]
 
 
 def test_ids_given_as_numbers_are_the_same_ids(journal: Journal) -> None:
     """An anonymous id 7 is "7"."""
     journal.store(event("m0", anonymousId="7"), event("m1", userId="u1", anonymousId=7.0))
-    assert list(search(journal.folder, ["u1"]).places[0]) == [0, 1]
+    assert list(search(journal.folder, ["u1"]).positions[0]) == [0, 1]

@@ -13,9 +13,8 @@ from hookline.database.location import location_of
 from hookline.database.open import ensure
 from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.opening import journal_of
-from hookline.privacy.erasure_feed import CHANGES
-from hookline.privacy.shared_erased import SharedErased
-from hookline.privacy.store import PrivacyStore
+from hookline.privacy.shared_erased import CHANGES, SharedErased
+from hookline.privacy.suppressions import PrivacyStore
 from hookline.replays.offset_set import OffsetSet, encode_offset_sets
 from hookline.settings import Database, Journal, Settings
 from tests.postgres import PostgresServer
@@ -55,9 +54,9 @@ def elsewhere(settings: Settings, deliver: Connection, privacy: PrivacyStore) ->
     made.close()
 
 
-def begin(privacy: PrivacyStore, **places: list[int]) -> None:
+def begin(privacy: PrivacyStore, **positions: list[int]) -> None:
     """Control has a request cleared."""
-    blob = encode_offset_sets({int(name[1:]): OffsetSet(offsets) for name, offsets in places.items()})
+    blob = encode_offset_sets({int(name[1:]): OffsetSet(offsets) for name, offsets in positions.items()})
     with privacy.change(CHANGES) as execute:
         execute(
             "INSERT INTO deletion_requests (at, author, action, state, updated_at, round, places)"

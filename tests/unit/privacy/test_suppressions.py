@@ -9,11 +9,9 @@ import pytest
 
 from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
-from hookline.privacy import requests, shared_key
+from hookline.privacy import id_digest, requests
 from hookline.privacy.requests import Requests, TooManyRequests
-from hookline.privacy.store import PrivacyStore
-from hookline.privacy.suppression_feed import SuppressionFeed
-from hookline.privacy.suppressions import Suppressions
+from hookline.privacy.suppressions import PrivacyStore, SuppressionFeed, Suppressions
 from tests.unit.conftest import LocationOf
 
 
@@ -23,7 +21,7 @@ class Folder:
     def __init__(self, path: Path, location: DatabaseLocation) -> None:
         self.path = path
         self.store = PrivacyStore(location)
-        self.digests = shared_key.load(location, self.store.database, path)
+        self.digests = id_digest.load_shared(location, self.store.database, path)
         self.suppressions = Suppressions(self.store, self.digests)
         self.requests = Requests(self.store, self.digests, self.suppressions)
         self.feed = SuppressionFeed(location, path)
@@ -43,15 +41,15 @@ def folder(tmp_path: Path, location_of: LocationOf) -> Iterator[Folder]:
 
 def test_a_reader_learns_of_every_change_and_only_then(folder: Folder) -> None:
     """Nobody, somebody, nobody again; without a change there is nothing to tell."""
-    assert folder.feed.poll()
+    assert folder.feed.changed()
     assert folder.feed.current is None
-    assert not folder.feed.poll()
+    assert not folder.feed.changed()
     folder.requests.create(["u1"], "suppress", "me")
-    assert folder.feed.poll()
+    assert folder.feed.changed()
     assert folder.feed.current is not None
     assert ("u1" in folder.feed.current, "u2" in folder.feed.current) == (True, False)
     assert folder.suppressions.lift([folder.digests.of("u1")]) == 1
-    assert folder.feed.poll()
+    assert folder.feed.changed()
     assert folder.feed.current is None
 
 
@@ -61,12 +59,12 @@ def test_every_machine_knows_whom_the_list_means(folder: Folder, tmp_path: Path,
     folder.requests.create(["u1"], "suppress", "me")
     (other := tmp_path / "other").mkdir()
     feed = SuppressionFeed(location_of("privacy"), other)
-    assert feed.poll()
+    assert feed.changed()
     assert feed.current is not None
     assert ("u1" in feed.current, "u2" in feed.current) == (True, False)
     feed.close()
     store = PrivacyStore(location_of("privacy"))
-    assert shared_key.load(location_of("privacy"), store.database, other).of("u1") == folder.digests.of("u1")
+    assert id_digest.load_shared(location_of("privacy"), store.database, other).of("u1") == folder.digests.of("u1")
     assert list(other.iterdir()) == []
     store.close()
 
@@ -78,17 +76,17 @@ def test_a_list_without_its_key_is_nobodys(folder: Folder) -> None:
     with folder.store.database.transaction() as execute:
         execute("DELETE FROM privacy_key")
     with pytest.raises(DatabaseUnreadable, match="put the schema back"):
-        folder.feed.poll()
+        folder.feed.changed()
 
 
 def test_a_reader_may_come_before_the_database(tmp_path: Path, bare_location_of: LocationOf) -> None:
     """Start-up order does not matter: a list that is not there yet cannot be told, and is not "nobody"."""
     feed = SuppressionFeed(bare_location_of("privacy"), tmp_path)
     with pytest.raises(DatabaseNotMade):
-        feed.poll()
+        feed.changed()
     late = Folder(tmp_path, bare_location_of("privacy"))
     late.requests.create(["u1"], "suppress", "me")
-    assert feed.poll()
+    assert feed.changed()
     assert feed.current is not None
     assert "u1" in feed.current
     feed.close()
@@ -103,7 +101,7 @@ def test_the_ids_of_a_request_that_is_done_are_in_no_file(folder: Folder) -> Non
     folder.requests.create([f"other-{n}" for n in range(500)], "suppress", "me")
     folder.requests.suppress_found(made.number, "me", [("person-of-the-test", "anonymous-of-the-test")])
     assert b"-of-the-test" not in folder.bytes()
-    assert folder.feed.poll()
+    assert folder.feed.changed()
     assert folder.feed.current is not None
     assert "anonymous-of-the-test" in folder.feed.current
 

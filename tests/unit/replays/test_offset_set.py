@@ -13,19 +13,19 @@ offsets = st.sets(st.integers(0, 300), max_size=60)
 @given(offsets, st.integers(0, 310))
 def test_they_answer_as_a_set_does(some: set[int], asked: int) -> None:
     """Membership, count, order, and the next one from anywhere."""
-    places = OffsetSet(sorted(some))
-    assert list(places) == sorted(some)
-    assert places.count == len(some)
-    assert (asked in places) == (asked in some)
-    assert places.following(asked) == min((each for each in some if each >= asked), default=places.end)
-    assert (places.first, places.end) == ((min(some), max(some) + 1) if some else (0, 0))
+    positions = OffsetSet(sorted(some))
+    assert list(positions) == sorted(some)
+    assert positions.count == len(some)
+    assert (asked in positions) == (asked in some)
+    assert positions.following(asked) == min((each for each in some if each >= asked), default=positions.end)
+    assert (positions.first, positions.end) == ((min(some), max(some) + 1) if some else (0, 0))
 
 
 @given(st.dictionaries(st.integers(0, 3), offsets, max_size=3))
 def test_they_survive_being_stored(some: dict[int, set[int]]) -> None:
     """What is decoded is what was encoded."""
     stored = encode_offset_sets({partition: OffsetSet(sorted(each)) for partition, each in some.items()})
-    assert {partition: set(places) for partition, places in decode_offset_sets(stored).items()} == some
+    assert {partition: set(positions) for partition, positions in decode_offset_sets(stored).items()} == some
 
 
 def test_neighbours_are_one_run() -> None:

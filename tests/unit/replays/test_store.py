@@ -12,10 +12,9 @@ from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.replays import store as store_module
 from hookline.replays.dead_letters import DeadLetterFilter
-from hookline.replays.feed import ReplayFeed
 from hookline.replays.model import Replay, ReplayRequest, lane_of
 from hookline.replays.offset_set import OffsetSet
-from hookline.replays.store import ReplayStore, TooManyReplays
+from hookline.replays.store import ReplayFeed, ReplayStore, TooManyReplays
 from tests.unit.conftest import LocationOf
 
 REQUEST = ReplayRequest(destination="crm", rate=5)
@@ -46,7 +45,7 @@ def feed(location: DatabaseLocation) -> Iterator[ReplayFeed]:
 
 def make(store: ReplayStore, request: ReplayRequest = REQUEST) -> Replay:
     """A replay of offsets 3 to 9."""
-    return store.create(request, 1, {0: 3}, {0: 10}, "test", "preparing" if request.by_places else "running")
+    return store.create(request, 1, {0: 3}, {0: 10}, "test", "preparing" if request.by_positions else "running")
 
 
 def test_what_is_made_is_read_back(store: ReplayStore, feed: ReplayFeed) -> None:
@@ -88,9 +87,9 @@ def test_single_events_are_prepared(store: ReplayStore, feed: ReplayFeed) -> Non
         ("running", 2, {0: 4}, {0: 9}),
         ("paused", 2, {0: 4}, {0: 9}),
     ]
-    places = feed.places(first.lane)
-    assert places is not None
-    assert list(places[0]) == [4, 8]
+    positions = feed.positions(first.lane)
+    assert positions is not None
+    assert list(positions[0]) == [4, 8]
 
 
 def test_so_many_are_open_and_so_many_are_kept(store: ReplayStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +127,7 @@ def test_discards_are_read_in_order(store: ReplayStore, feed: ReplayFeed) -> Non
 def test_before_control_has_made_its_file(tmp_path: Path) -> None:
     """Without a file nobody can tell which replays there are."""
     feed = ReplayFeed(tmp_path / "control.db")
-    for question in (feed.poll, lambda: feed.places(1), lambda: feed.actions(0)):
+    for question in (feed.poll, lambda: feed.positions(1), lambda: feed.actions(0)):
         with pytest.raises(DatabaseNotMade):
             question()
 

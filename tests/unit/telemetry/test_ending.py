@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from hookline.telemetry.ending import FORCED, Ending
+from hookline.app import FORCED, Ending
 
 SECONDS = 30.0
 

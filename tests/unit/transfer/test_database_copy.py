@@ -16,9 +16,8 @@ from hookline.database.postgres.requirements import SCHEMAS
 from hookline.database.sqlite import Connection, DatabaseUnusable
 from hookline.database.sqlite import connect as connect_file
 from hookline.settings import Database, Journal, Settings
-from hookline.transfer.database_copy import DatabaseCopy
+from hookline.transfer.database_copy import DatabaseCopy, Table, listed, quoted, tables_of
 from hookline.transfer.state import MoveFailed, load
-from hookline.transfer.tables import Table, listed, quoted, tables_of
 from tests.postgres import PostgresServer
 
 ROWS = 40

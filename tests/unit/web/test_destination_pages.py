@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hookline.features.destinations.pages.delivery import Flow, flows
-from hookline.features.destinations.pages.routes import destination_list
+from hookline.features.destinations.pages.routes import Flow, destination_list, flows
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.insights.service import SeriesWatch
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import SeriesStore
 from hookline.telemetry.metrics import publish
 from hookline.telemetry.time_buckets import (
     TIME_BUCKET_SECONDS,

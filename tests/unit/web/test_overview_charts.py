@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookline.features.overview.pages import overview_charts
-from hookline.insights.series_log import SeriesLog
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import SeriesLog, SeriesStore
 from hookline.telemetry.time_buckets import TimeBucket
 from hookline.web.chart_view import ChartView
 

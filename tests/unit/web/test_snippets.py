@@ -12,8 +12,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from hookline.features.setup.snippet_texts import for_kotlin, in_script, single_quoted, without_scheme
-from hookline.features.setup.snippets import few_of_source, places_of_source, snippet
+from hookline.features.setup.snippets import (
+    few_of_source,
+    for_kotlin,
+    in_script,
+    places_of_source,
+    single_quoted,
+    snippet,
+    without_scheme,
+)
 
 URL = "http://127.0.0.1:8080"
 PUBLIC_URL = "https://shop.example/events"

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from hookline.connections.model import SecretSetting, StandardWebhooks, Webhook, WebhookSettings
-from hookline.events.signature import Signer
-from hookline.events.standard_signature import StandardSigner, new_standard_secret
+from hookline.events.signature import Signer, StandardSigner, new_standard_secret
 from hookline.features.setup.verification import WAYS, verifications_of
 
 BODY = '{"event":"Größe","n":1}'.encode()

@@ -9,15 +9,15 @@ import sys
 
 import pytest
 
+from hookline.features.events.pages import SENTENCES, in_words
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.notices.conditions import finding, machine
-from hookline.features.overview import event_flow
-from hookline.features.overview.event_flow import the_way
+from hookline.features.overview import connections
+from hookline.features.overview.connections import the_way
 from hookline.features.setup.snippets import url_of
-from hookline.outcomes.status import QUEUED_BECAUSE
+from hookline.outcomes.outcome import QUEUED_BECAUSE
 from hookline.route import decision
 from hookline.telemetry.metrics import METRICS, histogram
-from hookline.web.reasons import SENTENCES, in_words
 from hookline.web.rendering import number
 
 
@@ -58,7 +58,7 @@ def test_without_reports_there_are_zeros() -> None:
 
 def test_every_metric_that_is_shown_exists() -> None:
     """The names that the pages and the notices read are in the table of metrics: a renamed one is noticed."""
-    for module in (event_flow, finding, machine):
+    for module in (connections, finding, machine):
         tree = ast.parse(inspect.getsource(module))
         names = {
             node.value

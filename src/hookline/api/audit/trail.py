@@ -12,7 +12,7 @@ from hookline.api.auth.access import SAFE_METHODS
 from hookline.api.caller import Caller
 from hookline.api.calls import Call, current_call
 from hookline.api.services import Services, connections_past
-from hookline.connections.changes import Change
+from hookline.connections.past import Change
 from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger
 

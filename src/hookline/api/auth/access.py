@@ -11,7 +11,7 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.routes import HTTPRoute
 
-from hookline.api.auth.roles import NEEDS, Need
+from hookline.api.caller import NEEDS, Need
 from hookline.api.calls import current_call
 from hookline.api.problem import Problem
 

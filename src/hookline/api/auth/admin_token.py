@@ -1,16 +1,21 @@
-"""The admin token: from the settings, else made up once and kept in the data folder.
+"""Keep the admin token, from the settings or made up once, and the link that opens the pages once without it.
 
-Only a digest of it is held; what is presented is compared in constant time.
+Only digests are held, of the token and of the code in the link; what is presented is compared in constant time. The
+link itself lies in ``run/one-time-link`` (mode 0600) until it is used
+or too old, for the command that prints it.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
+import time
+from collections.abc import Callable
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 
-from hookline.database.parts import held
+from hookline.database.home import held
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 from hookline.whole_file import write_whole
@@ -75,3 +80,62 @@ def _make(path: Path) -> str:
             return path.read_text().strip()
         write_whole(path, f"{token}\n".encode())
     return token
+
+
+VALID_SECONDS = 15 * 60.0
+_CODE_BYTES = 32
+
+
+def link_path(data_path: Path) -> Path:
+    """Return where the link lies while it is good."""
+    return data_path / "run" / "one-time-link"
+
+
+def one_time_link(data_path: Path) -> str | None:
+    """Return the link to open, None when there is none (not asked for, not ready yet, or used)."""
+    try:
+        return link_path(data_path).read_text().strip() or None
+    except FileNotFoundError:
+        return None
+
+
+class OneTimeLink:
+    """The single code in force, if any."""
+
+    def __init__(self, data_path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = link_path(data_path)
+        self._clock = clock
+        self._digest: bytes | None = None
+        self._made_at = 0.0
+        self._path.unlink(missing_ok=True)
+
+    def make(self, base_url: str) -> str:
+        """Put a new code in force, write its link into the run folder and return it."""
+        code = secrets.token_urlsafe(_CODE_BYTES)
+        link = f"{base_url.rstrip('/')}/open/{code}"
+        self._digest, self._made_at = sha256(code.encode()).digest(), self._clock()
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        beside = self._path.with_suffix(".new")
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(link + "\n")
+        beside.replace(self._path)
+        return link
+
+    def consume(self, code: str) -> bool:
+        """Return whether this is the code in force; from then on it is not."""
+        if self._digest is None or self._clock() - self._made_at > VALID_SECONDS:
+            self.discard()
+            return False
+        if not compare_digest(sha256(code.encode("utf-8", "surrogatepass")).digest(), self._digest):
+            return False
+        self.discard()
+        return True
+
+    def close(self) -> None:
+        """Leave no link behind that opens nothing."""
+        self.discard()
+
+    def discard(self) -> None:
+        """Take the code out of force and its file away."""
+        self._digest = None
+        self._path.unlink(missing_ok=True)

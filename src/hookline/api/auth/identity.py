@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hookline.api.audit.log import audit_log
-from hookline.api.auth.roles import ROLE_OF_SCOPE
 from hookline.api.auth.service import admin_token, session_store, token_store
 from hookline.api.auth.sessions import Session
-from hookline.api.caller import ADMIN_TOKEN, Caller
+from hookline.api.caller import ADMIN_TOKEN, ROLE_OF_SCOPE, Caller
 from hookline.api.services import Services
 
 SIGN_IN = "Send a token (Authorization: Bearer TOKEN), or sign in."

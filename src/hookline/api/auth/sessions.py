@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from litestar.datastructures import Cookie
 
-from hookline.api.auth.roles import Role
+from hookline.api.caller import Role
 from hookline.database.shared import Shared
 
 IDLE_MS = 12 * 3_600_000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from hookline.api.auth.roles import Scope, is_token, new_token
+from hookline.api.caller import Scope, is_token, new_token
 from hookline.database.shared import Shared
 from hookline.database.sqlite import IntegrityError
 

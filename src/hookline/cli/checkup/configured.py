@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hookline.api.auth.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.cli.admin_api import AdminApi, CommandFailed
-from hookline.cli.checkup.finding import Finding, Status
-from hookline.cli.checkup.here import Here
-from hookline.connections.feed import Feed
+from hookline.cli.checkup.here import Finding, Here, Status
 from hookline.connections.model import Destination, Snapshot
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.rotation import SECRET_SETTINGS, running_rotations, secret_of
 from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
+from hookline.connections.state import Feed
 from hookline.database.location import location_of
-from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.deliver.send.client_certificate import fault_and_details, fault_of
 from hookline.deliver.send.guard import Guard
@@ -26,6 +25,7 @@ from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.destinations import AHEAD
 from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.features.notices.webhooks import InvalidNoticeWebhooks, checked
+from hookline.outcomes.reader import DeliverReader
 
 PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}
 """Hookline pauses only what cannot go on: every URL answered 410."""
@@ -164,13 +164,8 @@ def _open_breakers(here: Here, lanes: dict[int, str]) -> set[str]:
     deliver = here.reports.get("deliver")
     if deliver is not None and deliver.fresh:
         return {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} & set(lanes.values())
-    database = ReadOnly(location_of(here.settings, "deliver"))
-    try:
-        connection = database.open()
-        rows = connection.execute("SELECT lane FROM lanes WHERE state = 'open'").fetchall() if connection else []
-    finally:
-        database.close()
-    return {lanes[lane] for (lane,) in rows if lane in lanes}
+    with closing(DeliverReader(location_of(here.settings, "deliver"))) as reader:
+        return {lanes[row.lane] for row in reader.lanes_in("open") if row.lane in lanes}
 
 
 def _unusable(here: Here, destination: Destination, now_ms: int) -> Iterator[str]:
@@ -205,7 +200,7 @@ def _expiring(here: Here, destination: Destination) -> Iterator[str]:
 
 
 def _can_be_told(here: Here, secret: str) -> bool:
-    """Whether this shell sees the secret as the server does: the variables of a running server are its own."""
+    """Return whether this shell sees the secret as the server does: the variables of a running server are its own."""
     return not (here.runs and is_reference(secret) and secret.startswith("env:"))
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from hookline.cli.checkup.configured import read_connections
-from hookline.cli.checkup.finding import Finding
-from hookline.cli.checkup.here import Here
+from hookline.cli.checkup.here import Finding, Here
 from hookline.connections.model import Destination
 from hookline.connections.rotation import SECRET_SETTINGS, secret_of
 from hookline.connections.secrets import is_reference, is_secret_header, stands_for_stored
@@ -67,7 +66,7 @@ def check_networks(here: Here) -> Iterator[Finding]:
 
 
 def check_secrets(here: Here) -> Iterator[Finding]:
-    """Where secrets come from, who could read them there, and which are short enough to be found by trying."""
+    """Look where secrets come from, who could read them there, and which are short enough to be found by trying."""
     found = [*_exposed_token(here), *_exposed_connections(here)]
     short = _short_secrets(here)
     if short:
@@ -80,7 +79,7 @@ def check_secrets(here: Here) -> Iterator[Finding]:
 
 
 def check_core_dumps(here: Here) -> Iterator[Finding]:
-    """Whether the kernel would write an image of a crashed role's memory."""
+    """Look whether the kernel would write an image of a crashed role's memory."""
     dumping = [process for process in _processes(here) if _core_limit(process) > 1]
     if dumping:
         message = f"a crash of process {dumping[0]} would leave an image of its memory, secrets and events included"
@@ -90,7 +89,7 @@ def check_core_dumps(here: Here) -> Iterator[Finding]:
 
 
 def check_user(here: Here) -> Iterator[Finding]:
-    """Whether it runs as root, and the data folder is the user's who runs it."""
+    """Look whether it runs as root, and the data folder is the user's who runs it."""
     running = {user for each in _processes(here) if (user := _owner(Path(f"/proc/{each}"))) is not None}
     folder = _owner(here.settings.data_path)
     if 0 in running or (not running and folder == 0):

@@ -1,11 +1,11 @@
-"""The installation that is looked at: its settings with their origin, and whether it runs."""
+"""Describe the installation that is looked at, with the origin of its settings, and what a look at it found."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,17 @@ from hookline.features.fleet.metrics import RoleMetrics, RoleReport
 from hookline.journal.opening import remember_secrets
 from hookline.secret_references import MASK
 from hookline.settings import Origin, Settings, load, value_of
+
+Status = Literal["ok", "warn", "fail"]
+
+
+class Finding(msgspec.Struct, frozen=True, rename="camel"):
+    """``ok``: as it should be. ``warn``: not wrong now, and worth knowing. ``fail``: wrong."""
+
+    check: str
+    status: Status
+    message: str
+    next_step: str | None = None
 
 
 class Here(NamedTuple):
@@ -30,7 +41,7 @@ class Here(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether any role works in the data folder right now."""
+        """Return whether any role works in the data folder right now."""
         return any(report.fresh for report in self.reports.values())
 
 
@@ -76,7 +87,7 @@ def _started_with(launch: Launch, key: str) -> object:
 
 
 def _lives(lock: Path) -> bool:
-    """Whether the process that wrote itself into a lock is alive; a number given to another program is not ours.
+    """Return whether the process that wrote itself into a lock is alive; a number given to another program is not ours.
 
     The lock itself is not touched: whoever holds it for a moment would keep a server from starting.
     """

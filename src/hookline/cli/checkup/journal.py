@@ -6,13 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from hookline.cli.checkup.finding import Finding
-from hookline.cli.checkup.here import Here
+from hookline.cli.checkup.here import Finding, Here
 from hookline.database.home import read_home, refuse_copy
 from hookline.database.sqlite import DatabaseAway, DatabaseUnusable
 from hookline.features.notices.conditions.journal import TOLD_MS, detail, still_damaged
-from hookline.journal.damaged import described, noted_damage
-from hookline.journal.lost import read_lost
+from hookline.journal.damaged import described, noted_damage, read_lost
 from hookline.journal.opening import FOLDER, journal_of
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalUnusable, Reader
 from hookline.outcomes.furthest import furthest
@@ -24,7 +22,7 @@ READ_SECONDS = 2.0
 
 
 def check_journal(here: Here) -> Iterator[Finding]:
-    """Whether brokers let us in and the topic takes records, for a journal on Kafka."""
+    """Look whether brokers let us in and the topic takes records, for a journal on Kafka."""
     url = here.settings.journal.url
     if here.settings.journal.is_local:
         _read_newest(here)
@@ -47,7 +45,7 @@ def check_journal(here: Here) -> Iterator[Finding]:
 
 
 def _lost(here: Here) -> Iterator[Finding]:
-    """What the journal has been found to lack since it was there."""
+    """Return what the journal has been found to lack since it was there."""
     now_ms = time.time() * 1000
     for lost in read_lost(here.settings.data_path / FOLDER):
         if now_ms - lost.at_ms < TOLD_MS:
@@ -56,7 +54,7 @@ def _lost(here: Here) -> Iterator[Finding]:
 
 
 def _missing(here: Here) -> Iterator[Finding]:
-    """What a local journal is about to lack, for others know more of it."""
+    """Return what a local journal is about to lack, for others know more of it."""
     try:
         known = furthest(here.settings)
     except DatabaseAway:
@@ -77,7 +75,7 @@ def _missing(here: Here) -> Iterator[Finding]:
 
 
 def _is_torn(reader: Reader, partition: int, end: int) -> bool:
-    """Whether the folder says that it ends where it holds nothing; what is damaged is another matter."""
+    """Return whether the folder says that it ends where it holds nothing; what is damaged is another matter."""
     try:
         return end > 0 and reader.get(partition, end - 1) is None
     except JournalCorrupt:
@@ -104,7 +102,7 @@ def _damaged(here: Here) -> Iterator[Finding]:
 
 
 def _home(here: Here) -> Iterator[Finding]:
-    """Whether the folder is another one's copy, as far as can be told."""
+    """Return whether the folder is another one's copy, as far as can be told."""
     folder = here.settings.data_path
     home, is_there = read_home(folder)
     try:

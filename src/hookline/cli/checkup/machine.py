@@ -11,9 +11,8 @@ from contextlib import closing
 from importlib.metadata import version
 
 from hookline import __version__
-from hookline.cli.checkup.finding import Finding
-from hookline.cli.checkup.here import Here
-from hookline.collect.limits import CONNECTIONS_MAX
+from hookline.cli.checkup.here import Finding, Here
+from hookline.collect.decode import CONNECTIONS_MAX
 from hookline.database.connect import connect
 from hookline.database.installation import LOCAL
 from hookline.database.location import location_of
@@ -33,14 +32,14 @@ _STA_UNSYNC = 0x40
 
 
 def check_versions(here: Here) -> Iterator[Finding]:
-    """What is installed, and the one thing that must not be older."""
+    """Look at what is installed, and the one thing that must not be older."""
     installed = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     message = f"Hookline {__version__}, Python {platform.python_version()}, SQLite {engine.sqlite_version}, {installed}"
     yield sqlite_finding(engine.sqlite_version_info) or Finding("versions", "ok", message)
 
 
 def sqlite_finding(found: tuple[int, ...]) -> Finding | None:
-    """What is wrong with this version of SQLite, if anything."""
+    """Return what is wrong with this version of SQLite, if anything."""
     if found >= ENGINE_VERSION_MIN:
         return None
     text, least = ".".join(map(str, found)), ".".join(map(str, ENGINE_VERSION_MIN))
@@ -146,7 +145,7 @@ class _Timex(ctypes.Structure):
 
 
 def _synchronised() -> Iterator[Finding]:
-    """What the kernel says (adjtimex, Linux only); reading it needs no rights."""
+    """Return what the kernel says (adjtimex, Linux only); reading it needs no rights."""
     timex = _Timex()
     try:
         if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) < 0:

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hookline.cli.admin_api import url_of
-from hookline.cli.checkup.finding import Finding
-from hookline.cli.checkup.here import Here
+from hookline.cli.checkup.here import Finding, Here
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
-from hookline.features.fleet.whole import STANDING_BY, WORKING
+from hookline.features.fleet.service import STANDING_BY, WORKING
 from hookline.listening import bound
 from hookline.roles import wanted
 from hookline.settings import parse_listen
@@ -40,7 +39,7 @@ def check_roles(here: Here) -> Iterator[Finding]:
 
 
 def check_ports(here: Here) -> Iterator[Finding]:
-    """Whether the roles that run answer, and whether those that do not could listen."""
+    """Look whether the roles that run answer, and whether those that do not could listen."""
     for role, listen in (("collect", here.settings.collect.listen), ("control", here.settings.control.listen)):
         report = here.reports.get(role)
         yield _answers(role, listen) if report is not None and report.fresh else _is_free(role, listen)
@@ -68,7 +67,7 @@ def check_notices(here: Here) -> Iterator[Finding]:
 
 
 def _whole(here: Here) -> dict[str, str]:
-    """How control says each role is; empty where it does not say."""
+    """Return how control says each role is; empty where it does not say."""
     try:
         status, answer = _ask(url_of(here.settings.control.listen), "/readyz?all")
         found: dict[str, dict[str, str]] = msgspec.json.decode(answer) if status in (200, 503) else {}

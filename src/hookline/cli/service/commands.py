@@ -123,7 +123,7 @@ def bench(
     json_file
         Write the figures to this file.
     """
-    from hookline.bench.processes import leave_on_sigterm
+    from hookline.bench.machine import leave_on_sigterm
     from hookline.bench.run import SECONDS, run_bench
 
     leave_on_sigterm()

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from hookline.cli.admin_api import CommandFailed
-from hookline.cli.checkup import configured, data_folder, database, hardening, journal, machine, running
-from hookline.cli.checkup.finding import Finding
-from hookline.cli.checkup.here import Here, look
+from hookline.cli.checkup import configured, database, hardening, journal, machine, running
+from hookline.cli.checkup.here import Finding, Here, look
 from hookline.cli.target import Target
 from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
 from hookline.database.sqlite import engine as sqlite
@@ -21,10 +20,10 @@ from hookline.telemetry.log import silenced
 
 CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (
     configured.check_settings,
-    data_folder.check_folder,
-    data_folder.check_parts,
-    data_folder.check_disk,
-    data_folder.check_permissions,
+    database.check_folder,
+    database.check_parts,
+    database.check_disk,
+    database.check_permissions,
     database.check_database,
     machine.check_versions,
     machine.check_limits,
@@ -59,7 +58,7 @@ def doctor(server: Target, as_json: bool) -> int:
 
 
 def examine(check: Callable[[Here], Iterator[Finding]], here: Here) -> list[Finding]:
-    """What one check finds; that it cannot be made is a finding too."""
+    """Return what one check finds; that it cannot be made is a finding too."""
     name = check.__name__.removeprefix("check_")
     try:
         return list(check(here))

@@ -167,16 +167,16 @@ class MoveReport:
         self._warnings: list[str] = []
 
     def tell(self, line: str) -> None:
-        """How far it is."""
+        """Say how far it is."""
         print(line, file=sys.stderr if self._as_json else sys.stdout, flush=True)
 
     def warn(self, sentence: str) -> None:
-        """What somebody may want to change before it is too late."""
+        """Say what somebody may want to change before it is too late."""
         self._warnings.append(sentence)
         self.tell(f"warning: {sentence}")
 
     def end(self, state: State, line: str) -> None:
-        """What came of it."""
+        """Say what came of it."""
         if not self._as_json:
             self.tell(line)
             return

@@ -7,7 +7,7 @@ import sys
 from hookline.cli.admin_api import CommandFailed
 from hookline.cli.checkup.here import look
 from hookline.cli.target import Target
-from hookline.database import parts
+from hookline.database import home
 from hookline.database.installation import LOCAL
 from hookline.database.location import Schema, Which
 from hookline.settings import Settings, SettingsError
@@ -23,8 +23,8 @@ USAGE = 2
 
 def renew(server: Target, part: str, yes: bool) -> int:
     """Say what it costs to begin a missing part anew; with ``yes``, let the next start do it."""
-    if part not in parts.COSTS:
-        print(f"hookline: there is no part {part}: one of {', '.join(sorted(parts.COSTS))}", file=sys.stderr)
+    if part not in home.COSTS:
+        print(f"hookline: there is no part {part}: one of {', '.join(sorted(home.COSTS))}", file=sys.stderr)
         return USAGE
     try:
         settings = look(server).settings
@@ -33,7 +33,7 @@ def renew(server: Target, part: str, yes: bool) -> int:
     if not _is_missing(settings, part):
         print(f"hookline: {part} is not missing; nothing was changed", file=sys.stderr)
         return 1
-    print(f"Without {part}: {parts.COSTS[part]}.")
+    print(f"Without {part}: {home.COSTS[part]}.")
     if not yes:
         print(f"Nothing was changed. Put it back from a snapshot, or: hookline renew {part} --yes")
         return 1
@@ -44,7 +44,7 @@ def renew(server: Target, part: str, yes: bool) -> int:
 
 def _is_missing(settings: Settings, part: str) -> bool:
     if settings.database.url == LOCAL or part not in SCHEMAS:
-        return part in parts.missing(settings.data_path)
+        return part in home.missing(settings.data_path)
     from hookline.database.postgres.schema import is_lost
 
     return is_lost(Schema(settings.database.url, SCHEMAS[part]))
@@ -52,7 +52,7 @@ def _is_missing(settings: Settings, part: str) -> bool:
 
 def _forget(settings: Settings, part: str) -> None:
     if settings.database.url == LOCAL or part not in SCHEMAS:
-        parts.forget(settings.data_path, part)
+        home.forget(settings.data_path, part)
     else:
         from hookline.database.postgres.schema import forget_part
 

@@ -58,7 +58,7 @@ def _first_source(admin: AdminApi) -> dict[str, object]:
 
 
 def _one_time_link(folder: Path, control: str) -> str:
-    from hookline.api.auth.one_time_link import one_time_link
+    from hookline.api.auth.admin_token import one_time_link
 
     return one_time_link(folder) or control
 

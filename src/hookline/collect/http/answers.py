@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from hookline.collect.limits import RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS_MAX
+from hookline.collect.decode import RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS_MAX
 from hookline.events.warnings import EventWarning
 from hookline.journal.record import Rejection
 
@@ -132,7 +132,7 @@ WARNINGS_MAX = 50
 
 
 class ListedWarning(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
-    """What was understood otherwise than sent, as the answer lists it; ``index`` and ``message_id`` in a batch."""
+    """Hold what was understood otherwise than sent, as the answer lists it; ``index`` and ``message_id`` in a batch."""
 
     code: str
     field: str

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from hookline.client_address import Network, is_trusted, network_of
 from hookline.collect.counters import Counters
-from hookline.collect.limits import (
+from hookline.collect.decode import (
     BUFFERED_BYTES_MAX,
     CONNECTIONS_MAX,
     DROP_CLIENTS_MAX,
@@ -24,7 +24,7 @@ from hookline.settings import Collect
 
 
 class Address:
-    """What the connections of one address hold together; ``unproven`` ones have not sent a whole request yet."""
+    """Hold what the connections of one address hold together; ``unproven`` ones have not sent a whole request yet."""
 
     __slots__ = ("buffered_bytes", "connections", "group", "host", "trusted", "unproven")
 

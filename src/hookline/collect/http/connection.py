@@ -11,7 +11,7 @@ import math
 
 import httptools
 
-from hookline.collect import limits
+from hookline.collect import decode
 from hookline.collect.http.answers import BY_CODE
 from hookline.collect.http.clients import Clients
 from hookline.collect.http.outbound import BODY, CLOSING, HEAD, IDLE, Outbound
@@ -100,7 +100,7 @@ class Connection(Outbound):
             else:
                 self._shared_bytes = len(data)  # how much of it is this request's, nobody says
             self._hold_to_bounds()
-        if len(self._queue) >= limits.PIPELINED_MAX:
+        if len(self._queue) >= decode.PIPELINED_MAX:
             self._pause_reading()
 
     def eof_received(self) -> bool:
@@ -126,7 +126,7 @@ class Connection(Outbound):
             self._phase = HEAD
             self._ordinal += 1
             self._fed_bytes = self._shared_bytes = self._size = self._chunks = self._dropped_bytes = 0
-            self.deadline = self._clients.now + limits.HEADERS_SECONDS_MAX
+            self.deadline = self._clients.now + decode.HEADERS_SECONDS_MAX
 
     def on_url(self, piece: bytes) -> None:
         """A piece of the request target."""
@@ -160,9 +160,9 @@ class Connection(Outbound):
         self._exchange = exchange
         self._queue.append(exchange)
         self._phase = BODY
-        self.deadline = self._clients.now + limits.BODY_SECONDS_MAX
+        self.deadline = self._clients.now + decode.BODY_SECONDS_MAX
         self._intake.screen(exchange)
-        behind = self._writing_paused or len(self._queue) > limits.PIPELINED_MAX
+        behind = self._writing_paused or len(self._queue) > decode.PIPELINED_MAX
         if behind and exchange.route is not None and exchange.route.fetched:
             exchange.verdict = BY_CODE["overloaded"]  # else all the files it does not read would wait in memory
             self._answer_unread(exchange)
@@ -188,11 +188,11 @@ class Connection(Outbound):
                 self._gather(piece)
                 return
             self._too_large(exchange)
-        if self._size > exchange.body_bytes_max + limits.DRAIN_BYTES_MAX:
+        if self._size > exchange.body_bytes_max + decode.DRAIN_BYTES_MAX:
             if self._size > self._clients.refused_body_bytes_max:
                 self._answer_unread(exchange)
             else:
-                self.deadline = min(self.deadline, self._clients.now + limits.LINGER_SECONDS_MAX)
+                self.deadline = min(self.deadline, self._clients.now + decode.LINGER_SECONDS_MAX)
                 self._drop(len(piece))
 
     def on_message_complete(self) -> None:
@@ -225,7 +225,7 @@ class Connection(Outbound):
     # Private.
 
     def _take_known(self, known: KnownHead, body: bytes) -> None:
-        """What the parser's callbacks come to, for a whole request whose head they have judged before."""
+        """Do what the parser's callbacks come to, for a whole request whose head they have judged before."""
         exchange = known.exchange(self)
         self._ordinal += 1
         self._queue.append(exchange)
@@ -280,7 +280,7 @@ class Connection(Outbound):
             else:
                 exchange.continue_due = True
                 self.flush()
-        elif length > max(self._clients.refused_body_bytes_max, exchange.body_bytes_max + limits.DRAIN_BYTES_MAX):
+        elif length > max(self._clients.refused_body_bytes_max, exchange.body_bytes_max + decode.DRAIN_BYTES_MAX):
             self._answer_unread(exchange)
 
     def _gather(self, piece: bytes) -> None:
@@ -301,7 +301,7 @@ class Connection(Outbound):
         if exchange.verdict is not None:
             self._phase = CLOSING
             exchange.close = exchange.unread = True
-            self.deadline = self._clients.now + limits.STALLED_ANSWER_SECONDS_MAX
+            self.deadline = self._clients.now + decode.STALLED_ANSWER_SECONDS_MAX
             exchange.respond(exchange.verdict)
 
     def _refuse(self, code: str, unread: bool = True) -> None:
@@ -316,18 +316,18 @@ class Connection(Outbound):
         self._release()
         exchange.close = True
         exchange.unread = unread
-        self.deadline = self._clients.now + limits.STALLED_ANSWER_SECONDS_MAX
+        self.deadline = self._clients.now + decode.STALLED_ANSWER_SECONDS_MAX
         exchange.respond(exchange.verdict or BY_CODE[code])
 
     def _hold_to_bounds(self) -> None:
         if self._phase == HEAD:
-            if self._fed_bytes > limits.HEAD_BYTES_MAX + limits.HEAD_FRAME_BYTES_MAX:
+            if self._fed_bytes > decode.HEAD_BYTES_MAX + decode.HEAD_FRAME_BYTES_MAX:
                 self._refuse("headers_too_large")
             else:
                 self._reserve(self._fed_bytes + self._shared_bytes)
             return
-        framing = self._fed_bytes - self._size - self._chunks * limits.CHUNK_FRAME_BYTES
-        if framing > limits.CHUNK_OVERHEAD_BYTES_MAX + limits.HEAD_BYTES_MAX:
+        framing = self._fed_bytes - self._size - self._chunks * decode.CHUNK_FRAME_BYTES
+        if framing > decode.CHUNK_OVERHEAD_BYTES_MAX + decode.HEAD_BYTES_MAX:
             self._refuse("malformed_request")
             return
         self._reserve(self._head.bytes + len(self._body))

@@ -8,11 +8,10 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.http import sdk_files
+from hookline.collect.decode import HOST_CHARACTERS_MAX, WRITE_KEY_CHARACTERS_MAX
+from hookline.collect.http import router
 from hookline.collect.http.request import Exchange
-from hookline.collect.http.router import Kind, Route
-from hookline.collect.http.sdk_files import Document
-from hookline.collect.limits import HOST_CHARACTERS_MAX, WRITE_KEY_CHARACTERS_MAX
+from hookline.collect.http.router import Document, Kind, Route
 from hookline.connections.model import Source
 from hookline.settings import Settings
 
@@ -77,10 +76,10 @@ class Downloads:
         """Return the answer; ``key`` is the write key in the path, if it has one. Raise WriteKeyRefused."""
         match route.kind:
             case Kind.BUNDLE:
-                document = sdk_files.bundle(exchange.path.decode().rpartition("/")[2])
+                document = router.bundle(exchange.path.decode().rpartition("/")[2])
             case Kind.SCRIPT:
                 _named(key, keys)
-                document = sdk_files.analytics_js()
+                document = router.analytics_js()
             case Kind.SETTINGS:
                 _, write_key = _named(key, keys)
                 base = base_url(self._settings, exchange.headers.get(b"host", b""))

@@ -7,16 +7,16 @@ import math
 from collections import deque
 from typing import cast
 
-from hookline.collect.http.answers import CONTINUE
-from hookline.collect.http.clients import Address, Clients
-from hookline.collect.http.request import Exchange
-from hookline.collect.limits import (
+from hookline.collect.decode import (
     DROP_BYTES_MAX,
     HEADERS_SECONDS_MAX,
     LINGER_SECONDS_MAX,
     PIPELINED_MAX,
     STALLED_ANSWER_SECONDS_MAX,
 )
+from hookline.collect.http.answers import CONTINUE
+from hookline.collect.http.clients import Address, Clients
+from hookline.collect.http.request import Exchange
 
 # Where the connection is in what it reads.
 IDLE, HEAD, BODY, CLOSING = range(4)

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from hookline.collect.decode import HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX
 from hookline.collect.http.clients import Address
 from hookline.collect.http.router import Route
-from hookline.collect.limits import HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX
 from hookline.connections.model import Source
 from hookline.remembered import Remembered
 
@@ -35,7 +35,7 @@ class Line(Protocol):
 
 
 class Exchange(msgspec.Struct, eq=False):
-    """What is known of one request. A struct, because one is made for every request and that has to be quick.
+    """Hold what is known of one request. A struct, because one is made for every request and that has to be quick.
 
     ``verdict`` is an answer settled before the body has been read. ``legacy`` is HTTP/1.0: a connection that lives on
     must be said to. ``unread``: the client may still be sending when the answer is written.

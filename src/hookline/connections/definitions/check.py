@@ -18,8 +18,6 @@ from hookline.connections.definitions.model import (
     Definition,
     Instants,
     When,
-)
-from hookline.connections.definitions.times import (
     conditions_of,
     dotted,
     instant_ms,
@@ -280,7 +278,7 @@ _WORDS: dict[DefinitionKind, str] = {"audience": "audience", "computedTrait": "c
 
 
 class Reference(NamedTuple):
-    """What a definition says about another one, and where it says so."""
+    """Hold what a definition says about another one, and where it says so."""
 
     kind: DefinitionKind
     id: str
@@ -289,7 +287,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else there is, by id, the definitions that are looked at included."""
+    """Hold what else there is, by id, the definitions that are looked at included."""
 
     audiences: Mapping[str, Audience] = field(default_factory=dict)
     traits: Mapping[str, ComputedTrait] = field(default_factory=dict)

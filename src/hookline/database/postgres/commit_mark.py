@@ -16,9 +16,8 @@ from uuid import uuid4
 import psycopg
 
 from hookline.database.commits import Commits, schemas_counted
-from hookline.database.connection import Connection, Cursor
+from hookline.database.connection import Connection, Cursor, replacing
 from hookline.database.location import Which
-from hookline.database.upsert import replacing
 
 KEPT_MS = 30 * 86_400_000
 """Marks of processes that are gone."""

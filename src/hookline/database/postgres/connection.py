@@ -18,10 +18,9 @@ from hookline.database.commits import DatabaseWentBack, commits_of
 from hookline.database.location import Schema, Which
 from hookline.database.postgres import pool as pools
 from hookline.database.postgres.commit_mark import counting
+from hookline.database.postgres.dialect import as_document, translated
 from hookline.database.postgres.fence import epoch_of
 from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
-from hookline.database.postgres.statements import translated
-from hookline.database.postgres.values import as_document
 from hookline.database.sqlite import LeaderLockLost, OperationalError, engine
 
 LOCK_SPACE = 0x686F6F6B

@@ -13,11 +13,10 @@ import threading
 
 import psycopg
 
-from hookline.database.postgres.address import conninfo
-from hookline.database.postgres.errors import translating
+from hookline.database.postgres.dialect import translating
 from hookline.database.postgres.fence import LOCKS, Epoch, Role, begin_epoch, end_epoch
-from hookline.database.postgres.patience import RetryingConnection, open_session
 from hookline.database.postgres.schema import MAKING_SPACE
+from hookline.database.postgres.sessions import RetryingConnection, conninfo, open_session
 from hookline.database.sqlite import engine
 from hookline.telemetry.log import logger
 

@@ -1,4 +1,9 @@
-"""The connections of one process to one schema: few, opened when they are needed, given from hand to hand."""
+"""The connections of one process to one schema: few, opened when they are needed, given from hand to hand.
+
+While the server does not answer, nobody waits for it: everything that would need a new connection fails at once, and
+one thread looks whether it is back. So an event loop that asks the database stands still for one attempt and not for
+each.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,11 @@ from typing import Literal, NamedTuple
 import psycopg
 
 from hookline.database.location import Schema
-from hookline.database.outages import OUTAGES
-from hookline.database.postgres.address import conninfo
+from hookline.database.outages import OUTAGES, Outages
 from hookline.database.postgres.commit_mark import look_back
-from hookline.database.postgres.errors import as_ours, translating
-from hookline.database.postgres.patience import RetryingConnection, open_session
-from hookline.database.postgres.server_health import ServerHealth
-from hookline.database.postgres.usable import is_unusable
-from hookline.database.postgres.values import ADAPTERS
+from hookline.database.postgres.dialect import ADAPTERS, as_ours, translating
+from hookline.database.postgres.requirements import is_unusable
+from hookline.database.postgres.sessions import RetryingConnection, conninfo, open_session
 from hookline.database.sqlite import (
     BUSY_TIMEOUT_SECONDS,
     READ_TIMEOUT_SECONDS,
@@ -26,6 +28,50 @@ from hookline.database.sqlite import (
     OperationalError,
     engine,
 )
+
+POLL_SECONDS = 0.25
+
+
+class ServerHealth:
+    """One for each URL of a process; safe to share between threads. It looks while somebody draws on its pools."""
+
+    def __init__(self, url: str, outages: Outages) -> None:
+        self.users = 0
+        self._address = conninfo(url, "hookline")
+        self._outages = outages
+        self._reason = ""
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raise DatabaseAway while the server is known to be away."""
+        if self._reason:
+            raise DatabaseAway(self._reason)
+
+    def went(self, reason: str) -> None:
+        """A connection could not be made; idempotent."""
+        with self._lock:
+            if self._reason:
+                return
+            self._reason = reason
+            self._outages.begin(DatabaseAway(reason))
+        threading.Thread(target=self._look, name="database presence", daemon=True).start()
+
+    def _look(self) -> None:
+        is_back = False
+        while self.users and not (is_back := self._answers()):
+            time.sleep(POLL_SECONDS)
+        with self._lock:
+            self._reason = ""
+            self._outages.end(is_back)
+
+    def _answers(self) -> bool:
+        try:
+            open_session(self._address).close()
+        except psycopg.Error as error:
+            self._reason = str(as_ours(error))
+            return False
+        return True
+
 
 CONNECTIONS_MAX = 8
 """Of one kind to one schema; who needs another one waits for it."""

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import psycopg
 
-from hookline.database import parts
+from hookline.database import home
 from hookline.database.commits import Commits
 from hookline.database.connect import connect
 from hookline.database.location import Schema
 from hookline.database.migrate import needs_migration, postgres_steps, schema_number, told_of
 from hookline.database.postgres import commit_mark
-from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
-from hookline.database.postgres.errors import translating
-from hookline.database.postgres.patience import open_session
+from hookline.database.postgres.dialect import translating
+from hookline.database.postgres.sessions import conninfo, open_session
 from hookline.database.sqlite import DatabaseUnusable
 
 MAKING_SPACE = LOCK_SPACE + 1
@@ -52,7 +51,7 @@ def ensure(schema: Schema) -> None:
 
 def refuse_lost(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
     """Raise DatabaseUnusable when the schema was there once: an empty one would lose what it held without a word."""
-    if _part_is_noted(turn, schema) and f"{schema.which}.db" in parts.COSTS:
+    if _part_is_noted(turn, schema) and f"{schema.which}.db" in home.COSTS:
         raise DatabaseUnusable(
             f"{schema} is missing, and was there: restore it from a dump. To go on without it:"
             f" hookline renew {schema.which}.db, which says what that costs"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from hookline.database.connection import Cursor
+from hookline.database.connection import Connection
 
 LEASE_SHARE = 0.5
 """Of the session timeout: a lease ends well before the group may give the partitions to somebody else."""
@@ -66,17 +66,17 @@ class Fence:
         self._confirmed = -self._lease_seconds
 
 
-def check(cursor: Cursor, epochs: Mapping[int, int]) -> None:
+def check(connection: Connection, epochs: Mapping[int, int]) -> None:
     """Within a transaction that writes: raise Fenced when one of these partitions has had a later owner."""
-    kept = dict(cursor.execute("SELECT partition, epoch FROM owned").fetchall())
+    kept = dict(connection.execute("SELECT partition, epoch FROM owned").fetchall())
     lost = frozenset(partition for partition, epoch in epochs.items() if kept.get(partition) != epoch)
     if lost:
         raise Fenced(lost)
 
 
-def raise_epoch(cursor: Cursor, partition: int, worker: str, now_ms: int) -> int:
+def raise_epoch(connection: Connection, partition: int, worker: str, now_ms: int) -> int:
     """Become the owner of a partition; whoever was it before writes nothing of it from now on."""
-    row = cursor.execute(
+    row = connection.execute(
         "INSERT INTO owned (partition, epoch, worker, since) VALUES (?, 1, ?, ?) ON CONFLICT (partition)"
         " DO UPDATE SET epoch = owned.epoch + 1, worker = excluded.worker, since = excluded.since RETURNING epoch",
         (partition, worker, now_ms),

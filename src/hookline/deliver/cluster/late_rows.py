@@ -11,7 +11,7 @@ from itertools import islice
 
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.store.batch import Answers, Batch, Look, RetryRow
-from hookline.deliver.store.retry_rows import OVERDUE_MAX, ProbeRows, RowsComing, values_of_place
+from hookline.deliver.store.retry_rows import OVERDUE_MAX, ProbeRows, RowsComing, values_of_position
 
 AHEAD = 2
 """Rows that are due are asked for in so many times the number that may be tried now: a checkpoint lasts for turns."""
@@ -55,9 +55,9 @@ class LateRows:
             self._answer(overdue, overdue_before_ms, OVERDUE_MAX)
         return ProbeRows(self._answer(oldest, now_ms, limit), self._there(overdue) or [])
 
-    def row(self, lane: int, place: int) -> RetryRow | None:
+    def row(self, lane: int, position: int) -> RetryRow | None:
         """As ``Rows`` says."""
-        found = self._answer(Look("row", lane, place), *values_of_place(place))
+        found = self._answer(Look("row", lane, position), *values_of_position(position))
         return found[0] if found else None
 
     def _answer(self, look: Look, *values: int) -> list[RetryRow]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from hookline.deliver.cluster.worker_state import BREAKERS_MAX, BreakerFound, WorkerState
+from hookline.deliver.cluster.heartbeat import BREAKERS_MAX, BreakerFound, WorkerState
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.breaker import OPEN_BEFORE, Breaker
 from hookline.deliver.lanes.lane import Lane

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.fence import Fence, Fenced
-from hookline.deliver.cluster.shared_index_store import SharedIndexStore
+from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
 from hookline.deliver.read.feeder import Feeder
@@ -17,7 +17,7 @@ from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.store.batch import Batch, ErasureRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.opening import FOLDER, journal_in
-from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.privacy.shared_erased import Erasure, ErasureFeed
 from hookline.replays.offset_set import OffsetSet
 
 
@@ -54,45 +54,45 @@ class SharedErasures(Erasures):
         """Return what is left to do of the oldest erasure that is this worker's in part; those that are done
         are ended."""
         for erasure in list(self._waiting):
-            done = self._store.erased_parts(erasure.key)
+            done = self._store.reader.erased_partitions(*erasure.key)
             mine = {
-                partition: places
-                for partition, places in erasure.places.items()
+                partition: positions
+                for partition, positions in erasure.positions.items()
                 if partition in self._feeder.shared and partition not in done
             }
             if mine:
-                for partition, places in mine.items():
-                    self._journal.note_erased(partition, places)
-                return erasure._replace(places=mine)
-            if self._store.has_erased(erasure.key):
+                for partition, positions in mine.items():
+                    self._journal.note_erased(partition, positions)
+                return erasure._replace(positions=mine)
+            if self._store.reader.erased(*erasure.key) is not None:
                 self._waiting.remove(erasure)
-            elif done >= erasure.places.keys():
+            elif done >= erasure.positions.keys():
                 self._end(erasure)
         return None
 
     def _end(self, erasure: Erasure) -> None:
         batch = self._engine.batch
-        if not erasure.places:
+        if not erasure.positions:
             batch.erasures.append(ErasureRow(*erasure.key, 0, {}))
-        batch.erased.append((self._engine.clock.now_ms(), *erasure.key, len(erasure.places)))
+        batch.erased.append((self._engine.clock.now_ms(), *erasure.key, len(erasure.positions)))
 
-    def _forget_users(self, partition: int, places: OffsetSet) -> bool:
-        if not super()._forget_users(partition, places):
+    def _forget_users(self, partition: int, positions: OffsetSet) -> bool:
+        if not super()._forget_users(partition, positions):
             return False
         folder = self._data_path / "index" / str(partition)
         try:
-            self._shelf.renew(partition, self._fence.epochs[partition], folder, places.first, places.end)
+            self._shelf.renew(partition, self._fence.epochs[partition], folder, positions.first, positions.end)
         except (sqlite.Error, Fenced) as error:
             raise OSError(f"the runs in the database are as they were: {error}") from error
         return True
 
     def _drop_runs_of_others(self, erasure: Erasure) -> None:
         """Of partitions that were this worker's once: their owners' runs say no more whose events those were."""
-        for partition, places in erasure.places.items():
+        for partition, positions in erasure.positions.items():
             if partition not in self._feeder.shared:
                 folder = self._data_path / "index" / str(partition)
                 try:
-                    self._shelf.drop_stale(partition, folder, places.first, places.end)
+                    self._shelf.drop_stale(partition, folder, positions.first, positions.end)
                 except (sqlite.Error, OSError) as error:
                     self._log.warning("index_not_erased", error=str(error), next_step="it goes with the partition")
 
@@ -101,4 +101,4 @@ class SharedErasures(Erasures):
         if batch is self._engine.batch or batch.log_emptied is None:
             return
         self._writing = None
-        self._log.info("erased_in_part", request=erasure.request, partitions=sorted(erasure.places))
+        self._log.info("erased_in_part", request=erasure.request, partitions=sorted(erasure.positions))

@@ -1,4 +1,7 @@
-"""Putting a claimed partition to work in an engine that runs: each lane goes on in it where its last owner was.
+"""Take a partition, its epoch raised before anything is read of it, and put it to work in an engine that runs.
+
+Claiming waits for the database and for brokers, and may read much, so it runs in a thread; ``PartitionTakeover`` puts
+the result to work on the event loop.
 
 The connections may have changed since the owner's last checkpoint. What ``LaneSet.apply`` does for all partitions as a
 version comes is done here for the one, from the version of the checkpoint to the one in force.
@@ -6,19 +9,186 @@ version comes is done here for the one, from the version of the checkpoint to th
 
 from __future__ import annotations
 
-from hookline.connections.model import Destination, LaneConfig
-from hookline.deliver.cluster.claims import Claim
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from hookline.connections.model import Destination, LaneConfig, Snapshot
+from hookline.connections.state import Feed
+from hookline.database.connect import connect
+from hookline.database.connection import transaction
+from hookline.database.location import location_of
+from hookline.database.sqlite import DatabaseError
+from hookline.deliver.cluster.fence import raise_epoch
+from hookline.deliver.cluster.shared_ring import SharedIndexStore, delivered, settled
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet, fresh_cursor
 from hookline.deliver.lanes.replay_lane import ReplayLane
+from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.replays import Replays
 from hookline.deliver.store.batch import FilterRow, RangeRow
-from hookline.outcomes import places
+from hookline.deliver.store.retry_rows import bring_near
+from hookline.index.duplicates import Duplicates
+from hookline.journal.damaged import Lost, note_lost
+from hookline.journal.opening import FOLDER, journal_in
+from hookline.journal.port import JournalAway
+from hookline.journal.record import Record, journal_ms
+from hookline.outcomes import positions
+from hookline.outcomes.progress import POSITION_SHIFT
+from hookline.outcomes.reader import DeliverReader, RetryBacklog, SavedLane
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
+
+
+class Claim(NamedTuple):
+    """A partition that was taken, and its state; ``records`` are what lanes had taken and not finished, by position."""
+
+    partition: int
+    epoch: int
+    next_offset: int
+    end: int
+    then: Snapshot
+    """The connections that were in force at the last checkpoint."""
+    open_positions: Mapping[int, positions.Ranges]
+    lanes: Mapping[int, SavedLane]
+    backlogs: Mapping[int, RetryBacklog]
+    records: Mapping[int, Record]
+    duplicates: Duplicates
+    delivered: Mapping[int, Mapping[int, bytes]]
+    """What processes delivered that no checkpoint may tell of: entries of their rings, by lane and position."""
+    settled: Sequence[tuple[int, int]]
+    """Lane and position of retry rows whose event is among them."""
+
+
+class Short(NamedTuple):
+    """A partition that ended before its position when it was to be taken: where, and when that was first seen."""
+
+    end: int
+    seen_ms: int
+
+
+class Claims:
+    """Takes partitions for one worker, one after another; for one thread."""
+
+    def __init__(self, settings: Settings, shelf: SharedIndexStore, steady_ms: Callable[[], int]) -> None:
+        location = location_of(settings, "deliver")
+        self.worker = f"{socket.gethostname()}:{os.getpid()}"
+        self._settings = settings
+        self._steady_ms = steady_ms
+        self._shelf = shelf
+        self._connection = connect(location, synchronous="FULL")
+        self._saved = DeliverReader.on(self._connection)
+        self._feed = Feed(location_of(settings, "control"))
+        self._backend = journal_in(settings.data_path / FOLDER)
+        self._journal = self._backend.reader()
+        self._short: dict[int, Short] = {}
+
+    def take(self, partition: int, is_wanted: Callable[[], bool]) -> Claim | None:
+        """Become a partition's owner and read its state; None when by then it is not wanted any more.
+
+        Raise JournalAway and the database's errors as they come. The epoch is raised first: what is read afterwards
+        nobody else changes any more.
+        """
+        if not is_wanted():
+            return None
+        epoch = self._raise(partition)
+        self._learn_erased(partition)
+        start, end = self._journal.start(partition), self._journal.end(partition)
+        saved = self._saved.checkpoint(partition)
+        next_offset = saved.next_offset if saved else start
+        if next_offset > end:
+            self._short.setdefault(partition, Short(end, self._steady_ms()))
+            # Nothing is passed over and nothing read twice by itself: who leads it now may be about to catch up.
+            raise JournalAway(f"partition {partition} ends at {end}, before {next_offset}, which was read before")
+        self._note_lost(partition, next_offset)
+        version = saved.version if saved else 0
+        then = self._feed.at(version)
+        if then.version != version:
+            raise DatabaseError(f"connections version {version} is needed to go on and cannot be read yet")
+        open_positions = positions.decode_offset_sets(saved.blob).lanes if saved else {}
+        lanes = {row.lane: row for row in self._saved.lanes(partition)}
+        undone = {offset for ranges in open_positions.values() for offset in positions.to_offsets(ranges)}
+        for row in lanes.values():
+            undone.update(positions.to_offsets(positions.decode_cursor(row.blob).undone))
+        backlogs = self._saved.backlogs(partition)
+        known = delivered(self._connection, partition)
+        return Claim(
+            partition,
+            epoch,
+            next_offset,
+            end,
+            then,
+            open_positions,
+            lanes,
+            backlogs,
+            {
+                partition << POSITION_SHIFT | offset: record
+                for offset, record in self._records(partition, undone).items()
+            },
+            self._index(partition, epoch, start, next_offset),
+            known,
+            settled(self._saved, partition, known, backlogs),
+        )
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._connection.close()
+        self._feed.close()
+        self._journal.close()
+
+    def _raise(self, partition: int) -> int:
+        with transaction(self._connection):
+            epoch = raise_epoch(self._connection, partition, self.worker, int(time.time() * 1000))
+            now_ms = self._steady_ms()
+            bring_near(self._connection, now_ms, now_ms + int(self._settings.deliver.retry_window * 1000), partition)
+        return epoch
+
+    def _note_lost(self, partition: int, next_offset: int) -> None:
+        """Note what brokers lost of a partition that was too short, when others have its offsets now: those are not
+        sent by themselves. What was only late to be seen had been stored before."""
+        short = self._short.get(partition)
+        if short is None:
+            return
+        found = self._journal.get(partition, short.end)
+        if found is None or journal_ms(found) >= short.seen_ms:
+            lost = Lost(partition, short.end, next_offset, int(time.time() * 1000), ("deliver",))
+            note_lost(self._settings.data_path / FOLDER, [lost])
+            logger().error("offsets_given_again", partition=partition, first=short.end, next_offset=next_offset)
+        del self._short[partition]
+
+    def _learn_erased(self, partition: int) -> None:
+        """Blank what was erased while this data folder had no part in it."""
+        for its, offsets in self._saved.erased_offsets(partition):
+            if its == partition:
+                self._backend.note_erased(partition, offsets)
+
+    def _records(self, partition: int, offsets: set[int]) -> dict[int, Record]:
+        found: dict[int, Record] = {}
+        for offset in sorted(offsets):
+            record = self._journal.get(partition, offset)
+            if record is not None and not record.erased:
+                found[offset] = record
+        return found
+
+    def _index(self, partition: int, epoch: int, start: int, next_offset: int) -> Duplicates:
+        folder = self._settings.data_path / "index" / str(partition)
+        self._shelf.fetch(partition, folder, start)
+        duplicates = Duplicates(
+            folder,
+            self._journal,
+            partition,
+            window_seconds=self._settings.dedup.window,
+            bytes_max=self._settings.dedup.bytes,
+            on_sealed=lambda: self._shelf.keep(partition, epoch, folder, start),
+        )
+        duplicates.read_up_to(next_offset)
+        return duplicates
 
 
 class PartitionTakeover:
@@ -55,10 +225,10 @@ class PartitionTakeover:
                 self._follow_changes(lane, claim.partition, then.get(lane.number))
                 self._join(lane, shared)
             self._add_backlog(lane, claim)
-        for number, place in claim.settled:
+        for number, position in claim.settled:
             if number in self._engine.lanes:
-                self._recovery.settle(self._engine.lanes[number], place)
-        self._replays.keep_places(claim.lanes.values())
+                self._recovery.settle(self._engine.lanes[number], position)
+        self._replays.keep_positions(claim.lanes.values())
         for number in then.keys() - self._engine.lanes.keys():
             self._end(claim, *then[number])
         if claim.then.version != version:
@@ -73,7 +243,7 @@ class PartitionTakeover:
     def _cursor(self, lane: Lane, claim: Claim, shared: SharedReader, was_there: bool) -> LaneCursor:
         row = claim.lanes.get(lane.number)
         if row is not None:
-            cursor = LaneCursor(claim.partition, row.next_offset, places.decode_cursor(row.blob).attached)
+            cursor = LaneCursor(claim.partition, row.next_offset, positions.decode_cursor(row.blob).attached)
         elif was_there:
             cursor = LaneCursor(claim.partition, shared.next_offset, attached=True)
         else:
@@ -84,7 +254,7 @@ class PartitionTakeover:
 
     def _restore(self, lane: Lane, claim: Claim) -> None:
         row = claim.lanes.get(lane.number)
-        undone = places.decode_cursor(row.blob).undone if row else claim.open_places.get(lane.number, ())
+        undone = positions.decode_cursor(row.blob).undone if row else claim.open_positions.get(lane.number, ())
         self._recovery.restore_lane(lane, claim.partition, row, undone)
         self._engine.open_lanes.add(lane)
 
@@ -101,8 +271,8 @@ class PartitionTakeover:
             lane.look_at_rows(now_ms)
         if destination.filters != lane.destination.filters:
             cursor = lane.cursors[partition]
-            place = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
-            self._lane_set.note_filters(lane, {partition: place})
+            position = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
+            self._lane_set.note_filters(lane, {partition: position})
 
     def _join(self, lane: Lane, shared: SharedReader) -> None:
         cursor = lane.cursors[shared.partition]
@@ -125,14 +295,14 @@ class PartitionTakeover:
     def _end(self, claim: Claim, destination: Destination, start: LaneConfig) -> None:
         """The lane was ended while nobody owned the partition: what waited there is discarded, on the record."""
         row = claim.lanes.get(start.number)
-        undone = places.decode_cursor(row.blob).undone if row else claim.open_places.get(start.number, ())
-        place = row.next_offset if row else claim.next_offset
+        undone = positions.decode_cursor(row.blob).undone if row else claim.open_positions.get(start.number, ())
+        position = row.next_offset if row else claim.next_offset
         end = claim.end if start.until is None else start.until.get(claim.partition, claim.end)
-        first = 0 if start.number in claim.backlogs else min((place, *undone[:1]))
+        first = 0 if start.number in claim.backlogs else min((position, *undone[:1]))
         now_ms = self._engine.clock.now_ms()
         batch = self._engine.batch
         if destination.filters:
-            batch.filters.append(FilterRow(start.number, claim.partition, place, 0, now_ms))
+            batch.filters.append(FilterRow(start.number, claim.partition, position, 0, now_ms))
         if first < end:
             batch.ranges.append(
                 RangeRow(start.number, destination.id, claim.partition, first, end - 1, "discarded", now_ms, LANE_ENDED)

@@ -17,18 +17,16 @@ from hookline.database.sqlite import DatabaseError
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.cluster.agreement import Agreement
-from hookline.deliver.cluster.claims import Claim, Claims
 from hookline.deliver.cluster.fence import Fence, now_seconds
 from hookline.deliver.cluster.heartbeat import Heartbeat
-from hookline.deliver.cluster.shared_index_store import SharedIndexStore
-from hookline.deliver.cluster.shared_ring import SharedRing
-from hookline.deliver.cluster.takeover import PartitionTakeover
+from hookline.deliver.cluster.shared_ring import SharedIndexStore, SharedRing
+from hookline.deliver.cluster.takeover import Claim, Claims, PartitionTakeover
 from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.read.shared_reader import SharedReader
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Follower, GroupEvents, JournalError, Lookups
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
@@ -88,7 +86,7 @@ class Worker:
         self._wanted: dict[int, object] = {}
         """Partitions that the group has assigned; the mark tells one assignment from the next."""
         self._doubtful: dict[int, int] = {}
-        """Assigned partitions that somebody else has taken, with the places that were saved last."""
+        """Assigned partitions that somebody else has taken, with the positions that were saved last."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
         self._failure: JournalError | None = None
@@ -96,7 +94,7 @@ class Worker:
         self._membership = journal_in(settings.data_path / FOLDER).join(
             settings.deliver.session_timeout,
             GroupEvents(
-                places=lambda: {**self._doubtful, **self._checkpointer.places},
+                positions=lambda: {**self._doubtful, **self._checkpointer.positions},
                 clock=now_seconds,
                 on_assigned=lambda partitions: self._call(self._assigned, partitions),
                 on_revoked=self._revoked,
@@ -229,7 +227,7 @@ class Worker:
             raise
 
     async def _release(self, partitions: frozenset[int]) -> dict[int, int]:
-        """Give partitions up: what is in flight ends, everything is saved; return the last places."""
+        """Give partitions up: what is in flight ends, everything is saved; return the last positions."""
         for partition in partitions:
             self._wanted.pop(partition, None)
             self._doubtful.pop(partition, None)
@@ -243,12 +241,12 @@ class Worker:
                 break
             await asyncio.sleep(POLL_SECONDS)
         is_saved = await self._checkpointer.save()
-        places = {each: place for each, place in self._checkpointer.places.items() if each in held}
+        positions = {each: position for each, position in self._checkpointer.positions.items() if each in held}
         for partition in held:
             self._leave(partition)
         self._log.info("partitions_given_up", partitions=held, saved=is_saved)
         crash_point("worker.partition_given_up")
-        return places
+        return positions
 
     def _lost(self, partitions: frozenset[int]) -> None:
         """The group has given them to others, or may have: nothing of them is sent or written any more."""
@@ -261,10 +259,10 @@ class Worker:
     def _fenced(self, partitions: frozenset[int]) -> None:
         """Others have taken them. Where the group still says that they are ours, that was a mistake of theirs: they are
         taken again as soon as the group has said so once more."""
-        places = {each: self._checkpointer.places.get(each, 0) for each in partitions}
+        positions = {each: self._checkpointer.positions.get(each, 0) for each in partitions}
         self._drop(partitions)
         for partition in partitions & self._wanted.keys():
-            self._doubtful[partition] = places[partition]
+            self._doubtful[partition] = positions[partition]
         self._assigned(partitions & self._wanted.keys())
 
     def _drop(self, partitions: Iterable[int]) -> None:
@@ -287,4 +285,6 @@ class Worker:
 
     def _flying(self, partitions: Iterable[int]) -> bool:
         some = set(partitions)
-        return any(place >> PLACE_SHIFT in some for lane in self._engine.lanes.values() for place in lane.in_flight)
+        return any(
+            position >> POSITION_SHIFT in some for lane in self._engine.lanes.values() for position in lane.in_flight
+        )

@@ -6,13 +6,13 @@ from hookline.replays.offset_set import OffsetSet
 
 
 class LaneCursor:
-    """Where a lane stands in one partition: with the shared reader, or at a place of its own.
+    """Say where a lane stands in one partition: with the shared reader, or at a position of its own.
 
     ``end`` and ``source`` are set for a backfill: the part of the stream that a source connected a moment ago had
-    before the shared reader knew of it. A replay's cursor has an end, and ``places`` when it is of single events.
+    before the shared reader knew of it. A replay's cursor has an end, and ``positions`` when it is of single events.
     """
 
-    __slots__ = ("attached", "end", "frozen", "next_offset", "partition", "places", "source")
+    __slots__ = ("attached", "end", "frozen", "next_offset", "partition", "positions", "source")
 
     def __init__(
         self,
@@ -21,14 +21,14 @@ class LaneCursor:
         attached: bool,
         end: int | None = None,
         source: str | None = None,
-        places: OffsetSet | None = None,
+        positions: OffsetSet | None = None,
     ) -> None:
         self.partition = partition
         self.next_offset = next_offset
         self.attached = attached
         self.end = end
         self.source = source
-        self.places = places
+        self.positions = positions
         self.frozen = False
 
     def attach(self) -> None:
@@ -36,7 +36,7 @@ class LaneCursor:
         self.attached = True
 
     def detach(self, offset: int) -> None:
-        """Stand at a place of its own."""
+        """Stand at a position of its own."""
         self.attached = False
         self.next_offset = offset
 

@@ -47,7 +47,7 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     """Requests without an answer."""
     done: bool = False
     unhealthy: bool = False
-    """Whether it holds one of the places that lanes not fully healthy share."""
+    """Whether it holds one of the slots that lanes not fully healthy share."""
     targets: Sequence[Target] = ()
     failures: list[FailedTry] | None = None
 

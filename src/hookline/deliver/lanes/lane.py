@@ -1,8 +1,8 @@
-"""A lane: the stream of one destination, with its own queue, place, breaker and retries.
+"""A lane: the stream of one destination, with its own queue, position, breaker and retries.
 
 A lane is **attached** in a partition while it takes events from the shared reader. When it fills, or its breaker
-opens, it is **detached**: intake stops, the first event never tried is remembered as its place, and a catch-up reader
-brings it back. So a lane holds a bounded number of events, whatever its receiver does.
+opens, it is **detached**: intake stops, the first event never tried is remembered as its position, and a catch-up
+reader brings it back. So a lane holds a bounded number of events, whatever its receiver does.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from collections.abc import Iterable, Mapping
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.event import Event
+from hookline.deliver.lanes.breaker import Health
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.health import Health
-from hookline.deliver.lanes.order import UserOrder
-from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.lanes.order import Rate, UserOrder
 from hookline.deliver.send.port import Route
 from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
 from hookline.limits import LIMITS, Limits
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT, URL_BITS
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.route.decision import refusal
 from hookline.route.filters import Filters
 
@@ -235,27 +234,27 @@ class Lane(Health):
 
     def put(self, event: Event, *, out_of_order: bool = False) -> None:
         """Queue an event, unless it was done before a crash; ``out_of_order``: the main cursor comes by no more."""
-        if self.already_delivered and event.place in self.already_delivered:
-            self.already_delivered.discard(event.place)
+        if self.already_delivered and event.position in self.already_delivered:
+            self.already_delivered.discard(event.position)
             return
         if out_of_order:
-            self.out_of_order.add(event.place)
+            self.out_of_order.add(event.position)
         self.queue.append(event)
 
     def put_first(self, event: Event) -> None:
         """Queue an event whose turn it is."""
-        self.out_of_order.add(event.place)
+        self.out_of_order.add(event.position)
         self.queue.appendleft(event)
 
-    def skip_done(self, places: Iterable[int]) -> None:
+    def skip_done(self, positions: Iterable[int]) -> None:
         """Take events no more that were done before."""
-        self.already_delivered.update(places)
+        self.already_delivered.update(positions)
 
-    def was_done(self, place: int) -> bool:
+    def was_done(self, position: int) -> bool:
         """Return whether an event was done before; it is asked once."""
-        if place not in self.already_delivered:
+        if position not in self.already_delivered:
             return False
-        self.already_delivered.discard(place)
+        self.already_delivered.discard(position)
         return True
 
     def take(self, count: int) -> list[Event]:
@@ -263,29 +262,29 @@ class Lane(Health):
         popleft = self.queue.popleft
         events = [popleft() for _ in range(count)]
         if self.out_of_order:
-            self.out_of_order.difference_update([event.place for event in events])
+            self.out_of_order.difference_update([event.position for event in events])
         return events
 
     def take_first(self) -> Event:
         """Take the first queued event."""
         event = self.queue.popleft()
-        self.out_of_order.discard(event.place)
+        self.out_of_order.discard(event.position)
         return event
 
     def sent(self, first_at_ms: Mapping[int, int]) -> None:
-        """Note that events leave, by place; the first attempts of those that have no retry row began then, else 0."""
+        """Note that events leave, by position; first attempts of those that have no retry row began then, else 0."""
         self.in_flight.update(first_at_ms)
 
-    def delivered(self, places: Iterable[int], now_ms: int) -> None:
+    def delivered(self, positions: Iterable[int], now_ms: int) -> None:
         """Note that receivers have accepted a run of events."""
         in_flight = self.in_flight
-        for place in places:
-            del in_flight[place]
+        for position in positions:
+            del in_flight[position]
         self.seen_well(now_ms)
 
-    def release(self, place: int) -> None:
+    def release(self, position: int) -> None:
         """Note the end of an attempt."""
-        del self.in_flight[place]
+        del self.in_flight[position]
 
     def give_back(self, only: int | None = None) -> tuple[list[Event], list[Event]]:
         """Let go of what is queued, or ``only`` that of a partition: it is in the journal.
@@ -296,10 +295,10 @@ class Lane(Health):
         kept: list[Event] = []
         out_of_order: list[Event] = []
         for event in self.queue:
-            partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
+            partition, offset = event.position >> POSITION_SHIFT, event.position & OFFSET_MASK
             if only is not None and partition != only:
                 kept.append(event)
-            elif event.place in self.out_of_order:
+            elif event.position in self.out_of_order:
                 out_of_order.append(event)
             else:
                 cursor = self.cursors[partition]
@@ -320,23 +319,23 @@ class Lane(Health):
 
     # retry rows
 
-    def keep_row(self, place: int, due_ms: int | None = None, *, is_new: bool = True) -> None:
+    def keep_row(self, position: int, due_ms: int | None = None, *, is_new: bool = True) -> None:
         """Have an event wait as a retry row from the next checkpoint on; ``due_ms`` None: until it is called."""
         if is_new:
             self.retry_count += 1
-        self.out_of_order.discard(place)
-        self.pending_rows.add(place)
+        self.out_of_order.discard(position)
+        self.pending_rows.add(position)
         if due_ms is not None:
             self.row_due(due_ms)
 
-    def close_row(self, place: int) -> None:
+    def close_row(self, position: int) -> None:
         """Need a retry row no more."""
         self.retry_count -= 1
-        self.pending_rows.add(place)
+        self.pending_rows.add(position)
 
-    def row_saved(self, place: int) -> None:
+    def row_saved(self, position: int) -> None:
         """Note that the database shows a row as it is."""
-        self.pending_rows.discard(place)
+        self.pending_rows.discard(position)
 
     def row_due(self, due_ms: int) -> None:
         """Look at the rows at this time at the latest."""
@@ -362,9 +361,9 @@ class Lane(Health):
         """Note whether dead letters come back with a checkpoint that is not saved yet."""
         self.requeueing = is_coming
 
-    def reserve(self, places: int) -> None:
-        """Leave so many places of the user's limit to rows that are due."""
-        self.reserved = places
+    def reserve(self, positions: int) -> None:
+        """Leave so many slots of the user's limit to rows that are due."""
+        self.reserved = positions
 
     def caught_up(self) -> None:
         """Keep no longer to the rate that was chosen for the time after a pause."""
@@ -402,7 +401,7 @@ class Lane(Health):
 
     @property
     def is_sick(self) -> bool:
-        """Return whether it shares the few places of lanes that are not fully healthy, or go second."""
+        """Return whether it shares the few slots of lanes that are not fully healthy, or go second."""
         return self.is_replay or self.breaker.state != "closed"
 
     @property
@@ -442,10 +441,10 @@ class Lane(Health):
         self.cursors.pop(partition, None)
         self.rows.discard(partition)
         self.backfills = [backfill for backfill in self.backfills if backfill.partition != partition]
-        for places in (self.already_delivered, self.out_of_order, self.pending_rows):
-            places.difference_update([place for place in places if place >> PLACE_SHIFT == partition])
-        if any(event.place >> PLACE_SHIFT == partition for event in self.queue):
-            self.queue = deque(event for event in self.queue if event.place >> PLACE_SHIFT != partition)
+        for positions in (self.already_delivered, self.out_of_order, self.pending_rows):
+            positions.difference_update([position for position in positions if position >> POSITION_SHIFT == partition])
+        if any(event.position >> POSITION_SHIFT == partition for event in self.queue):
+            self.queue = deque(event for event in self.queue if event.position >> POSITION_SHIFT != partition)
         if self.order is not None:
             self.order.forget(partition)
 
@@ -461,11 +460,11 @@ class Lane(Health):
     def undone(self, partition: int) -> list[int]:
         """Offsets taken and not yet done that have no retry row, ascending."""
         # Ten times a second for every event that waits: one step each, the rest is done by the two that sort and cut.
-        places = [event.place for event in self.queue]
+        positions = [event.position for event in self.queue]
         if self.order is not None:
-            places += [event.place for event in self.order.held.values()]
-        places += [place for place, first_at_ms in self.in_flight.items() if first_at_ms]
-        places.sort()
-        base = partition << PLACE_SHIFT
-        found = places[bisect_left(places, base) : bisect_left(places, base + (1 << PLACE_SHIFT))]
-        return [place - base for place in found] if base else found
+            positions += [event.position for event in self.order.held.values()]
+        positions += [position for position, first_at_ms in self.in_flight.items() if first_at_ms]
+        positions.sort()
+        base = partition << POSITION_SHIFT
+        found = positions[bisect_left(positions, base) : bisect_left(positions, base + (1 << POSITION_SHIFT))]
+        return [position - base for position in found] if base else found

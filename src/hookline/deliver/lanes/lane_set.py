@@ -14,12 +14,12 @@ from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.send.port import Sender
 from hookline.deliver.send.request import templates_of
 from hookline.deliver.store.batch import FilterRow, RangeRow
-from hookline.outcomes.progress import ENTRY, OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import ENTRY, OFFSET_MASK, POSITION_SHIFT
 from hookline.route.filters import Filters
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -43,7 +43,7 @@ class LaneSet:
         self._draining: set[Lane] = set()
         """Lanes of disabled destinations that still get what was accepted before."""
         self.delivered: dict[int, dict[int, bytes]] = {}
-        """By lane and place: ring entries of what an earlier process delivered, for lanes and sources that were new
+        """By lane and position: ring entries of what an earlier process delivered, for lanes and sources that were new
         after its last checkpoint."""
 
     def apply(self, snapshot: Snapshot) -> None:
@@ -71,14 +71,14 @@ class LaneSet:
         self._feeder.wake()
 
     def open(self, destination: Destination, start: LaneConfig, cursors: Iterable[LaneCursor] = ()) -> Lane:
-        """Open a lane; ``cursors`` are its places from before a restart, by default it begins at its start offsets."""
+        """Open a lane; ``cursors`` are its own from before a restart, by default it begins at its start offsets."""
         lane = Lane(destination, start, *self.usable(destination, start), self._engine.limits)
         self._engine.on_lane(lane)
         self._feeder.filtering = None
         known = {cursor.partition: cursor for cursor in cursors}
         for partition, shared in self._feeder.shared.items():
             fresh = fresh_cursor(start, shared)
-            # From the reader's place on: what is aimed at the destination may lie before its sources' begin.
+            # From the reader's position on: what is aimed at the destination may lie before its sources' begin.
             self.skip_delivered(lane, partition, min(fresh.next_offset, shared.next_offset), shared.end)
             lane.enter(known.get(partition, fresh))
         self._engine.lanes[lane.number] = lane
@@ -123,12 +123,12 @@ class LaneSet:
 
     def _change(self, lane: Lane, destination: Destination, start: LaneConfig) -> None:
         if destination.filters != lane.destination.filters:
-            # What is queued is given back, so that every event from the lane's place on meets the new filters.
+            # What is queued is given back, so that every event from the lane's position on meets the new filters.
             self._feeder.detach(lane)
             self.note_filters(lane, {p: cursor.next_offset for p, cursor in lane.cursors.items()})
         if start.sources.keys() - lane.starts.keys():
             # What is queued may be given back later and read once more, then with the new source's events: not
-            # twice, so the place before which they come from a backfill must be settled now.
+            # twice, so the position before which they come from a backfill must be settled now.
             self._feeder.detach(lane)
         for partition, shared in self._feeder.shared.items():
             cursor = lane.cursors[partition]
@@ -154,12 +154,12 @@ class LaneSet:
     def add_backfills(self, lane: Lane, partition: int, start: LaneConfig, before: Set[str]) -> None:
         """Have a lane read what sources that were not ``before`` had until where it stands in a partition."""
         cursor = lane.cursors[partition]
-        place = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
+        position = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
         for source in start.sources.keys() - before:
             first = start.sources[source].get(partition, 0)
-            if first < place:
-                lane.backfill(LaneCursor(partition, first, attached=False, end=place, source=source))
-                self.skip_delivered(lane, partition, first, place)
+            if first < position:
+                lane.backfill(LaneCursor(partition, first, attached=False, end=position, source=source))
+                self.skip_delivered(lane, partition, first, position)
 
     def change_order(self, lane: Lane) -> None:
         """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
@@ -183,9 +183,9 @@ class LaneSet:
 
     def skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
         """Do not send again what an earlier process delivered in ``[first, end)``."""
-        for place, entry in self.delivered.get(lane.number, {}).items():
-            if place >> PLACE_SHIFT == partition and first <= place & OFFSET_MASK < end:
-                lane.skip_done((place,))
+        for position, entry in self.delivered.get(lane.number, {}).items():
+            if position >> POSITION_SHIFT == partition and first <= position & OFFSET_MASK < end:
+                lane.skip_done((position,))
                 self._engine.ring.add(*ENTRY.unpack(entry))
 
     def _end(self, lane: Lane) -> None:
@@ -195,11 +195,11 @@ class LaneSet:
             cursor = lane.cursors[partition]
             # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
             end = cursor.end or max(shared.end, shared.next_offset)
-            place = shared.next_offset if cursor.attached else cursor.next_offset
+            position = shared.next_offset if cursor.attached else cursor.next_offset
             if lane.destination.filters:
-                self.note_filters(lane, {partition: place}, version=0)
+                self.note_filters(lane, {partition: position}, version=0)
             waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.pending_rows)]
-            waiting.append(place)
+            waiting.append(position)
             waiting += [backfill.next_offset for backfill in lane.backfills if backfill.partition == partition]
             if cursor.attached:
                 shared.leave(lane)

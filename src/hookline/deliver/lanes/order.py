@@ -2,8 +2,7 @@
 
 An event is *pending* from the moment the lane takes it until it is delivered, given up or set aside; only the first
 pending event of a user may be sent. The others wait in memory (``held``) or, beyond a bound, as retry rows that are
-never due by themselves: their turn is called. So one user's trouble holds up that user only.
-"""
+never due by themselves: their turn is called. So one user's trouble holds up that user only."""
 
 from __future__ import annotations
 
@@ -11,14 +10,59 @@ from bisect import insort
 
 from hookline.deliver.event import Event
 from hookline.limits import LIMITS
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import POSITION_SHIFT
+
+BURST_SECONDS = 0.1
+"""How long unused attempts are kept."""
+BURST_MIN = 2.0
+"""So many are kept in any case: with one, the time between two looks would be lost at slow rates."""
+
+
+class Rate:
+    """Attempts per second, ``part`` of them for this process; times are monotonic seconds, given by the caller.
+
+    Whoever has all of them begins with a full burst, a part begins with nothing: others may have used theirs just now.
+    """
+
+    __slots__ = ("_burst", "_left", "_mine", "_since", "per_second", "taken")
+
+    def __init__(self, per_second: float, part: float = 1.0) -> None:
+        self.per_second = per_second
+        self.taken = 0
+        """Attempts that have begun."""
+        self._left = self._mine = 0.0
+        self._since: float | None = 0.0
+        self.share(part)
+        if part >= 1.0:
+            self._left = self._burst
+
+    def share(self, part: float) -> None:
+        """Keep to another part from now on; what was saved up is kept as far as it is a burst of that."""
+        if not self._mine and part < 1.0:
+            self._since = None
+        self._mine = self.per_second * part
+        self._burst = max(BURST_MIN, self._mine * BURST_SECONDS) if part > 0 else 0.0
+        self._left = min(self._left, self._burst)
+
+    def available(self, now_seconds: float) -> int:
+        """Return how many attempts may begin now."""
+        waited_seconds = 0.0 if self._since is None else max(0.0, now_seconds - self._since)
+        self._left = min(self._burst, self._left + waited_seconds * self._mine)
+        self._since = now_seconds
+        return int(self._left)
+
+    def take(self, count: int) -> None:
+        """So many have begun; they were available, or they were urgent and are paid for later."""
+        self._left -= count
+        self.taken += count
+
 
 NEVER_MS = 2**62
 """The due time of a row whose turn is called."""
 
 
 class UserOrder:
-    """The pending events of one lane. A place names an event; ``held`` are those in memory, by place."""
+    """The pending events of one lane. A position names an event; ``held`` are those in memory, by position."""
 
     __slots__ = ("_held_max", "_pending", "_user_of", "called", "held")
 
@@ -32,76 +76,76 @@ class UserOrder:
 
     def admit(self, event: Event) -> bool:
         """Return whether the event may be sent now; if not, it is pending from now on and held."""
-        if self.note(event.place, event.record.user_key):
+        if self.note(event.position, event.record.user_key):
             return True
-        self.held[event.place] = event
+        self.held[event.position] = event
         return False
 
-    def note(self, place: int, user: str) -> bool:
+    def note(self, position: int, user: str) -> bool:
         """Make an event pending; return whether it is the first of its user."""
-        places = self._pending.setdefault(user, [])
-        if place not in self._user_of:
-            self._user_of[place] = user
-            insort(places, place)
-        return places[0] == place
+        positions = self._pending.setdefault(user, [])
+        if position not in self._user_of:
+            self._user_of[position] = user
+            insort(positions, position)
+        return positions[0] == position
 
-    def may_start(self, place: int) -> bool:
+    def may_start(self, position: int) -> bool:
         """Return whether a row may be tried: it is the first of its user, or was set aside."""
-        user = self._user_of.get(place)
-        return user is None or self._pending[user][0] == place
+        user = self._user_of.get(position)
+        return user is None or self._pending[user][0] == position
 
     @property
     def waiting(self) -> int:
         """Return how many pending events are not the first of their user."""
         return len(self._user_of) - len(self._pending)
 
-    def holds_up(self, place: int) -> bool:
+    def holds_up(self, position: int) -> bool:
         """Return whether the event is pending: others of its user wait for it, or would."""
-        return place in self._user_of
+        return position in self._user_of
 
-    def finished(self, place: int) -> Event | None:
+    def finished(self, position: int) -> Event | None:
         """Return the event no longer holds up its user; return the next one when it is held. A row's turn is called."""
-        user = self._user_of.pop(place, None)
+        user = self._user_of.pop(position, None)
         if user is None:
             return None
-        places = self._pending[user]
-        was_first = places[0] == place
-        places.remove(place)
-        if not places:
+        positions = self._pending[user]
+        was_first = positions[0] == position
+        positions.remove(position)
+        if not positions:
             del self._pending[user]
             return None
         if not was_first:
             return None
-        following = self.held.pop(places[0], None)
+        following = self.held.pop(positions[0], None)
         if following is None:
-            self.called.append(places[0])
+            self.called.append(positions[0])
         return following
 
-    def spill(self, place: int) -> bool:
+    def spill(self, position: int) -> bool:
         """Return whether a held event must wait as a row, because too many are in memory; then it is no longer held."""
         if len(self.held) <= self._held_max:
             return False
-        del self.held[place]
+        del self.held[position]
         return True
 
     def let_go(self, only: int | None = None) -> list[Event]:
         """Give up what is held in memory, or ``only`` of one partition, to become rows; they stay pending."""
-        held = [event for event in self.held.values() if only is None or event.place >> PLACE_SHIFT == only]
+        held = [event for event in self.held.values() if only is None or event.position >> POSITION_SHIFT == only]
         for event in held:
-            del self.held[event.place]
+            del self.held[event.position]
         return held
 
     def forget(self, partition: int) -> None:
         """Give up every event of a partition. Its users have no events in others."""
-        for place in [place for place in self._user_of if place >> PLACE_SHIFT == partition]:
-            user = self._user_of.pop(place)
-            self.held.pop(place, None)
-            self._pending[user].remove(place)
+        for position in [position for position in self._user_of if position >> POSITION_SHIFT == partition]:
+            user = self._user_of.pop(position)
+            self.held.pop(position, None)
+            self._pending[user].remove(position)
             if not self._pending[user]:
                 del self._pending[user]
-        self.called = [place for place in self.called if place >> PLACE_SHIFT != partition]
+        self.called = [position for position in self.called if position >> POSITION_SHIFT != partition]
 
-    def call(self, place: int) -> None:
+    def call(self, position: int) -> None:
         """Call the turn of a row, if it is the first of its user; otherwise its turn comes when the others are done."""
-        if self.may_start(place):
-            self.called.append(place)
+        if self.may_start(position):
+            self.called.append(position)

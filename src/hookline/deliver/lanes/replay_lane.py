@@ -1,6 +1,6 @@
 """A replay's lane: a stretch of the journal, or single events of it, sent once more to one destination (DESIGN 4).
 
-It is a detached lane that never attaches and has an end. It goes second: its attempts share the places of lanes that
+It is a detached lane that never attaches and has an end. It goes second: its attempts share the slots of lanes that
 are not healthy, few of them are in flight at once, and while the destination's live lane finds its receiver down, the
 replay waits.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane, Target
-from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.lanes.order import Rate
 from hookline.journal.record import Record
 from hookline.replays.model import Replay
 from hookline.replays.predicate import predicate_of

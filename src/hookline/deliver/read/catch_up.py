@@ -1,7 +1,6 @@
 """Catch-up reading: fills detached lanes from where they stand, until they have come to the shared reader again.
 
-It takes one group at a time, in turn for the lanes that want it; lanes at the same place share the read.
-"""
+It takes one group at a time, in turn for the lanes that want it; lanes at the same position share the read."""
 
 from __future__ import annotations
 
@@ -13,11 +12,94 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.losses import RETENTION_PASSED, Loss, loss_by, record_loss
-from hookline.deliver.read.shared_reader import SharedReader
-from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
+from hookline.index.duplicates import Duplicates
+from hookline.journal.port import Follower, Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+
+class SharedReader:
+    """The one reader of a partition that all attached lanes follow, and the position duplicates are recognised."""
+
+    def __init__(self, partition: int, journal: Follower, duplicates: Duplicates, next_offset: int) -> None:
+        self.partition = partition
+        self.duplicates = duplicates
+        self.next_offset = next_offset
+        self.by_source: dict[str, dict[Lane, int]] = {}
+        """Attached lanes of each source, with the offset at which the source belongs to them."""
+        self.by_destination: dict[str, Lane] = {}
+        self.attached: set[Lane] = set()
+        self.full: set[Lane] = set()
+        self.frozen = False
+        """Whether it reads no further: its partition is being given up."""
+        self._journal = journal
+        self._groups: Iterator[Group] = iter(())
+        self._held: Group | None = None
+        self._index_fails = False
+        self._log = logger()
+
+    @property
+    def end(self) -> int:
+        """Return the journal's end as it is now."""
+        return self._journal.end(self.partition)
+
+    @property
+    def should_read(self) -> bool:
+        """Return whether some attached lane is hungry; without lanes there is still the index to keep up."""
+        return not self.frozen and (not self.attached or len(self.full) < len(self.attached))
+
+    def next_group(self) -> Group | None:
+        """Return the next group, or None at the journal's end."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            return held
+        group = next(self._groups, None)
+        if group is None and self._journal.end(self.partition) > self.next_offset:
+            self._groups = self._journal.read(self.partition, self.next_offset)
+            group = next(self._groups, None)
+        return group
+
+    def hold(self, group: Group) -> None:
+        """Have this group, which could not be taken yet, be the next one again."""
+        self._held = group
+
+    def tell_index_failure(self) -> bool:
+        """Return whether the index of duplicates has met a failure of the disk and not worked since; logged as it
+        begins and ends, for repeats may go unnoticed meanwhile."""
+        failure = self.duplicates.failure
+        fails = failure is not None
+        if fails and not self._index_fails:
+            next_step = "free disk space, or repair the disk; it is tried again"
+            self._log.error("duplicate_index_failed", partition=self.partition, error=failure, next_step=next_step)
+        elif self._index_fails and not fails:
+            self._log.info("duplicate_index_works_again", partition=self.partition)
+        self._index_fails = fails
+        return fails
+
+    def attach(self, lane: Lane) -> None:
+        """Let a lane follow from the next group on."""
+        lane.cursors[self.partition].attach()
+        self.attached.add(lane)
+        if lane.full:
+            self.full.add(lane)
+        for source, starts in lane.starts.items():
+            self.by_source.setdefault(source, {})[lane] = starts.get(self.partition, 0)
+        self.by_destination[lane.destination.id] = lane
+
+    def leave(self, lane: Lane) -> None:
+        """Take a lane out; it is remembered at the next group."""
+        lane.cursors[self.partition].detach(self.next_offset)
+        self.attached.discard(lane)
+        self.full.discard(lane)
+        for source in lane.starts:
+            lanes = self.by_source.get(source, {})
+            lanes.pop(lane, None)
+            if not lanes:
+                self.by_source.pop(source, None)
+        if self.by_destination.get(lane.destination.id) is lane:
+            del self.by_destination[lane.destination.id]
 
 
 class CatchUp:
@@ -72,10 +154,10 @@ class CatchUp:
                         or not self._wants(lane, cursor, record, offset)
                     ):
                         continue
-                    place = cursor.partition << PLACE_SHIFT | offset
-                    if lane.was_done(place):
+                    position = cursor.partition << POSITION_SHIFT | offset
+                    if lane.was_done(position):
                         continue
-                    return Event(place, record)
+                    return Event(position, record)
                 self._after_catch_up(lane, cursor)
         return None
 
@@ -131,7 +213,7 @@ class CatchUp:
                     self._engine.open_lanes.add(lane)
 
     def _companions(self, lane: Lane, cursor: LaneCursor) -> list[Lane]:
-        """Other hungry lanes at the very same place."""
+        """Other hungry lanes at the very same position."""
         if cursor.end is not None:
             return []
         return [
@@ -146,12 +228,12 @@ class CatchUp:
         ]
 
     def _read(self, cursor: LaneCursor) -> Group | None:
-        """Return the group at an cursor's place, never past the shared reader's: what a lane took beyond would
+        """Return the group at an cursor's position, never past the shared reader's: what a lane took beyond would
         come once more when it is attached again. On Kafka a group is what has arrived together, so the two
         readers' differ."""
         shared = self._shared[cursor.partition]
-        if cursor.places is not None:
-            cursor.advance(cursor.places.following(cursor.next_offset))
+        if cursor.positions is not None:
+            cursor.advance(cursor.positions.following(cursor.next_offset))
         offset = cursor.next_offset
         if offset >= shared.next_offset or (cursor.end is not None and offset >= cursor.end):
             return None
@@ -177,7 +259,7 @@ class CatchUp:
         return group
 
     def _catch_up(self, lane: Lane, cursor: LaneCursor, group: Group, repeated: set[int]) -> None:
-        base, is_out_of_order = cursor.partition << PLACE_SHIFT, cursor.source is not None
+        base, is_out_of_order = cursor.partition << POSITION_SHIFT, cursor.source is not None
         for index, record in enumerate(group.records):
             offset = group.first_offset + index
             if not _is_deliverable(record) or offset in repeated or not self._wants(lane, cursor, record, offset):
@@ -211,7 +293,7 @@ class CatchUp:
         # What is aimed at a destination belonged to its lane before the source did.
         if cursor.source is not None and (record.to is not None or record.source != cursor.source):
             return False
-        if cursor.places is not None and offset not in cursor.places:
+        if cursor.positions is not None and offset not in cursor.positions:
             return False
         return lane.takes(record, cursor.partition, offset)
 

@@ -13,12 +13,11 @@ from itertools import repeat
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.read.catch_up import CatchUp
+from hookline.deliver.read.catch_up import CatchUp, SharedReader
 from hookline.deliver.read.losses import Loss, loss_by, record_loss
-from hookline.deliver.read.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
-from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, POSITION_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 
 DAY_MS = 86_400_000
@@ -71,7 +70,7 @@ class Feeder:
         shared.frozen = True
         for lane in self.engine.lanes.values():
             cursor = lane.cursors[partition]
-            queued = any(event.place >> PLACE_SHIFT == partition for event in lane.queue)
+            queued = any(event.position >> POSITION_SHIFT == partition for event in lane.queue)
             if cursor.attached and (queued or lane.order is not None):
                 self._leave(shared, lane)
             self._give_back(lane, partition)
@@ -126,7 +125,7 @@ class Feeder:
 
     def _take(self, shared: SharedReader, group: Group) -> None:
         """Give each record of a group to the attached lanes whose stream it is part of."""
-        first, base = group.first_offset, shared.partition << PLACE_SHIFT
+        first, base = group.first_offset, shared.partition << POSITION_SHIFT
         repeated = dict(shared.duplicates.check(group.records, first))
         if not repeated and self._take_at_once(shared, group):
             return
@@ -190,8 +189,8 @@ class Feeder:
             return False
         usage[0] += len(records)
         if lanes:
-            place = shared.partition << PLACE_SHIFT | first
-            events = list(map(Event, range(place, place + len(records)), records, repeat(len(lanes) > 1)))
+            position = shared.partition << POSITION_SHIFT | first
+            events = list(map(Event, range(position, position + len(records)), records, repeat(len(lanes) > 1)))
             for lane in lanes:
                 lane.feed(events)
         self._taken(shared, group, lanes)
@@ -206,7 +205,7 @@ class Feeder:
     def _take_aimed(self, shared: SharedReader, to: tuple[str, ...], event: Event, touched: set[Lane]) -> None:
         for destination in to:
             lane = shared.by_destination.get(destination)
-            if lane is None or not lane.takes(event.record, shared.partition, event.place & OFFSET_MASK):
+            if lane is None or not lane.takes(event.record, shared.partition, event.position & OFFSET_MASK):
                 continue
             lane.put(event)
             touched.add(lane)
@@ -219,11 +218,11 @@ class Feeder:
         key = record.received_at // DAY_MS, record.source, partition
         return self.engine.batch.usage.setdefault(key, [0, 0]), self.filtering.get(record.source)
 
-    def _note_duplicate(self, first_place: int, place: int) -> None:
+    def _note_duplicate(self, first_position: int, position: int) -> None:
         engine = self.engine
         engine.counters.duplicates += 1
         if not engine.ring.full:
-            engine.ring.add(first_place, place, DUPLICATE_TAG, 0, 0)
+            engine.ring.add(first_position, position, DUPLICATE_TAG, 0, 0)
 
     # detaching
 
@@ -240,7 +239,7 @@ class Feeder:
         for event in out_of_order:
             self.engine.failures.give_back_untried(lane, event)
         for event in held:
-            self.engine.failures.wait_for_leader_lock(lane, event.place)
+            self.engine.failures.keep_as_row(lane, event.position)
         lane.measure()
         self.engine.open_lanes.add(lane)
 

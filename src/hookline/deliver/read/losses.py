@@ -8,7 +8,7 @@ from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.store.batch import RangeRow
 from hookline.journal.port import JournalCorrupt, Lookups, OffsetExpired
-from hookline.outcomes.places import Ranges
+from hookline.outcomes.positions import Ranges
 from hookline.telemetry.log import logger
 
 RETENTION_PASSED = "the journal's retention passed the lane"
@@ -17,7 +17,7 @@ UNREADABLE = "journal segment damaged or missing: the event cannot be read any m
 
 
 class Loss(NamedTuple):
-    """What cannot be read, up to the offset ``until``."""
+    """Hold what cannot be read, up to the offset ``until``."""
 
     until: int
     status: str

@@ -19,7 +19,7 @@ from hookline.deliver.send.port import Failure
 from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Requeue, RetryRow
 from hookline.deliver.work import Work
 from hookline.outcomes.outcome import Outcome, refuses_event
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.replays.predicate import event_name
 from hookline.telemetry.log import logger
 
@@ -114,13 +114,13 @@ class Failures:
             lane.probe_at_once()
 
     def _record_attempts(self, delivery: Delivery, failures: Sequence[FailedTry], next_at_ms: int | None) -> None:
-        lane, place = delivery.lane, delivery.event.place
+        lane, position = delivery.lane, delivery.event.position
         for failed in failures:
             failure = failed.failure
             self._work.batch.attempts.append(
                 AttemptRow(
-                    place >> PLACE_SHIFT,
-                    place & OFFSET_MASK,
+                    position >> POSITION_SHIFT,
+                    position & OFFSET_MASK,
                     lane.number,
                     lane.destination.id,
                     delivery.attempt,
@@ -136,61 +136,61 @@ class Failures:
             )
 
     def _retry_later(self, delivery: Delivery, urls: int, due_ms: int) -> None:
-        lane, place = delivery.lane, delivery.event.place
-        partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
-        lane.keep_row(place, due_ms, is_new=not delivery.from_row)
+        lane, position = delivery.lane, delivery.event.position
+        partition, offset = position >> POSITION_SHIFT, position & OFFSET_MASK
+        lane.keep_row(position, due_ms, is_new=not delivery.from_row)
         self._work.retrying.add(lane)
         if self._work.keep_record is not None:
             self._work.keep_record(partition, offset, delivery.event.record)
         if delivery.attempt >= lane.options.set_aside_after:
-            self._next_of_user(lane, place)
+            self._next_of_user(lane, position)
         self._work.counters.retries_scheduled += 1
         self._work.lane_counts.of(lane.number).retries += 1
         self._work.batch.retry(
             RetryRow(lane.number, partition, offset, delivery.attempt, delivery.first_at_ms, due_ms, urls)
         )
 
-    def retry_never_tried(self, lane: Lane, place: int) -> None:
+    def retry_never_tried(self, lane: Lane, position: int) -> None:
         """Set an event aside that was queued out of order: a retry row with no attempt, due at once."""
         now_ms = self._work.clock.steady_ms()
-        lane.keep_row(place, now_ms)
+        lane.keep_row(position, now_ms)
         self._work.retrying.add(lane)
         self._work.batch.retry(
-            RetryRow(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK, 0, now_ms, now_ms, ALL_URLS)
+            RetryRow(lane.number, position >> POSITION_SHIFT, position & OFFSET_MASK, 0, now_ms, now_ms, ALL_URLS)
         )
 
     def give_back_untried(self, lane: Lane, event: Event) -> None:
         """Set an event aside that was queued out of order: a row with no attempt, due as soon as its turn is."""
         if lane.order is None:
-            self.retry_never_tried(lane, event.place)
+            self.retry_never_tried(lane, event.position)
             return
-        lane.order.note(event.place, event.record.user_key)
-        self.wait_for_leader_lock(lane, event.place)
-        lane.order.call(event.place)
+        lane.order.note(event.position, event.record.user_key)
+        self.keep_as_row(lane, event.position)
+        lane.order.call(event.position)
 
-    def wait_for_leader_lock(self, lane: Lane, place: int) -> None:
+    def keep_as_row(self, lane: Lane, position: int) -> None:
         """An event waits for its user's turn as a row: never tried, and not due before it is called."""
         now_ms = self._work.clock.steady_ms()
-        lane.keep_row(place)
+        lane.keep_row(position)
         self._work.retrying.add(lane)
-        partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
+        partition, offset = position >> POSITION_SHIFT, position & OFFSET_MASK
         self._work.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
 
     def bury(self, delivery: Delivery, status: str, last: Failure | None, now_ms: int) -> None:
         """Give a delivery up: one dead letter."""
         lane, event = delivery.lane, delivery.event
-        record, place = event.record, event.place
+        record, position = event.record, event.position
         if delivery.from_row:
             self.settle_row(delivery)
-        self._next_of_user(lane, place)
+        self._next_of_user(lane, position)
         self._work.counters.dead_lettered += 1
         self._work.lane_counts.of(lane.number).not_delivered += 1
         self._work.batch.dead_letters.append(
             DeadLetterRow(
                 lane.number,
                 lane.destination.id,
-                place >> PLACE_SHIFT,
-                place & OFFSET_MASK,
+                position >> POSITION_SHIFT,
+                position & OFFSET_MASK,
                 record.message_id,
                 record.source,
                 record.type,
@@ -237,9 +237,9 @@ class Failures:
 
     def settle_row(self, delivery: Delivery) -> None:
         """The delivery's retry row is no longer needed."""
-        lane, place = delivery.lane, delivery.event.place
-        lane.close_row(place)
-        self._work.batch.settle(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
+        lane, position = delivery.lane, delivery.event.position
+        lane.close_row(position)
+        self._work.batch.settle(lane.number, position >> POSITION_SHIFT, position & OFFSET_MASK)
 
 
 def _reason(failure: Failure) -> str:

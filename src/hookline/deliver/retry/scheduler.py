@@ -21,7 +21,7 @@ from hookline.deliver.store.batch import RetryRow
 from hookline.deliver.store.retry_rows import Rows, RowsComing
 from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.port import JournalAway, JournalFetching, Lookups, Reader
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.replays.offset_set import OffsetSet
 
 ROWS_PER_TURN_MAX = 256
@@ -83,14 +83,14 @@ class Retries:
             except (JournalAway, DatabaseAway):
                 continue
 
-    def drop(self, lane: Lane, places: Mapping[int, OffsetSet]) -> int:
+    def drop(self, lane: Lane, positions: Mapping[int, OffsetSet]) -> int:
         """Close a lane's rows of events that were erased; return how many."""
         dropped = 0
-        for partition, wanted in places.items() if lane.retry_count > 0 else ():
+        for partition, wanted in positions.items() if lane.retry_count > 0 else ():
             for offset in self._store.rows.offsets(lane.number, partition, wanted.first, wanted.end):
-                place = partition << PLACE_SHIFT | offset
-                if offset in wanted and place not in lane.in_flight and place not in lane.pending_rows:
-                    self._close(lane, RetryRow(lane.number, partition, offset, 0, 0, 0, 0), place)
+                position = partition << POSITION_SHIFT | offset
+                if offset in wanted and position not in lane.in_flight and position not in lane.pending_rows:
+                    self._close(lane, RetryRow(lane.number, partition, offset, 0, 0, 0, 0), position)
                     dropped += 1
         return dropped
 
@@ -108,17 +108,17 @@ class Retries:
             lane.rows_ordered()
         called, order.called = order.called, []
         coming = 0
-        for index, place in enumerate(called):
-            if place in lane.pending_rows or self._engine.room(lane) <= coming:
-                order.called.append(place)
+        for index, position in enumerate(called):
+            if position in lane.pending_rows or self._engine.room(lane) <= coming:
+                order.called.append(position)
                 continue
             try:
-                row = self._rows.row(lane.number, place)
+                row = self._rows.row(lane.number, position)
                 if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
                     # One that was tried before, and asked to wait, comes at its own time.
                     self._start(lane, row, now_ms)
             except (JournalFetching, RowsComing):
-                order.called.append(place)
+                order.called.append(position)
                 coming += 1
             except (JournalAway, DatabaseAway):
                 order.called += called[index:]
@@ -156,7 +156,7 @@ class Retries:
     def _room(self, lane: Lane) -> int:
         """Return how many rows of a lane may be tried now, an eighth of its allowance beyond it.
 
-        A stream that is catching up fills every place the moment it falls free: what is due would wait for its end,
+        A stream that is catching up fills every position the moment it falls free: what is due would wait for its end,
         and its window could end before.
         """
         engine = self._engine
@@ -164,25 +164,25 @@ class Retries:
         if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
-        places = self._in_flight_max - engine.in_flight
+        positions = self._in_flight_max - engine.in_flight
         if lane.breaker.state != "closed":
-            places = min(places, self._unhealthy_in_flight_max - engine.unhealthy)
-        return min(beyond, places, lane.free())
+            positions = min(positions, self._unhealthy_in_flight_max - engine.unhealthy)
+        return min(beyond, positions, lane.free())
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
         """Try a row again, or close it when its time is over; return whether a request went out."""
-        place = row.partition << PLACE_SHIFT | row.offset
-        if place in lane.in_flight or place in lane.pending_rows:
+        position = row.partition << POSITION_SHIFT | row.offset
+        if position in lane.in_flight or position in lane.pending_rows:
             return False
-        if lane.order is not None and not lane.order.may_start(place):
+        if lane.order is not None and not lane.order.may_start(position):
             return False
         record = self._journal.get(row.partition, row.offset)
         if record is None:
             record_unreadable(self._engine, lane, self._journal, row.partition, row.offset)
         if record is None or record.erased:
-            self._close(lane, row, place)
+            self._close(lane, row, position)
             return False
-        event = Event(place, record)
+        event = Event(position, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         urls = row.urls & ~ASKED_TO_WAIT
         if self._engine.schedule.expired(now_ms, first_at_ms):
@@ -192,10 +192,10 @@ class Retries:
         self._engine.start(lane, event, row.attempt + 1, first_at_ms, urls, True)
         return True
 
-    def _close(self, lane: Lane, row: RetryRow, place: int) -> None:
-        lane.close_row(place)
+    def _close(self, lane: Lane, row: RetryRow, position: int) -> None:
+        lane.close_row(position)
         self._engine.batch.settle(lane.number, row.partition, row.offset)
-        self._engine.next_of_user(lane, place)
+        self._engine.next_of_user(lane, position)
 
     # probes
 
@@ -258,8 +258,8 @@ class Retries:
         """Return whether no earlier event of its user holds it up; if one does, it waits as a row."""
         if lane.order is None or lane.order.admit(event):
             return True
-        del lane.order.held[event.place]
-        self._engine.failures.wait_for_leader_lock(lane, event.place)
+        del lane.order.held[event.position]
+        self._engine.failures.keep_as_row(lane, event.position)
         return False
 
     def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
@@ -267,9 +267,9 @@ class Retries:
         limit = PROBE_ROWS + len(lane.pending_rows)
         oldest, overdue = self._rows.for_probe(lane.number, limit, now_ms, overdue_before_ms)
         self._expire(lane, overdue, now_ms)
-        rows = [row for row in oldest if row.partition << PLACE_SHIFT | row.offset not in lane.pending_rows]
+        rows = [row for row in oldest if row.partition << POSITION_SHIFT | row.offset not in lane.pending_rows]
         if lane.order is not None:
-            rows = [row for row in rows if lane.order.may_start(row.partition << PLACE_SHIFT | row.offset)]
+            rows = [row for row in rows if lane.order.may_start(row.partition << POSITION_SHIFT | row.offset)]
         if not rows:
             return False
         row = rows[max(0, lane.probes // 2 - 1) % min(len(rows), PROBE_ROWS)]
@@ -289,16 +289,16 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
         return
     waiting: list[int] = []
     for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.pending_rows)):
-        place = row.partition << PLACE_SHIFT | row.offset
+        position = row.partition << POSITION_SHIFT | row.offset
         # What the next checkpoint changes is known already, or done.
-        if place in lane.pending_rows or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:
+        if position in lane.pending_rows or position in lane.in_flight or row.attempt >= lane.options.set_aside_after:
             continue
         record = journal.get(row.partition, row.offset)
         if record is not None and not record.erased:
-            order.note(place, record.user_key)
+            order.note(position, record.user_key)
         if row.due_ms >= NEVER_MS:
-            waiting.append(place)
+            waiting.append(position)
     # Those called whose row is not saved yet were passed over above: they stay called.
-    order.called[:] = [place for place in order.called if place in lane.pending_rows]
-    for place in waiting:
-        order.call(place)
+    order.called[:] = [position for position in order.called if position in lane.pending_rows]
+    for position in waiting:
+        order.call(position)

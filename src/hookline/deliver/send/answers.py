@@ -28,7 +28,7 @@ ConnectionT = TypeVar("ConnectionT")
 
 
 class RequestBatch:
-    """What requests that were sent in one go have in common."""
+    """Hold what requests that were sent in one go have in common."""
 
     __slots__ = ("began", "target")
 

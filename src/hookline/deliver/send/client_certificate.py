@@ -45,7 +45,7 @@ class ClientCertificateUnusable(ssl.SSLError):
 
 
 class CertificateDetails(NamedTuple):
-    """What people see of a certificate."""
+    """Hold what people see of a certificate."""
 
     subject: str
     issuer: str

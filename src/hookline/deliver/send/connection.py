@@ -53,7 +53,7 @@ _RETRY_AFTER = re.compile(rb"\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE
 
 
 class Home(Protocol):
-    """What a connection asks of the pool that it belongs to."""
+    """Hold what a connection asks of the pool that it belongs to."""
 
     sink: Sink
     answers: PlainAnswers[Connection]

@@ -11,7 +11,7 @@ from hookline.outcomes.outcome import Outcome, from_number
 
 
 class Exchange(Sink):
-    """What came of one request, and what was seen of it. Times are milliseconds, None for what was not come to."""
+    """Hold what came of one request, and what was seen of it. Times are milliseconds, None for what was not come to."""
 
     def __init__(self) -> None:
         self.outcome = Outcome.CONNECTION_FAILED

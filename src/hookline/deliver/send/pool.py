@@ -1,6 +1,6 @@
 """Sends by HTTP/1.1: the sender behind the port, with keep-alive connections per origin and client certificate.
 
-Pools put no limit on requests; lanes do. So two destinations on one host cannot take each other's places.
+Pools put no limit on requests; lanes do. So two destinations on one host cannot take each other's room.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.send.answers import PlainAnswers, RequestBatch, plain_success
 from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
-from hookline.deliver.send.connector import Connector
-from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.connector import Connector, Dialer
 from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.port import Opaque, Pair, Route, Sink
 from hookline.deliver.send.resolver import NameNotResolved, Resolver

@@ -26,7 +26,7 @@ Pair = tuple[str, str]
 
 
 class Failure:
-    """What is known of an attempt that did not succeed."""
+    """Hold what is known of an attempt that did not succeed."""
 
     __slots__ = ("error", "head", "outcome", "retry_after", "status")
 

@@ -1,4 +1,4 @@
-"""What a checkpoint will write besides the places: collected in memory, committed in one transaction."""
+"""What a checkpoint will write besides the positions: collected in memory, committed in one transaction."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Kind = Literal["first_due", "oldest", "overdue", "probe", "row"]
 
 
 class Look(NamedTuple):
-    """A question about a lane's retry rows; ``place`` where it is about the row of one event."""
+    """A question about a lane's retry rows; ``position`` where it is about the row of one event."""
 
     kind: Kind
     lane: int
-    place: int = -1
+    position: int = -1
 
 
 Looks = Mapping[Look, tuple[int, ...]]
@@ -104,7 +104,7 @@ class Requeue(NamedTuple):
 
 
 class LaneRow(NamedTuple):
-    """Where a lane stands that is not simply at the shared reader's place."""
+    """Say where a lane stands that is not simply at the shared reader's position."""
 
     lane: int
     partition: int
@@ -127,7 +127,7 @@ class FilterRow(NamedTuple):
 
 
 class CheckpointRow(NamedTuple):
-    """Where a partition's shared reader stands, and what is open in the lanes attached to it."""
+    """Say where a partition's shared reader stands, and what is open in the lanes attached to it."""
 
     partition: int
     next_offset: int
@@ -146,7 +146,7 @@ class BlockRow(NamedTuple):
 
 
 class ReplayRow(NamedTuple):
-    """What has come of a replay since the last checkpoint."""
+    """Hold what has come of a replay since the last checkpoint."""
 
     lane: int
     state: str
@@ -157,13 +157,13 @@ class ReplayRow(NamedTuple):
 
 
 class ErasureRow(NamedTuple):
-    """What deliver keeps about these places is to go; ``retries`` are the rows that were closed for it."""
+    """Hold what deliver keeps about these positions is to go; ``retries`` are the rows that were closed for it."""
 
     request: int
     asked_ms: int
     round: int
     retries: int
-    places: dict[int, OffsetSet]
+    positions: dict[int, OffsetSet]
 
 
 class Batch:
@@ -256,7 +256,7 @@ class Batch:
         self.blocks = [row for row in self.blocks if not lost(row.partition)]
         self.filters = [row for row in self.filters if not lost(row.partition)]
         self.erasures = [
-            row._replace(places={each: places for each, places in row.places.items() if not lost(each)})
+            row._replace(positions={each: positions for each, positions in row.positions.items() if not lost(each)})
             for row in self.erasures
         ]
         self.versions = [row for row in self.versions if not lost(row[0])]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol
 
-from hookline.database.connection import Connection, Cursor
+from hookline.database.connection import Connection
 from hookline.deliver.cluster.fence import Fence, listed
 from hookline.deliver.lanes.delivery import ASKED_TO_WAIT
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store.batch import Answers, Kind, Look, Looks, RetryRow
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 
 OVERDUE_MAX = 256
 """Rows whose window has ended that are looked at in one go."""
@@ -23,7 +23,7 @@ LOOKS_PER_STATEMENT = 32
 
 
 class ProbeRows(NamedTuple):
-    """What a probe chooses from: the oldest events that were tried and failed, and those whose window may be over."""
+    """Rows that a probe chooses from: the oldest that were tried and failed, and those whose window may be over."""
 
     oldest: list[RetryRow]
     overdue: list[RetryRow]
@@ -47,7 +47,7 @@ class Rows(Protocol):
         """Return the oldest rows of a lane but those whose receiver asked for a later time, and those whose first
         attempt lies before a time, if one is given."""
 
-    def row(self, lane: int, place: int) -> RetryRow | None:
+    def row(self, lane: int, position: int) -> RetryRow | None:
         """Return the row of one event."""
 
 
@@ -68,9 +68,9 @@ class RetryRows:
         found = [] if overdue_before_ms is None else self._ask(overdue, overdue_before_ms, OVERDUE_MAX)
         return ProbeRows(self._ask(Look("probe", lane), now_ms, limit), found)
 
-    def row(self, lane: int, place: int) -> RetryRow | None:
+    def row(self, lane: int, position: int) -> RetryRow | None:
         """As ``Rows`` says."""
-        found = self._ask(Look("row", lane, place), *values_of_place(place))
+        found = self._ask(Look("row", lane, position), *values_of_position(position))
         return found[0] if found else None
 
     def oldest(self, lane: int, limit: int) -> list[RetryRow]:
@@ -91,17 +91,17 @@ class RetryRows:
         return [RetryRow(*row) for row in found]
 
 
-def bring_near(cursor: Cursor, now_ms: int, latest_ms: int, partition: int | None = None) -> None:
+def bring_near(connection: Connection, now_ms: int, latest_ms: int, partition: int | None = None) -> None:
     """Have rows that would be due later than anything can be, by a clock that is known no more, be due now; in one
     partition or in all."""
     where = "" if partition is None else f" AND partition = {partition:d}"
-    cursor.execute(f"UPDATE retries SET due = ? WHERE due > ? AND due < {NEVER_MS}{where}", (now_ms, latest_ms))
-    cursor.execute(f"UPDATE retries SET first_at = ? WHERE first_at > ?{where}", (now_ms, now_ms))
+    connection.execute(f"UPDATE retries SET due = ? WHERE due > ? AND due < {NEVER_MS}{where}", (now_ms, latest_ms))
+    connection.execute(f"UPDATE retries SET first_at = ? WHERE first_at > ?{where}", (now_ms, now_ms))
 
 
-def values_of_place(place: int) -> tuple[int, int, int]:
+def values_of_position(position: int) -> tuple[int, int, int]:
     """Return the values of the question about one event."""
-    return place >> PLACE_SHIFT, place & OFFSET_MASK, 1
+    return position >> POSITION_SHIFT, position & OFFSET_MASK, 1
 
 
 def answers(connection: Connection, looks: Looks, taken: str | None) -> Answers:

@@ -1,6 +1,6 @@
 """The deliver database: checkpoints, retry rows, dead letters and outcomes. Its one writer is the deliver role.
 
-One transaction per checkpoint keeps places, retries and outcomes in step. ``synchronous=NORMAL`` is enough: a power
+One transaction per checkpoint keeps positions, retries and outcomes in step. ``synchronous=NORMAL`` is enough: a power
 cut may take back the last checkpoints as a whole, never reorder them, and the journal still has the events.
 """
 
@@ -9,23 +9,23 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
+from hookline.database.connection import overwriting, replacing, transaction
 from hookline.database.location import DatabaseLocation
-from hookline.database.upsert import overwriting, replacing
+from hookline.database.shared import insert_many
 from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Requeue
 from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
-from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
+from hookline.outcomes.progress import BUCKET_SHIFT
+from hookline.outcomes.reader import DeliverReader
 from hookline.replays.dead_letters import DEAD_LETTERS_MAX
 from hookline.replays.offset_set import encode_offset_sets
 
@@ -59,31 +59,6 @@ _BY_RECEIVER = (
 _PUT_ACTION = replacing("dead_letter_actions", ("id",), ("last", "discarded"))
 
 
-class SavedCheckpoint(NamedTuple):
-    """A partition's place as it was saved."""
-
-    next_offset: int
-    version: int
-    blob: bytes
-
-
-class SavedLane(NamedTuple):
-    """A lane's own row as it was saved."""
-
-    lane: int
-    partition: int
-    next_offset: int
-    state: str
-    blob: bytes
-
-
-class RetryBacklog(NamedTuple):
-    """How many retry rows a lane has, and when the first is due (ms)."""
-
-    rows: int
-    due_ms: int
-
-
 class DeliverStore:
     """Reads on the event loop, one writing connection used by the checkpoint's thread."""
 
@@ -101,29 +76,14 @@ class DeliverStore:
         # What is deleted may be about a person: nothing of it stays in free pages.
         overwrite_deleted(self._write)
         self._mark = commit_mark(self._write)
+        self.reader = DeliverReader.on(self._read)
+        """What was saved, to be read on the event loop."""
         self.rows = RetryRows(self._read, fence)
         """The retry rows, to be read on the event loop."""
 
-    def checkpoint(self, partition: int) -> SavedCheckpoint | None:
-        """Return the saved place of a partition's reader."""
-        row = self._read.execute(
-            "SELECT next_offset, version, blob FROM checkpoints WHERE partition = ?", (partition,)
-        ).fetchone()
-        return SavedCheckpoint(*row) if row else None
-
-    def lanes(self) -> list[SavedLane]:
-        """Return all lanes with a row of their own."""
-        rows = self._read.execute("SELECT lane, partition, next_offset, state, blob FROM lanes")
-        return [SavedLane(*row) for row in rows]
-
-    def backlogs(self) -> dict[int, RetryBacklog]:
-        """Return the retry rows per lane."""
-        rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
-        return {lane: RetryBacklog(count, due) for lane, count, due in rows}
-
     def bring_near(self, now_ms: int, latest_ms: int) -> None:
         """``bring_near`` of all rows."""
-        bring_near(self._write.cursor(), now_ms, latest_ms)
+        bring_near(self._write, now_ms, latest_ms)
 
     def look(self, batch: Batch) -> None:
         """Answer what the batch asks of retry rows, once it is written; on its thread."""
@@ -137,19 +97,13 @@ class DeliverStore:
         DatabaseAway it may be: given again it is written once."""
         if self._mark is not None and self._mark.holds(batch):
             return
-        cursor = self._write.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._write):
+            cursor = self._write.cursor()
             if self._fence is not None:
-                check(cursor, batch.epochs)
+                check(self._write, batch.epochs)
             self._write_batch(cursor, batch)
             if self._mark is not None:
                 self._mark.put(cursor, batch)
-            cursor.execute("COMMIT")
-        except BaseException:
-            if self._write.in_transaction:
-                cursor.execute("ROLLBACK")
-            raise
 
     def _write_batch(self, cursor: object, batch: Batch) -> None:
         many = cursor.executemany  # type: ignore[attr-defined]
@@ -211,9 +165,9 @@ class DeliverStore:
         cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 
     def _write_replays(self, cursor: object, batch: Batch) -> None:
-        """How far replays have come, dead letters they settled, and dead letters that people discard.
+        """Write how far replays have come, dead letters they settled, and dead letters that people discard.
 
-        Counts are added in the transaction that saves the places they are counted from, so they survive a crash
+        Counts are added in the transaction that saves the positions they are counted from, so they survive a crash
         exactly as those do.
         """
         many = cursor.executemany  # type: ignore[attr-defined]
@@ -264,8 +218,8 @@ class DeliverStore:
         many = cursor.executemany  # type: ignore[attr-defined]
         counts = []
         for table in ("dead_letters", "attempts"):
-            places = ((partition, offset) for partition, each in erasure.places.items() for offset in each)
-            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', places)
+            positions = ((partition, offset) for partition, each in erasure.positions.items() for offset in each)
+            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', positions)
             counts.append(max(0, done.rowcount))
         execute(
             'INSERT INTO erasures (request, asked_at, "round", retries, dead_letters, attempts)'
@@ -280,46 +234,14 @@ class DeliverStore:
                 'INSERT INTO erased_parts (request, asked_at, "round", partition, last_offset, places)'
                 " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 [
-                    (*erasure[:3], partition, places.end - 1, encode_offset_sets({partition: places}))
-                    for partition, places in erasure.places.items()
+                    (*erasure[:3], partition, positions.end - 1, encode_offset_sets({partition: positions}))
+                    for partition, positions in erasure.positions.items()
                 ],
             )
-
-    def erased_parts(self, key: tuple[int, int, int]) -> frozenset[int]:
-        """Return the partitions in which an erasure, by (request, asked ms, round), is done."""
-        query = 'SELECT partition FROM erased_parts WHERE request = ? AND asked_at = ? AND "round" = ?'
-        return frozenset(partition for (partition,) in self._read.execute(query, key))
-
-    def has_erased(self, key: tuple[int, int, int]) -> bool:
-        """Return whether an erasure, by (request, asked ms, round), is done."""
-        query = 'SELECT done_at FROM erasures WHERE request = ? AND asked_at = ? AND "round" = ?'
-        row = self._read.execute(query, key).fetchone()
-        return row is not None and row[0] is not None
 
     def empty_log(self) -> bool:
         """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
         return empty_log(self._write)
-
-    def replays(self) -> dict[int, str]:
-        """Return the state of each replay that has begun."""
-        return dict(self._read.execute("SELECT lane, state FROM replays").fetchall())
-
-    def results(self, partition: int, found: Iterable[int]) -> frozenset[bytes]:
-        """Return the entries that blocks hold of all events in the buckets of some places."""
-        saved: set[bytes] = set()
-        for bucket in {(place & OFFSET_MASK) >> BUCKET_SHIFT for place in found}:
-            blocks = self._read.execute(
-                "SELECT entries FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?",
-                (partition, bucket << BUCKET_SHIFT, (bucket + 1) << BUCKET_SHIFT),
-            )
-            for (entries,) in blocks:
-                saved.update(entries[at : at + ENTRY_BYTES] for at in range(0, len(entries), ENTRY_BYTES))
-        return frozenset(saved)
-
-    def last_action(self) -> int:
-        """Return the last discard that was carried out."""
-        row = self._read.execute("SELECT last FROM dead_letter_actions").fetchone()
-        return int(row[0]) if row else 0
 
     def forget_replays(self, lanes: Sequence[int]) -> None:
         """Drop what is known of replays that control no longer keeps."""
@@ -360,8 +282,8 @@ class DeliverStore:
     def _requeue(self, cursor: object, requeue: Requeue, urls: str, mine: str, *, keep_dead_letters: bool) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
-        A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
-        gone, when their event is delivered. So they are still there when the replay is cancelled before.
+        A replay's dead letters are kept: they took the place of the ones that it was to settle, and go as those would
+        have gone, when their event is delivered. So they are still there when the replay is cancelled before.
         """
         execute = cursor.execute  # type: ignore[attr-defined]
         lane, since_ms, refusals = requeue
@@ -398,7 +320,7 @@ class DeliverStore:
     def forget_below(self, partition: int, offset: int) -> None:
         """Drop what is known of events that the journal no longer keeps; their dead letters stay."""
         cursor = self._write.cursor()
-        # Blocks hold places and times, nothing of people, and are most of the file: they need not be overwritten.
+        # Blocks hold positions and times, nothing of people, and are most of the file: they need not be overwritten.
         if is_file(self._write):
             cursor.execute("PRAGMA secure_delete = FAST")
         blocks = "DELETE FROM outcome_blocks WHERE partition = ?1 AND first_offset < ?2 AND last_offset < ?2"

@@ -11,15 +11,24 @@ from litestar import Controller, Request, Response, delete, get, patch, post
 from litestar.params import Body, JSONBody
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.auth.accounts import Account, AccountError
-from hookline.api.auth.passwords import TooManyWaiting, refusal_of
-from hookline.api.auth.roles import Role, Scope
+from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, refusal_of
 from hookline.api.auth.service import account_store, login_throttle, password_hasher, session_store, token_store
 from hookline.api.auth.sessions import session_cookie
 from hookline.api.auth.tokens import Token, TokenError
+from hookline.api.caller import Role, Scope
 from hookline.api.calls import Call, current_author, the_call, the_caller
-from hookline.api.json_body import MERGE_PATCH
-from hookline.api.listing import After, Id, Limit, Listing, etag_of, id_number, number_after, require_match, tagged
+from hookline.api.listing import (
+    MERGE_PATCH,
+    After,
+    Id,
+    Limit,
+    Listing,
+    etag_of,
+    id_number,
+    number_after,
+    require_match,
+    tagged,
+)
 from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
@@ -59,7 +68,7 @@ class InvitedUser(msgspec.Struct, frozen=True):
 
 
 class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a PATCH may change; either ends the account's sessions."""
+    """The fields that a PATCH may change; either ends the account's sessions."""
 
     role: Role | msgspec.UnsetType = msgspec.UNSET
     disabled: bool | msgspec.UnsetType = msgspec.UNSET
@@ -73,7 +82,7 @@ class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Me(msgspec.Struct, frozen=True):
-    """Who makes this call, and what they may do; ``id`` is that of the account or token, null for the admin token."""
+    """The caller, and what they may do; ``id`` is that of the account or token, null for the admin token."""
 
     kind: str
     name: str
@@ -82,7 +91,7 @@ class Me(msgspec.Struct, frozen=True):
 
 
 class SignedOut(msgspec.Struct, frozen=True):
-    """How many sessions were ended."""
+    """The number of sessions ended."""
 
     sessions: int
 
@@ -286,7 +295,9 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What the token is for, what it may do (``read``, ``write``, ``admin``), and how long (such as ``90d``)."""
+    """A token to create: its purpose, its role (``read``, ``write``, ``admin``), and how long it is good (such as
+    ``90d``).
+    """
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
     scope: Scope = "read"

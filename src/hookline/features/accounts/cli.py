@@ -9,8 +9,7 @@ from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE, PEOPLE, app
-from hookline.cli.target import Options
-from hookline.cli.terminal_text import printable
+from hookline.cli.target import Options, printable
 from hookline.features.replays.cli import moment
 
 Role = Literal["owner", "editor", "viewer"]

@@ -11,10 +11,8 @@ from litestar.params import FromPath
 
 from hookline.api.audit.log import audit_log
 from hookline.api.auth.access import Connection, local_path, require_same_origin
-from hookline.api.auth.accounts import Account, AccountError
+from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, refusal_of
 from hookline.api.auth.identity import caller_of
-from hookline.api.auth.passwords import TooManyWaiting, refusal_of
-from hookline.api.auth.roles import ROLES, SCOPES
 from hookline.api.auth.service import (
     account_store,
     admin_token,
@@ -25,7 +23,7 @@ from hookline.api.auth.service import (
     token_store,
 )
 from hookline.api.auth.sessions import session_cookie
-from hookline.api.caller import ADMIN_TOKEN, Caller
+from hookline.api.caller import ADMIN_TOKEN, ROLES, SCOPES, Caller
 from hookline.api.calls import the_call
 from hookline.api.listing import After, id_number, number_after
 from hookline.api.problem import CODES, Problem
@@ -34,8 +32,7 @@ from hookline.features.accounts.api import tag_of, token_view_of, user_of
 from hookline.features.fleet.service import own_metrics
 from hookline.features.settings.pages import tabs
 from hookline.telemetry.log import logger
-from hookline.web.rendering import page, redirect
-from hookline.web.screen import screen, unknown
+from hookline.web.rendering import Screens, page, redirect, screen, unknown
 
 FORM_BYTES_MAX = 8 * 1024
 """Anybody may send one of these: it is no larger than a name, a password and an address in the longest spelling."""
@@ -337,3 +334,12 @@ class PeopleScreens(Controller):
     async def show_account(self, request: PageRequest) -> Response[str]:
         """Show who one is, and what one may change about that."""
         return screen(request, "settings_account.html", "settings", tabs=tabs("Your account"))
+
+
+SCREENS = Screens(
+    (
+        PeopleScreens,
+        SignIn,
+        Joining,
+    )
+)

@@ -13,8 +13,7 @@ from cyclopts import App
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE
-from hookline.cli.target import Options
-from hookline.cli.terminal_text import printable
+from hookline.cli.target import Options, printable
 from hookline.features.connections.cli.objects import audiences_app, computed_traits_app, read_object
 from hookline.features.people.cli import require_one
 
@@ -187,7 +186,7 @@ def print_syncs(admin: AdminApi, collection: str, id: str, limit: int, as_json: 
     """Print a line for each sync."""
     found = admin.newest(f"/{collection}/{_part(id)}/syncs", limit)
     lines = [
-        f"{each['number']:>6}  {each['at']}  {each['came']:,} came, {each['went']:,} went, told by {each['finishedAt']}"
+        f"{each['number']:>6}  {each['at']}  {each['came']:,} came, {each['went']:,} went, done {each['finishedAt']}"
         for each in found
     ]
     print(json.dumps(found) if as_json else "\n".join(lines) or "there are none yet")
@@ -201,7 +200,7 @@ def _explanation(found: Json, asked: str) -> Iterator[str]:
     if synced is None:
         yield "after the last sync: not in"
     else:
-        yield f"after the last sync: in, since {synced['since']}, {'told' if synced['told'] else 'not told'}"
+        yield f"after the last sync: in, since {synced['since']}, {'synced' if synced['sent'] else 'not synced'}"
     if not found["historyComplete"]:
         yield "the history is not complete: it is still read up, or the audience is disabled"
     yield from _clause(found["reason"], "")
@@ -225,7 +224,9 @@ def _until(found: Json) -> str:
 
 def _member(member: Json) -> str:
     who = member["userId"] if member["userId"] is not None else f"{member['anonymousId']} (anonymous)"
-    return f"{printable(who)}  since {member['since']}  {'told' if member['told'] else 'not told'}{_until(member)}"
+    return (
+        f"{printable(who)}  since {member['since']}  {'synced' if member['synced'] else 'not synced'}{_until(member)}"
+    )
 
 
 def _part(id: str) -> str:
@@ -284,8 +285,8 @@ def _explanation_of_trait_value(found: Json, asked: str) -> Iterator[str]:
 
 def _line(each: Json) -> str:
     who = each["userId"] if each["userId"] is not None else f"{each['anonymousId']} (anonymous)"
-    told = "told" if each["told"] else "not told"
-    return f"{printable(who)}  {_text(each['value'])}  since {each['since']}  {told}{_until_of_trait_value(each)}"
+    synced = "synced" if each["synced"] else "not synced"
+    return f"{printable(who)}  {_text(each['value'])}  since {each['since']}  {synced}{_until_of_trait_value(each)}"
 
 
 def _text(value: object) -> str:

@@ -25,12 +25,11 @@ from hookline.api.listing import (
     number_after,
 )
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import FromServices, Services
-from hookline.features.dead_letters.service import DeadLetter, dead_letter_log
+from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.service import event_log
 from hookline.features.replays.api import begin
-from hookline.features.replays.service import replay_store
-from hookline.features.replays.view import ReplayView, view_of
+from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.outcomes.delivery import Attempt
 from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
 from hookline.replays.model import RATE_MAX, Moment, ReplayRequest
@@ -118,8 +117,8 @@ class DeadLetters(Controller):
             since_ms=milliseconds("from", since),
             until_ms=milliseconds("to", until),
         )
-        letters = dead_letter_log(services).newest(limit + 1, number_after(after), wanted)
-        page = letters[:limit]
+        letters = deliver_reader(services).dead_letters.newest(limit + 1, number_after(after), wanted)
+        page = [dead_letter_of(each) for each in letters[:limit]]
         return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
     @get("/{id:str}", needs="viewer")
@@ -154,7 +153,7 @@ class DeadLetters(Controller):
     ) -> Listing[ReplayView]:
         """Send all that match again: one replay for each destination."""
         wanted = _filter(services, data)
-        destinations = sorted(dead_letter_log(services).count(wanted))
+        destinations = sorted(deliver_reader(services).dead_letters.count(wanted))
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
             detail = f"They are of {len(destinations)} destinations; name one of them."
             raise Problem(409, "too_many_replays", detail)
@@ -172,14 +171,14 @@ class DeadLetters(Controller):
 
 
 async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
-    matched = sum(dead_letter_log(services).count(wanted).values())
+    matched = sum(deliver_reader(services).dead_letters.count(wanted).values())
     if not matched:
         return Discarded(0, 0)
     action = replay_store(services).discard(wanted, current_author())
     target = f"dead-letters/{wanted.ids[0]}" if wanted.ids and len(wanted.ids) == 1 else "dead-letters"
     the_call().changed(target, AuditChange(target, "discarded", None, matched))
     for _ in range(int(DISCARD_SECONDS / POLL_SECONDS)):
-        done = dead_letter_log(services).discarded(action)
+        done = deliver_reader(services).dead_letters.discarded_by(action)
         if done is not None:
             return Discarded(matched, done)
         await asyncio.sleep(POLL_SECONDS)
@@ -197,16 +196,16 @@ def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFil
         since_ms=None if selection.since is None else int(selection.since.timestamp() * 1000),
         until_ms=None if selection.until is None else int(selection.until.timestamp() * 1000),
         ids=selection.ids,
-        last_id=dead_letter_log(services).last_id(),
+        last_id=deliver_reader(services).dead_letters.last_id(),
     )
 
 
 def _letter(services: Services, dead_letter_id: str) -> DeadLetter:
-    letter = (
-        dead_letter_log(services).get(int(dead_letter_id))
+    found = (
+        deliver_reader(services).dead_letters.get(int(dead_letter_id))
         if dead_letter_id.isdecimal() and len(dead_letter_id) < 19
         else None
     )
-    if letter is None:
+    if found is None:
         raise not_found("dead letter", dead_letter_id)
-    return letter
+    return dead_letter_of(found)

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE, USAGE
 from hookline.cli.target import Options
-from hookline.features.events.cli.why import attempt_line
+from hookline.features.events.cli.tail import attempt_line
 from hookline.features.replays.cli import line, moment
 
 Since = Annotated[str | None, Parameter(name="--from")]

@@ -8,14 +8,14 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.api.services import FromServices
-from hookline.features.dead_letters.service import DeadLetter, dead_letter_log
+from hookline.api.services import FromServices, deliver_reader
+from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.pages import pretty
 from hookline.features.events.service import event_log
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.outcomes.delivery import Attempt
 from hookline.web.lists import destination_href, event_href
-from hookline.web.screen import screen, unknown
+from hookline.web.rendering import Screens, screen, unknown
 
 
 class DeadLetterPage(NamedTuple):
@@ -32,10 +32,13 @@ class DeadLetterPage(NamedTuple):
 @get("/dead-letters/{id:str}", needs="viewer")
 async def show_dead_letter(request: Request[Any, Any, Any], services: FromServices, id: FromPath[str]) -> Response[str]:
     """Show one dead letter."""
-    letter = dead_letter_log(services).get(int(id)) if id.isascii() and id.isdecimal() and len(id) < 19 else None
-    if letter is None:
+    row = (
+        deliver_reader(services).dead_letters.get(int(id)) if id.isascii() and id.isdecimal() and len(id) < 19 else None
+    )
+    if row is None:
         hint = "It was delivered by a retry, or it is older than the retention time."
         return unknown(request, "destinations", "Dead letter", "There is no such dead letter", id, hint)
+    letter = dead_letter_of(row)
     found = await event_log(services).events_at([(letter.partition, letter.offset)])
     statuses = found[0].status.destinations if found else ()
     view = DeadLetterPage(
@@ -47,3 +50,6 @@ async def show_dead_letter(request: Request[Any, Any, Any], services: FromServic
         user=person_link(found[0].status) if found else PersonLink("", ""),
     )
     return screen(request, "dead-letter.html", "destinations", view=view)
+
+
+SCREENS = Screens((show_dead_letter,))

@@ -18,9 +18,9 @@ from hookline.connections.store import ChangeRefused, Store
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
-from hookline.features.connections.journal_ends import journal_ends
-from hookline.features.destinations.health import DestinationHealth, FailureCauses
+from hookline.features.connections.service import journal_ends
 from hookline.journal.port import JournalError
+from hookline.outcomes.reader import DeliverReader
 from hookline.replays.model import ReplayRequest, replay_id
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -88,7 +88,7 @@ class LaneWatch:
         self._monotonic = monotonic
         self._resumed: dict[str, float] = {}
         self._drained: dict[int, set[int]] = {}
-        self._database = ReadOnly(location_of(settings, "deliver"))
+        self._deliver = DeliverReader(location_of(settings, "deliver"))
 
     def resumed(self, destination: str) -> None:
         """A person has resumed it a moment ago."""
@@ -137,32 +137,18 @@ class LaneWatch:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        self._database.close()
+        self._deliver.close()
 
     def _lanes(self) -> tuple[set[int], dict[int, set[int]]]:
         """Return the lanes that deliver says are gone, and the partitions in which it says that one is drained."""
         gone: set[int] = set()
         drained: dict[int, set[int]] = {}
-        connection = self._database.open()
-        query = "SELECT state, lane, partition FROM lanes WHERE state IN ('gone', 'drained')"
-        for state, lane, partition in connection.execute(query) if connection is not None else ():
-            if state == "gone":
-                gone.add(lane)
+        for row in self._deliver.lanes_in("gone", "drained"):
+            if row.state == "gone":
+                gone.add(row.lane)
             else:
-                drained.setdefault(lane, set()).add(partition)
+                drained.setdefault(row.lane, set()).add(row.partition)
         return gone, drained
-
-
-@part
-def destination_health(services: Services) -> DestinationHealth:
-    """Return what waits for a destination and what it did not get."""
-    return DestinationHealth(location_of(services.settings, "deliver"))
-
-
-@part
-def failure_causes(services: Services) -> FailureCauses:
-    """Return why deliveries failed."""
-    return FailureCauses(location_of(services.settings, "deliver"))
 
 
 @part

@@ -15,20 +15,23 @@ from litestar.response import Stream
 from hookline.api.calls import Call, current_author, the_call
 from hookline.api.listing import TIME, After, Id, Limit, Listing, OfEvent, OfSource, OfType, milliseconds
 from hookline.api.problem import Problem, not_found, problems
-from hookline.api.services import FromServices, Services
+from hookline.api.services import FromServices, Services, deliver_reader
 from hookline.connections.secrets import is_removed
-from hookline.features.dead_letters.service import dead_letter_log
 from hookline.features.destinations.service import destination_past
-from hookline.features.destinations.tester.request_writer import RequestWriter
-from hookline.features.destinations.tester.shown_request import Header, ShownRequest, shown, without_signatures
+from hookline.features.destinations.tester.request_writer import (
+    Header,
+    RequestWriter,
+    ShownRequest,
+    shown,
+    without_signatures,
+)
 from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
 from hookline.features.events.log import EventFilter
 from hookline.features.events.service import attempt_log, event_log, live_events
 from hookline.features.replays.service import replay_store
-from hookline.outcomes.attempt_log import AttemptFilter, Key, LoggedAttempt, attempt_key
 from hookline.outcomes.event_status import EventStatus
-from hookline.outcomes.outcome import Outcome
-from hookline.outcomes.status import DeliveryStatus
+from hookline.outcomes.outcome import DeliveryStatus, Outcome
+from hookline.outcomes.results import AttemptFilter, Key, LoggedAttempt, attempt_key
 from hookline.replays.dead_letters import RetryPlace
 
 KNOWN_SECONDS = 5.0
@@ -142,7 +145,7 @@ NEWEST: Key = (1 << 62, 0, 0, 0, 0)
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
-    """What the receiver answered to a request that failed: the beginning of its head and of its body."""
+    """The receiver's answer to a request that failed: the beginning of its head and of its body."""
 
     http_status: int
     headers: Sequence[Header]
@@ -170,7 +173,9 @@ class RetryNow(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
 
 class RetryAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many waiting deliveries of the event are tried at once: one, and one for each replay of it that waits."""
+    """The number of queued deliveries of the event that are tried at once: one, and one for each replay of it that
+    waits.
+    """
 
     destination: str
     message_id: str
@@ -234,7 +239,8 @@ class Attempts(Controller):
         found = await event_log(services).find(data.message_id, data.source)
         places: list[RetryPlace] = []
         if found is not None:
-            places = dead_letter_log(services).retries(found.partition, found.offset, search.lanes)
+            lanes = deliver_reader(services).retry_lanes(found.partition, found.offset)
+            places = [RetryPlace(lane, found.partition, found.offset) for lane in lanes if lane in search.lanes]
         if not places:
             detail = f"{data.message_id[:100]!r} does not wait for another attempt at {object_id}."
             raise Problem(409, "not_retrying", detail)

@@ -12,7 +12,7 @@ from hookline.events.timestamps import iso
 from hookline.features.destinations.service import DestinationPast
 from hookline.features.events.log import EventLog
 from hookline.journal.record import Record
-from hookline.outcomes.attempt_log import AttemptFilter, AttemptLog, Key, LoggedAttempt, id_of
+from hookline.outcomes.results import AttemptFilter, AttemptLog, Key, LoggedAttempt, id_of
 from hookline.replays.predicate import event_name
 
 SEARCH_SECONDS_MAX = 1.0

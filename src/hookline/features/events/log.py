@@ -21,7 +21,7 @@ from hookline.settings import Settings
 
 
 class EventFilter(NamedTuple):
-    """What a search asks for; None asks for nothing. ``text`` is looked for anywhere in the event."""
+    """Hold what a search asks for; None asks for nothing. ``text`` is looked for anywhere in the event."""
 
     source: str | None = None
     type: str | None = None

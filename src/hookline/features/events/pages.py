@@ -1,4 +1,4 @@
-"""The debugger, and the page of one event."""
+"""Show the debugger, and the page of one event."""
 
 from __future__ import annotations
 
@@ -18,18 +18,34 @@ from hookline.events.warnings import EventWarning
 from hookline.features.events.api import id_in_path
 from hookline.features.events.log import name_in
 from hookline.features.events.service import event_log
-from hookline.features.overview.event_flow import Station
+from hookline.features.overview.connections import Station
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.snippets import collect_url
 from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
 from hookline.outcomes.delivery import ReplayStatus
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
-from hookline.outcomes.status import QUEUED_BECAUSE, DeliveryStatus, urgency
+from hookline.outcomes.outcome import QUEUED_BECAUSE, DeliveryStatus, urgency
 from hookline.web.lists import destination_href
-from hookline.web.reasons import NO_DESTINATION, in_words
-from hookline.web.rendering import MARKS
-from hookline.web.screen import screen, unknown
+from hookline.web.rendering import MARKS, Screens, Stop, screen, unknown
+
+NO_DESTINATION = "No destination is connected to this source."
+
+SENTENCES: dict[str, str] = {
+    "aimed_at_others": "The event names other destinations only.",
+    "source_not_connected": "This destination is not connected to the event's source.",
+    "destination_disabled": "The destination was disabled when the event arrived.",
+    "connected_later": "The destination was connected after the event arrived.",
+    "integrations_all_false": "The event's integrations turn off all destinations except those it names.",
+    "integrations_name_false": "The event's integrations turn off Webhooks.",
+    **{reason.value: sentence for reason, sentence in QUEUED_BECAUSE.items()},
+}
+
+
+def in_words(reason: str | None) -> str:
+    """Return the sentence of a code; what is a sentence already stays as it is."""
+    return SENTENCES.get(reason, reason) if reason else ""
+
 
 SOURCES_SHOWN = 200
 """Sources to pick from; with more of them the others are named in the address."""
@@ -38,7 +54,7 @@ FILTER_CHARACTERS_MAX = 1_000
 
 
 class DebuggerPage(NamedTuple):
-    """What the script begins with; ``marks`` and ``keys`` (write key by source) are JSON."""
+    """Hold what the script begins with; ``marks`` and ``keys`` (write key by source) are JSON."""
 
     asked: Mapping[str, str]
     types: Sequence[tuple[str, str]]
@@ -85,7 +101,7 @@ _SENT = frozenset({"delivered", "retrying", "failed", "expired"})
 
 
 class DestinationLine(NamedTuple):
-    """What became of the event at one destination."""
+    """Hold what became of the event at one destination."""
 
     id: str
     name: str
@@ -258,3 +274,12 @@ async def show_event(
         hint = f"{reason[:1].upper()}{reason[1:]}."
         return unknown(request, "events", "Event", "No event has this message id", wanted, hint)
     return screen(request, "event.html", "events", view=event_page(services, event))
+
+
+SCREENS = Screens(
+    (
+        show_debugger,
+        show_event,
+    ),
+    (Stop("events", "Events", "/events", "e", "M4 6h16M4 12h16M4 18h10"),),
+)

@@ -10,8 +10,7 @@ from litestar.types import Scope
 
 from hookline.api.services import FromServices
 from hookline.database.outages import OUTAGES
-from hookline.features.fleet.service import Fleet, fleet_log, role_metrics, whole_machine
-from hookline.features.fleet.whole import WORKING, asks_for_all
+from hookline.features.fleet.service import WORKING, Fleet, asks_for_all, fleet_log, role_metrics, whole_machine
 
 
 @get("/workers", needs="viewer")

@@ -1,7 +1,13 @@
-"""Gather what the processes of this installation report: workers, partitions, and how far each is."""
+"""Gather what the processes of this installation report: workers, partitions, and whether every role works
+(``/readyz?all``).
+
+A role works while it reports, and reports no trouble. One that stands by for another machine's works too. Which roles
+there ought to be is the supervisor's to say; of roles started alone, those count that have once reported here.
+"""
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
@@ -11,19 +17,18 @@ from pathlib import Path
 import msgspec
 
 from hookline.api.services import Services, part
-from hookline.database.connection import Connection
+from hookline.database.home import held
 from hookline.database.installation import LOCAL
 from hookline.database.location import location_of
-from hookline.database.parts import held
-from hookline.database.read_only import ReadOnly
-from hookline.deliver.cluster.worker_state import WorkerState, decode
+from hookline.deliver.cluster.heartbeat import WorkerState, decode
 from hookline.events.timestamps import iso
-from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
-from hookline.features.fleet.whole import WholeMachine
+from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics, RoleReport
 from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalAway, Reader
+from hookline.outcomes.reader import DeliverReader
+from hookline.roles import SUPERVISOR_FD, wanted
 from hookline.settings import Settings
-from hookline.telemetry.metrics import PROCESS_STARTED
+from hookline.telemetry.metrics import PROCESS_ID, PROCESS_STANDING_BY, PROCESS_STARTED, PROCESS_TROUBLES
 from hookline.whole_file import write_whole
 
 ALIVE_SECONDS = 10.0
@@ -84,7 +89,7 @@ class FleetLog:
         self._clock = clock
         self.is_shared = settings.is_shared
         """Whether there may be more workers than one."""
-        self._database = ReadOnly(location_of(settings, "deliver"))
+        self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._reader: Reader | None = None
         self._lock = threading.Lock()
         self._changed: dict[str, tuple[int, float]] = {}
@@ -105,31 +110,28 @@ class FleetLog:
     def close(self) -> None:
         """Let go of the database and of connections; idempotent."""
         with self._lock:
-            self._database.close()
+            self._deliver.close()
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
 
     def _look(self) -> Fleet:
-        connection = self._database.open()
-        places: dict[int, int] = {}
-        if connection is not None:
-            places = dict(connection.execute("SELECT partition, next_offset FROM checkpoints").fetchall())
+        places = self._deliver.next_offsets()
         there = self._there()
         partitions = range(max(self._settings.journal.partitions, len(there)))
-        if self.is_shared and connection is not None:
-            workers, owners = self._workers(connection)
+        if self.is_shared and self._deliver.exists:
+            workers, owners = self._workers()
         else:
             workers, owners = self._the_one(partitions)
         ends = self._ends(there)
         shown = [_partition(each, owners.get(each), places.get(each, 0), ends.get(each)) for each in partitions]
         return Fleet(self.is_shared, [_with_lag(worker, shown) for worker in workers], shown)
 
-    def _workers(self, connection: Connection) -> tuple[list[FleetWorker], dict[int, tuple[str, str]]]:
-        rows = connection.execute("SELECT worker, started_at, seen_at, state FROM workers ORDER BY worker").fetchall()
-        owned = connection.execute("SELECT partition, epoch, since FROM owned").fetchall()
-        epochs = {partition: epoch for partition, epoch, _ in owned}
-        since = {partition: iso(at) for partition, _, at in owned}
+    def _workers(self) -> tuple[list[FleetWorker], dict[int, tuple[str, str]]]:
+        rows = self._deliver.workers()
+        owned = self._deliver.owned()
+        epochs = {each.partition: each.epoch for each in owned}
+        since = {each.partition: iso(each.since_ms) for each in owned}
         workers: list[FleetWorker] = []
         owners: dict[int, tuple[str, str]] = {}
         open_breakers: set[str] = set()
@@ -241,3 +243,83 @@ def whole_machine(services: Services) -> WholeMachine:
 def fleet_log(services: Services) -> FleetLog:
     """Return what all machines report."""
     return FleetLog(services.settings, role_metrics(services))
+
+
+REPORT_SECONDS_MAX = 10.0
+"""A report that is older says nothing: roles write one a second, and profiles after each batch."""
+WHOLE_KEPT_SECONDS = 0.5
+"""What was found is answered again for so long, however many ask."""
+WORKING = "working"
+STANDING_BY = "standing_by"
+NOT_REPORTING = "not_reporting"
+
+
+def asks_for_all(query: bytes) -> bool:
+    """Return whether the query of ``/readyz`` asks for the whole machine."""
+    return any(part.partition(b"=")[0] == b"all" for part in query.split(b"&"))
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """``status`` is ``ready`` or ``not_ready``; ``roles`` says of each that it works, stands by, or what keeps it."""
+
+    status: str
+    roles: Mapping[str, str]
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether every role works."""
+        return self.status == "ready"
+
+
+class WholeMachine:
+    """Looks at the reports of the roles in a data folder."""
+
+    def __init__(
+        self,
+        data_path: Path,
+        metrics: RoleMetrics,
+        is_supervised: bool | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``is_supervised`` is by default whether this process is."""
+        self._folder = str(data_path)
+        self._metrics = metrics
+        self._is_supervised = SUPERVISOR_FD in os.environ if is_supervised is None else is_supervised
+        self._clock = clock
+        self._kept: tuple[float, Mapping[str, str]] | None = None
+
+    def roles(self) -> tuple[str, ...]:
+        """Return the roles that a supervisor runs here; none where each is started by itself."""
+        return wanted(self._folder) if self._is_supervised else ()
+
+    def look(self, own: str) -> Whole:
+        """Return how the roles are; ``own`` is what control, which asks, says of itself."""
+        now = time.monotonic()
+        if self._kept is None or now - self._kept[0] >= WHOLE_KEPT_SECONDS:
+            reports = self._metrics.reports()
+            names = dict.fromkeys((*self.roles(), *reports))
+            self._kept = now, {name: self._state(reports.get(name)) for name in names}
+        roles = {**self._kept[1], "control": own}
+        is_ready = all(state in (WORKING, STANDING_BY) for state in roles.values())
+        return Whole("ready" if is_ready else "not_ready", roles)
+
+    def _state(self, report: RoleReport | None) -> str:
+        if report is None or self._clock() - report.at_seconds > REPORT_SECONDS_MAX or self._has_ended(report):
+            return NOT_REPORTING
+        troubles = report.values.get(PROCESS_TROUBLES)
+        if isinstance(troubles, list) and troubles:
+            return str(troubles[0])
+        return STANDING_BY if report.number(PROCESS_STANDING_BY) else WORKING
+
+    def _has_ended(self, report: RoleReport) -> bool:
+        """Return whether the process that wrote it is gone, as between two starts of a role that ends again and
+        again."""
+        if not self._is_supervised:
+            return False  # it may be in a container of its own, where its number means nothing here
+        try:
+            os.kill(int(report.number(PROCESS_ID)) or os.getpid(), 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass
+        return False

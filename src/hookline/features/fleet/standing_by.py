@@ -18,10 +18,9 @@ from hookline.api.gates import OPEN_PATHS, HostNames
 from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseError, engine
 from hookline.features.fleet.metrics import RoleMetrics
-from hookline.features.fleet.service import machine_of
-from hookline.features.fleet.whole import STANDING_BY, WholeMachine, asks_for_all
+from hookline.features.fleet.service import STANDING_BY, WholeMachine, asks_for_all, machine_of
 from hookline.features.insights.service import POLL_SECONDS, SeriesWatch
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import SeriesStore
 from hookline.listening import bound, handed_on
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger

@@ -7,8 +7,8 @@ from os import DirEntry, scandir
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.database.installation import BLOCK_BYTES, bytes_taken
 from hookline.database.location import Which, location_of
-from hookline.database.size import BLOCK_BYTES, bytes_taken
 from hookline.features.notices.conditions.machine import free_bytes
 from hookline.settings import Settings
 

@@ -16,7 +16,7 @@ from hookline.api.problem import not_found, problems
 from hookline.api.services import FromServices
 from hookline.events.timestamps import iso
 from hookline.features.insights.service import series_log
-from hookline.insights.series_log import SPANS, Range, Series, Values
+from hookline.insights.series import SPANS, Range, Series, Values
 
 FAILING_MAX = 50
 

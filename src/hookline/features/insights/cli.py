@@ -14,10 +14,9 @@ from cyclopts import Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import DELIVERY, EVENTS, HERE, USAGE, Flag, MessageType, app
-from hookline.cli.target import Options
-from hookline.cli.terminal_text import printable
+from hookline.cli.target import Options, printable
 from hookline.features.dead_letters.cli import selection_of
-from hookline.features.events.cli.why import attempt_line
+from hookline.features.events.cli.tail import attempt_line
 
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]

@@ -13,8 +13,7 @@ from hookline.database.location import location_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.fleet.service import machine_of, role_metrics
-from hookline.insights.series_log import SeriesLog
-from hookline.insights.series_store import SeriesStore
+from hookline.insights.series import SeriesLog, SeriesStore
 from hookline.telemetry.log import logger
 from hookline.telemetry.metrics import PROCESS_STARTED
 from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, TIME_BUCKETS_KEPT, read_time_buckets, time_bucket_of
@@ -26,7 +25,7 @@ DROP_SECONDS = 600
 
 
 class Accepted(NamedTuple):
-    """What collect had counted at a look, and since when it counts."""
+    """Hold what collect had counted at a look, and since when it counts."""
 
     started: float
     at: int

@@ -5,15 +5,13 @@ At most one notice of a kind and subject is open. Resolved ones are kept up to a
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.database.connect import connect
 from hookline.database.location import DatabaseLocation
+from hookline.database.shared import Shared
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding, OpenNotice
 from hookline.telemetry.notices import KINDS, sentence
@@ -57,12 +55,11 @@ class NoticeLog:
     """Reads and writes the table; safe to share between threads."""
 
     def __init__(self, location: DatabaseLocation) -> None:
-        self._connection = connect(location)
-        self._lock = threading.Lock()
+        self._database = Shared(location)
 
     def open_ones(self) -> dict[tuple[str, str], OpenNotice]:
         """Return what is open, by kind and subject."""
-        rows = self._rows(
+        rows = self._database.rows(
             "SELECT kind, subject, id, message, count, opened_at, last_seen_at FROM notices WHERE resolved_at IS NULL"
         )
         return {(kind, subject): OpenNotice(*rest) for kind, subject, *rest in rows}
@@ -77,7 +74,7 @@ class NoticeLog:
     ) -> list[Notice]:
         """At most ``limit`` notices older than ``before_id``: all, or only open or resolved ones, of one kind, about
         one subject."""
-        rows = self._rows(
+        rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM notices WHERE id < ?1 AND ((resolved_at IS NULL) = ?2 OR ?2 IS NULL)"
             " AND (kind = ?3 OR ?3 IS NULL) AND (subject = ?4 OR ?4 IS NULL) ORDER BY id DESC LIMIT ?5",
             (before_id or 2**62, is_open, kind, subject, limit),
@@ -86,12 +83,12 @@ class NoticeLog:
 
     def get(self, notice_id: int) -> Notice | None:
         """Return the notice with this id, None when there is none."""
-        rows = self._rows(f"SELECT {_COLUMNS} FROM notices WHERE id = ?", (notice_id,))
+        rows = self._database.rows(f"SELECT {_COLUMNS} FROM notices WHERE id = ?", (notice_id,))
         return _notice(rows[0]) if rows else None
 
     def acknowledge(self, notice_id: int, now_ms: int) -> Notice | None:
         """Note that somebody has seen it; the first time counts."""
-        with self._transaction() as execute:
+        with self._database.transaction() as execute:
             execute(
                 "UPDATE notices SET acknowledged_at = coalesce(acknowledged_at, ?) WHERE id = ?", (now_ms, notice_id)
             )
@@ -111,7 +108,7 @@ class NoticeLog:
         opened or resolved is due to be sent to ``webhooks``.
         """
         unsent, due = (_json(webhooks), 0) if webhooks else (None, None)
-        with self._transaction() as execute:
+        with self._database.transaction() as execute:
             for finding, others in opened:
                 kind = KINDS[finding.kind]
                 message = sentence(finding.kind, finding.subject, finding.detail, others)
@@ -142,14 +139,14 @@ class NoticeLog:
 
     def due(self, now_ms: int, limit: int) -> list[Unsent]:
         """Return what is to be sent now, longest waiting first."""
-        rows = self._rows(
+        rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM notices WHERE send_due <= ? ORDER BY send_due, id LIMIT ?", (now_ms, limit)
         )
         return [Unsent(_notice(row), msgspec.json.decode(row[11], type=tuple[str, ...]), row[12]) for row in rows]
 
     def sent(self, unsent: Unsent, left: Sequence[str], error: str | None, due_ms: int | None) -> None:
         """Note how sending went: the URLs still to be told, and when; nothing if it was resolved meanwhile."""
-        with self._transaction() as execute:
+        with self._database.transaction() as execute:
             execute(
                 "UPDATE notices SET unsent = ?, sends = sends + 1, send_due = ?, send_error = ?"
                 " WHERE id = ? AND sends = ? AND (resolved_at IS NULL) = ?",
@@ -165,24 +162,7 @@ class NoticeLog:
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
-        with self._lock:
-            self._connection.close()
-
-    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._connection.execute(query, values).fetchall()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection.execute
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        self._database.close()
 
 
 def _notice(row: tuple[Any, ...]) -> Notice:

@@ -12,7 +12,7 @@ from hookline.features.notices.log import Notice
 from hookline.features.notices.service import notice_log
 from hookline.telemetry.notices import KINDS, OTHERS
 from hookline.web.lists import address, destination_href
-from hookline.web.screen import query_of, screen
+from hookline.web.rendering import Screens, query_of, screen
 
 MARKS = {"critical": ("dead", "■", "critical"), "warning": ("warn", "▲", "warning"), "info": ("wait", "◔", "info")}
 
@@ -105,3 +105,6 @@ async def show_notices(request: Request[Any, Any, Any], services: FromServices) 
     """Show the notices, open ones first."""
     view = notices_page(services, query_of(request), "/notices", "open")
     return screen(request, "notices.html", "overview", view=view)
+
+
+SCREENS = Screens((show_notices,))

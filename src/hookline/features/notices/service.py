@@ -1,12 +1,23 @@
-"""Put together the conditions that are looked at for notices, and what is done with them."""
+"""Look at the system every few seconds, and open, refresh and resolve notices about it.
+
+It runs in a thread, reads what the roles write down anyway, and costs no timer per destination.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from hookline.api.services import Services, part
 from hookline.connections.store import Store
 from hookline.database.location import location_of
-from hookline.features.fleet.service import FleetLog, fleet_log, own_metrics, role_metrics, whole_machine
-from hookline.features.fleet.whole import WholeMachine
+from hookline.database.sqlite import DatabaseAway
+from hookline.database.sqlite import engine as sqlite
+from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
+from hookline.features.fleet.service import FleetLog, WholeMachine, fleet_log, own_metrics, role_metrics, whole_machine
 from hookline.features.notices.conditions.destinations import (
     Breakers,
     ClientCertificates,
@@ -14,7 +25,7 @@ from hookline.features.notices.conditions.destinations import (
     Deletions,
     Pauses,
 )
-from hookline.features.notices.conditions.finding import Condition
+from hookline.features.notices.conditions.finding import Condition, Finding, Moment, OpenNotice
 from hookline.features.notices.conditions.journal import JournalBudget, JournalDamage, JournalLost, Partitions
 from hookline.features.notices.conditions.machine import (
     DatabaseDamage,
@@ -26,11 +37,160 @@ from hookline.features.notices.conditions.machine import (
 )
 from hookline.features.notices.conditions.retention import Retention
 from hookline.features.notices.log import NoticeLog
-from hookline.features.notices.watch import NoticeWatch
 from hookline.features.notices.webhooks import NoticeWebhooks
 from hookline.features.privacy.service import delete_messages
 from hookline.features.sources.service import SourceActivity
+from hookline.journal.port import JournalError
 from hookline.settings import Settings
+from hookline.telemetry.log import logger
+from hookline.telemetry.notices import KINDS, OTHERS, sentence
+
+POLL_SECONDS = 5.0
+SUBJECTS_MAX = 100
+"""Open notices of one kind; what is beyond is told by one notice for all of them."""
+REFRESH_MS = 60_000
+"""A notice that lasts without a change is written again after so long, to say when it was last seen."""
+
+Key = tuple[str, str]
+
+
+class NoticeWatch:
+    """The one loop over all conditions."""
+
+    def __init__(
+        self,
+        log: NoticeLog,
+        store: Store,
+        metrics: RoleMetrics,
+        conditions: Sequence[Condition],
+        own_metrics: OwnMetrics,
+        webhooks: Sequence[str] = (),
+        clock: Callable[[], float] = time.time,
+        open_elsewhere: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        """``open_elsewhere`` tells of breakers that are open at processes of other machines."""
+        self._log = log
+        self._store = store
+        self._metrics = metrics
+        self._conditions = conditions
+        self._own_metrics = own_metrics
+        self._webhooks = webhooks
+        self._clock = clock
+        self._open_elsewhere = open_elsewhere
+        self._cannot_tell: set[str] = set()
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when something is to be sent."""
+
+    async def run_forever(self) -> None:
+        """Look every few seconds until cancelled."""
+        while True:
+            try:
+                await asyncio.to_thread(self.run_once)
+            except DatabaseAway:
+                pass  # the pool has said so
+            except (sqlite.Error, OSError) as error:  # the disk is full: it is looked again
+                logger().warning("notices_not_written", error=str(error))
+            except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all notices
+                logger().error("notice_watch_failed", exc_info=True)
+            await asyncio.sleep(POLL_SECONDS)
+
+    def run_once(self) -> None:
+        """One look at everything."""
+        notices = self._log.open_ones()
+        moment = Moment(
+            int(self._clock() * 1000),
+            self._metrics.reports(),
+            self._store.destinations(),
+            self._store.sources(),
+            notices,
+            self._open_elsewhere(),
+        )
+        for condition in self._conditions:
+            found = self._look(condition, moment)
+            if found is not None:
+                mine = {key: notice for key, notice in notices.items() if key[0] in condition.kinds}
+                self._settle(mine, bounded(found, mine), moment)
+        self._own_metrics.notices_open = Counter(kind for kind, _ in self._log.open_ones())
+
+    def close(self) -> None:
+        """Let go of what the conditions hold; idempotent."""
+        for condition in self._conditions:
+            condition.close()
+
+    def _look(self, condition: Condition, moment: Moment) -> Sequence[Finding] | None:
+        name = type(condition).__name__
+        try:
+            found = condition.findings(moment)
+        except (sqlite.Error, OSError, JournalError) as error:
+            if name not in self._cannot_tell:
+                logger().warning("condition_cannot_be_told", condition=name, error=str(error))
+            self._cannot_tell.add(name)
+            return None
+        self._cannot_tell.discard(name)
+        return found
+
+    def _settle(self, notices: Mapping[Key, OpenNotice], found: Mapping[Key, tuple[Finding, int]], m: Moment) -> None:
+        opened = [(finding, others) for key, (finding, others) in found.items() if key not in notices]
+        resolved = [key for key in notices if key not in found]
+        opened += [(each, 0) for each in recoveries(resolved, m)]
+        seen = [
+            (notices[key].id, finding, others)
+            for key, (finding, others) in found.items()
+            if key in notices and not finding.weak and _moved_on(notices[key], finding, others, m.now_ms)
+        ]
+        if not (opened or seen or resolved):
+            return
+        self._log.settle(opened, seen, [notices[key].id for key in resolved], m.now_ms, self._webhooks)
+        for finding, others in opened:
+            self._tell_opened(finding, others)
+        for kind, subject in resolved:
+            logger().info("notice_resolved", kind=kind, subject=subject)
+        if opened or resolved:
+            self.on_change()
+
+    def _tell_opened(self, finding: Finding, others: int) -> None:
+        kind = KINDS[finding.kind]
+        self._own_metrics.notices_opened[finding.kind] += 1
+        tell: Any = logger().info if kind.severity == "info" else logger().warning
+        message = sentence(finding.kind, finding.subject, finding.detail, others)
+        tell("notice_opened", kind=finding.kind, subject=finding.subject, message=message, next_step=kind.next_step)
+
+
+def bounded(found: Iterable[Finding], notices: Mapping[Key, object]) -> dict[Key, tuple[Finding, int]]:
+    """Findings by key with how many subjects each stands for: at most SUBJECTS_MAX of a kind by name, open ones first.
+
+    Of several findings of one key a strong one wins over a weak one.
+    """
+    by_kind: dict[str, dict[Key, Finding]] = {}
+    for finding in found:
+        keyed = by_kind.setdefault(finding.kind, {})
+        key = (finding.kind, finding.subject)
+        if (key in notices or not finding.weak) and (key not in keyed or keyed[key].weak):
+            keyed[key] = finding
+    kept: dict[Key, tuple[Finding, int]] = {}
+    for kind, keyed in by_kind.items():
+        ordered = sorted(keyed, key=lambda key: key not in notices)
+        kept.update({key: (keyed[key], 0) for key in ordered[:SUBJECTS_MAX]})
+        rest = [keyed[key] for key in ordered[SUBJECTS_MAX:] if not keyed[key].weak]
+        if rest:
+            kept[kind, OTHERS] = (Finding(kind, OTHERS, f"for example {rest[0].subject}", len(rest)), len(rest))
+    return kept
+
+
+def recoveries(resolved: Iterable[Key], moment: Moment) -> list[Finding]:
+    """Return what is worth telling of notices just resolved: their destination is still wanted, and is well again."""
+    well: dict[Key, Finding] = {}
+    for kind, subject in resolved:
+        told = KINDS[kind].followed_by
+        if told is not None and moment.is_well(subject):
+            well[told, subject] = Finding(told, subject, "")
+    return list(well.values())
+
+
+def _moved_on(notice: OpenNotice, finding: Finding, others: int, now_ms: int) -> bool:
+    changed = notice.count != finding.count
+    changed = changed or notice.message != sentence(finding.kind, finding.subject, finding.detail, others)
+    return changed or now_ms - notice.last_seen_at_ms >= REFRESH_MS
 
 
 @part

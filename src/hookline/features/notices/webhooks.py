@@ -42,7 +42,7 @@ class InvalidNoticeWebhooks(ValueError):
 
 
 class Answered(NamedTuple):
-    """What a request came to."""
+    """Hold what a request came to."""
 
     outcome: Outcome
     status: int | None = None

@@ -1,22 +1,22 @@
-"""Sources and destinations as the overview shows them: keys and lines to paste, and how each receiver is doing."""
+"""Show sources and destinations on the overview, and the way of the events between them with counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hookline.api.services import Services
+from hookline.api.services import Services, deliver_reader
 from hookline.connections.model import Destination, SecretSetting, Source
 from hookline.connections.rotation import running_rotations, secret_of
 from hookline.connections.state import Stored
-from hookline.features.destinations.health import WINDOW_SECONDS, Failure, Health, is_failing
-from hookline.features.destinations.service import destination_health
-from hookline.features.destinations.state import next_probes
+from hookline.features.destinations.state import WINDOW_SECONDS, Failure, Health, health_of, is_failing, next_probes
+from hookline.features.fleet.metrics import RoleReport
 from hookline.features.fleet.service import fleet_log, role_metrics
 from hookline.features.insights.service import series_log
 from hookline.features.notices.conditions.finding import BREAKER_OPEN
 from hookline.features.setup.snippets import Snippet, few_of_source, host_of
-from hookline.insights.series_log import Recent
+from hookline.insights.series import Recent
+from hookline.web.rendering import milliseconds, number
 
 SIGNATURES: dict[SecretSetting, str] = {"sharedSecret": "X-Signature", "standardWebhooks": "Standard Webhooks"}
 """What people know the ways of signing by."""
@@ -74,7 +74,7 @@ def source_view(source: Source, url: str) -> SourceView:
 def destination_views(services: Services, destinations: Sequence[Stored[Destination]]) -> list[DestinationView]:
     """Return every destination with its health."""
     lanes = {stored.object.id: stored.lane.number for stored in destinations if stored.lane is not None}
-    healths = destination_health(services).of_lanes(lanes)
+    healths = health_of(deliver_reader(services), lanes)
     deliver = role_metrics(services).reports().get("deliver")
     here = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
     open_breakers, probes = here | fleet_log(services).open_breakers, next_probes(services)
@@ -137,3 +137,74 @@ def _receiver_word(failure: Failure | None) -> str:
     else:
         verb = "Erroring" if failure.http_status >= SERVER_ERRORS else "Refusing"
     return f"{verb} ({failure.http_status})"
+
+
+class Station(NamedTuple):
+    """One stop on the way, with its count."""
+
+    name: str
+    value: str
+    note: str
+    state: str
+
+
+class Aside(NamedTuple):
+    """A number beside the way: what waits, failed or was left out."""
+
+    kind: str
+    shape: str
+    value: str
+    word: str
+
+
+def the_way(reports: Mapping[str, RoleReport]) -> tuple[list[Station], list[Aside]]:
+    """Return the four stations and the numbers beside them; counts are since the roles started."""
+    nothing = RoleReport("", False, {})
+    collect, deliver = reports.get("collect", nothing), reports.get("deliver", nothing)
+    accepted = collect.number("hookline_collect_accepted_total")
+    read = deliver.number("hookline_deliver_read_total")
+    routed = max(0, read - collect.number("hookline_collect_rejected_total"))  # which are kept, and read over
+    lag = deliver.number("hookline_deliver_lag_events")
+    delivered = deliver.number("hookline_deliver_delivered_total")
+    failures = deliver.number("hookline_deliver_failures_total")
+    behind = f"{number(lag)} behind" if lag else "nothing behind"
+    stations = [
+        Station("Accepted", number(accepted), "durable on disk", _reached(accepted)),
+        Station("Routed", number(routed), behind, "wait" if lag else _reached(routed)),
+        Station("Sent", number(delivered + failures), _share(failures, delivered + failures), _reached(delivered)),
+        Station("Delivered", number(delivered), _latency(deliver), _reached(delivered)),
+    ]
+    return stations, _asides(collect, deliver)
+
+
+def _reached(count: float) -> str:
+    return "good" if count else "off"
+
+
+def _asides(collect: RoleReport, deliver: RoleReport) -> list[Aside]:
+    items = (
+        ("wait", "◔", deliver.number("hookline_deliver_queued"), "in flight"),
+        ("warn", "▲", deliver.number("hookline_deliver_retry_rows"), "retrying"),
+        ("dead", "■", deliver.number("hookline_deliver_dead_letters_total"), "not delivered"),
+        ("dead", "■", collect.number("hookline_collect_rejected_total"), "rejected"),
+        ("off", "○", deliver.number("hookline_deliver_duplicates_total"), "duplicates dropped"),
+    )
+    return [Aside(kind, shape, number(value), word) for kind, shape, value, word in items if value]
+
+
+def _share(failures: float, requests: float) -> str:
+    return f"{failures / requests:.1%} failed" if failures and requests else "none failed"
+
+
+def _latency(deliver: RoleReport) -> str:
+    """Return the median from acceptance to the receiver's answer, as far as the buckets tell."""
+    histogram = deliver.values.get("hookline_deliver_latency_seconds")
+    if not isinstance(histogram, dict):
+        return ""
+    buckets = histogram.get("buckets", {})
+    half, seen = sum(buckets.values()) / 2, 0
+    for bound, count in buckets.items():
+        seen += count
+        if seen >= half > 0 and bound != "+Inf":
+            return f"p50 ≤ {milliseconds(float(bound) * 1000)}"
+    return "to receivers" if seen == 0 else "p50 over 5 s"

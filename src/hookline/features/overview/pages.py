@@ -13,6 +13,7 @@ from litestar.params import FromQuery
 
 from hookline.api.services import FromServices, Services
 from hookline.features.events.log import EventFilter, LoggedEvent, event_name
+from hookline.features.events.pages import NO_DESTINATION, in_words
 from hookline.features.events.service import event_log
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.fleet.pages import FleetView, fleet_view
@@ -20,18 +21,15 @@ from hookline.features.fleet.service import fleet_log, own_metrics, role_metrics
 from hookline.features.insights.service import series_log
 from hookline.features.notices.pages import NoticeView, notice_view
 from hookline.features.notices.service import notice_log
-from hookline.features.overview.connections import DestinationView, destination_views
-from hookline.features.overview.event_flow import Aside, Station, the_way
+from hookline.features.overview.connections import Aside, DestinationView, Station, destination_views, the_way
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.first_steps import First, first_steps
-from hookline.insights.series_log import Range, Series, SeriesLog
-from hookline.outcomes.status import urgency
+from hookline.insights.series import Range, Series, SeriesLog
+from hookline.outcomes.outcome import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.lists import event_href
-from hookline.web.reasons import NO_DESTINATION, in_words
-from hookline.web.rendering import iso_seconds, number
-from hookline.web.screen import screen
+from hookline.web.rendering import Screens, Stop, iso_seconds, number, screen
 
 EVENTS_SHOWN = 20
 NOTICES_SHOWN = 10
@@ -173,7 +171,7 @@ PEAK_PER_SECOND = 10
 
 
 class Rate(NamedTuple):
-    """What counts are multiplied with, and the unit that makes of them."""
+    """Hold what counts are multiplied with, and the unit that makes of them."""
 
     factor: float
     unit: str
@@ -247,3 +245,6 @@ async def show_overview(
 ) -> Response[str]:
     """Show the overview over a range."""
     return screen(request, "overview.html", "overview", view=await overview(services, range))
+
+
+SCREENS = Screens((show_overview,), (Stop("overview", "Overview", "/", "o", "M3 12h4l3-7 4 14 3-7h4"),))

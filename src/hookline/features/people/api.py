@@ -7,9 +7,8 @@ from litestar import Controller, get
 from hookline.api.listing import After, AnonymousId, Limit, Listing, UserId
 from hookline.api.problem import FieldError, Problem, problems
 from hookline.api.services import FromServices
-from hookline.features.people.privacy import refuse_withheld
 from hookline.features.people.service import PersonReader, person_log
-from hookline.features.people.view import PersonEvent, PersonView, defined, person_events, person_view
+from hookline.features.people.view import PersonEvent, PersonView, defined, person_events, person_view, refuse_withheld
 from hookline.people.store.people import Identity
 from hookline.people.timeline import Ownership
 

@@ -9,8 +9,7 @@ from cyclopts import App
 
 from hookline.cli.admin_api import CommandFailed, Json
 from hookline.cli.app import EVENTS, HERE, USAGE
-from hookline.cli.target import Options
-from hookline.cli.terminal_text import printable
+from hookline.cli.target import Options, printable
 
 people_app = App(name="people", group=EVENTS, help="The people whose events come in: show, events.")
 INDENT = "  "
@@ -95,12 +94,12 @@ def _audience(audience: Json) -> str:
     mark = "✓" if audience["member"] else "✗"
     until = "" if audience["until"] is None else f", until {audience['until']} if nothing new happens"
     since = "" if audience["since"] is None else f" since {audience['since']}"
-    return f"{mark} {audience['id']}{since}{', told' if audience['told'] else ''}{until}"
+    return f"{mark} {audience['id']}{since}{', synced' if audience['synced'] else ''}{until}"
 
 
 def _computed(trait: Json) -> str:
     since = "" if trait["since"] is None else f" since {trait['since']}"
-    return f"{trait['id']} is {_value(trait['value'])}{since}{', told' if trait['told'] else ''}"
+    return f"{trait['id']} is {_value(trait['value'])}{since}{', synced' if trait['synced'] else ''}"
 
 
 def _value(value: Json) -> str:
@@ -116,7 +115,7 @@ def _from(found: Json) -> str:
 def _event(event: Json) -> str:
     about = event["name"] or event["summary"]
     name = f" {printable(about)}" if about else ""
-    told = "" if event["origin"] == "sdk" else f"  told by a sync ({event['origin']})"
+    by = "" if event["origin"] == "sdk" else f"  sent by a sync ({event['origin']})"
     refused = "" if event["rejected"] is None else f"  refused: {event['rejected']}"
     what = f"{event['type']}{name}  {event['source']} {printable(event['messageId'])}"
-    return f"{event['receivedAt']}  {what}{told}{refused}"
+    return f"{event['receivedAt']}  {what}{by}{refused}"

@@ -15,14 +15,13 @@ from hookline.api.listing import id_number
 from hookline.api.services import FromServices, Services
 from hookline.connections.definitions.model import Audience
 from hookline.events.timestamps import iso, parse
-from hookline.features.audiences.explanations import (
+from hookline.features.audiences.service import (
     Explanation,
     TraitExplanation,
     explanation_of,
     trait_explanation_of,
 )
 from hookline.features.events.api import id_in_path
-from hookline.features.people.privacy import withheld
 from hookline.features.people.service import PersonReader, person_log
 from hookline.features.people.view import (
     Defined,
@@ -33,6 +32,7 @@ from hookline.features.people.view import (
     defined,
     person_events,
     person_view,
+    withheld,
 )
 from hookline.features.privacy.pages import ACTIONS
 from hookline.features.privacy.service import id_digests, suppressions
@@ -41,8 +41,7 @@ from hookline.people.ingest.extraction import Scalar, text
 from hookline.people.store.people import Change, Identity, ListedPerson, Person
 from hookline.people.timeline import Ownership
 from hookline.web.lists import address, event_href, person_href
-from hookline.web.rendering import redirect
-from hookline.web.screen import query_of, screen, unknown
+from hookline.web.rendering import Screens, Stop, query_of, redirect, screen, unknown
 
 ROWS_ON_A_PAGE = 50
 EVENTS_SECONDS_MAX = 0.15
@@ -69,7 +68,7 @@ class Moment(NamedTuple):
     under: str
     received_at: str
     happened_at: str
-    told: str
+    synced_by: str
     rejected: str
 
 
@@ -230,7 +229,7 @@ def _moment(event: PersonEvent, asked: str) -> Moment:
         under="" if under == asked else under,
         received_at=event.received_at,
         happened_at="" if _same_minute(event) else event.timestamp,
-        told="" if event.origin == "sdk" else event.origin,
+        synced_by="" if event.origin == "sdk" else event.origin,
         rejected=event.rejected or "",
     )
 
@@ -371,3 +370,9 @@ def person_link(event: EventStatus) -> PersonLink:
     except (msgspec.MsgspecError, RecursionError):
         id = ""
     return PersonLink(id, person_href(None, id) if id else "")
+
+
+SCREENS = Screens(
+    (PersonScreens,),
+    (Stop("people", "People", "/people", "p", "M12 11a4 4 0 1 0 0-8 4 4 0 0 0 0 8M4 21a8 8 0 0 1 16 0"),),
+)

@@ -15,8 +15,8 @@ from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader, SearchableReader
 from hookline.journal.record import Record
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
-from hookline.people.previews.requests import PreviewLog
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
+from hookline.people.previews import PreviewLog
 from hookline.people.store.people import Change, Identity, People, Person, changes_of
 from hookline.people.sync.results import SyncResults, SyncStates
 from hookline.people.timeline import Ownership, Timeline, of_anonymous_id, of_person, of_user_id
@@ -40,9 +40,9 @@ class ProfileReader:
         """Return when the person came to and went from an audience, or all of them; newest first."""
         return changes_of(self._connection, person, audience)
 
-    def record(self, place: int) -> Record | None:
-        """Return the record at a place, None when the journal has it no more."""
-        found = self._journal.get(place >> PLACE_SHIFT, place & OFFSET_MASK)
+    def record(self, position: int) -> Record | None:
+        """Return the record at a position, None when the journal has it no more."""
+        found = self._journal.get(position >> POSITION_SHIFT, position & OFFSET_MASK)
         return None if found is None or found.erased else found
 
 

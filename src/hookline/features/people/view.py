@@ -1,23 +1,81 @@
-"""A person and the person's events as the API shows them."""
+"""Show a person and the person's events as the API has them, and nothing of those whose events are not stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from hookline.api.listing import Listing
+from hookline.api.problem import Problem
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.events.timestamps import iso
 from hookline.features.events.log import event_name, parse_cursor
 from hookline.features.people.service import FoundPerson, PersonReader, ProfileReader
+from hookline.features.privacy.service import deletion_requests, id_digests, suppressions
 from hookline.journal.record import Record
 from hookline.people.ingest.extraction import RecordView, text, view_of
 from hookline.people.store.people import Identity, Membership, Person
 from hookline.people.store.traits import Traits
 from hookline.people.sync.results import TRUE, SyncResult
+from hookline.people.timeline import Ownership
+from hookline.privacy.model import request_id
+
+REQUESTS_LOOKED_AT = 20
+IDENTITIES_LOOKED_AT = 1_000
+ERASING = ("looking", "erasing", "clearing")
+
+
+class Withheld(NamedTuple):
+    """Why, since when, and by which deletion request if by one."""
+
+    state: Literal["suppressed", "erasing", "erased"]
+    at: str
+    request: str | None
+
+    @property
+    def says(self) -> str:
+        """Return the sentence."""
+        by = f" by the deletion request {self.request}" if self.request else ""
+        if self.state == "suppressed":
+            return f"This person is suppressed{by}: their events are not stored, and nothing is shown."
+        if self.state == "erasing":
+            return f"This person's data is being erased{by}; nothing is shown any more."
+        return f"This person's data was erased{by}."
+
+
+def refuse_withheld(services: Services, asked: str, owned: Ownership, is_known: bool) -> None:
+    """Raise Problem when nothing may be shown of the person."""
+    found = withheld(services, asked, owned, is_known)
+    if found is not None and found.state == "suppressed":
+        raise Problem(404, "person_suppressed", found.says)
+    if found is not None:
+        raise Problem(404, "person_erased", found.says)
+
+
+def withheld(services: Services, asked: str, owned: Ownership | None, is_known: bool) -> Withheld | None:
+    """Return whether nothing may be shown of the person that was asked for by one id; ``owned`` has all that are known.
+
+    Of somebody with a user id that is what counts: an anonymous id may be on the list because it was another's too.
+    Somebody whose data was erased and of whom something was stored since is a person like any other.
+    """
+    ids = (owned.users or owned.anonymous) if owned is not None else ()
+    for id in [asked, *ids][:IDENTITIES_LOOKED_AT]:
+        suppression = suppressions(services).get(id_digests(services).of(id))
+        if suppression is not None:
+            request = None if suppression.request is None else request_id(suppression.request)
+            return Withheld("suppressed", iso(suppression.at_ms), request)
+    for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=asked):
+        if each.action == "suppress":
+            continue
+        if each.state in ERASING:
+            return Withheld("erasing", iso(each.at_ms), request_id(each.number))
+        if not is_known:
+            return Withheld("erased", iso(each.done_ms or each.updated_ms), request_id(each.number))
+    return None
+
 
 SUMMARY_CHARACTERS_MAX = 200
 
@@ -25,10 +83,10 @@ SUMMARY_CHARACTERS_MAX = 200
 class PersonEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One stored event. ``name`` is that of a track call, page or screen; ``timestamp`` the event's own time.
 
-    ``summary`` is what a call without a name is about: the names of the traits that identify gives, what a sync told,
-    the group, the previous id.
+    ``summary`` is what a call without a name is about: the names of the traits that identify gives, the value that a
+    sync sent, the group, the previous id.
 
-    ``origin`` is ``sdk`` for what was sent, and ``audience`` or ``trait`` for what a sync told about the person.
+    ``origin`` is ``sdk`` for what was sent, and ``audience`` or ``trait`` for what a sync said of the person.
     ``rejected`` is the code with which it was refused.
     """
 
@@ -79,8 +137,8 @@ def _summary(record: Record, view: RecordView) -> str:
     found = ""
     if record.type == "identify":
         traits = _given(view)
-        told = (f"{name}: {bytes(value).decode()}" for name, value in traits.items())
-        found = ", ".join(traits if record.origin == "sdk" else told)
+        sent = (f"{name}: {bytes(value).decode()}" for name, value in traits.items())
+        found = ", ".join(traits if record.origin == "sdk" else sent)
     elif record.type == "group":
         found = text(view.groupId)
     elif record.type == "alias":
@@ -124,14 +182,14 @@ class PersonGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class PersonAudience(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An audience as its last sync left it: whether the person is a member, since when (null for never looked at or
-    never a member), until when if nothing new happens, and whether destinations were told."""
+    never a member), until when if nothing new happens, and whether that was sent to destinations."""
 
     id: str
     name: str
     member: bool
     since: str | None
     until: str | None
-    told: bool
+    synced: bool
 
 
 class PersonComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -141,7 +199,7 @@ class PersonComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     name: str
     value: Any
     since: str | None
-    told: bool
+    synced: bool
 
 
 class PersonView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -194,7 +252,7 @@ def _traits(record_at: Callable[[int], Record | None], traits: Traits) -> tuple[
     found = []
     for name, trait in sorted(traits.items()):
         if trait.value is not None:
-            record = record_at(trait.place)
+            record = record_at(trait.position)
             message_id = None if record is None else record.message_id
             at = iso(trait.at_ms)
             found.append(PersonTrait(name=name, value=trait.value, at=at, source=trait.source, message_id=message_id))
@@ -202,7 +260,7 @@ def _traits(record_at: Callable[[int], Record | None], traits: Traits) -> tuple[
 
 
 def _group(record_at: Callable[[int], Record | None], membership: Membership) -> PersonGroup:
-    record = record_at(membership.place)
+    record = record_at(membership.position)
     return PersonGroup(
         group_id=membership.group,
         since=iso(membership.since_ms),
@@ -219,7 +277,7 @@ def _audience(audience: Audience, stood: SyncResult | None) -> PersonAudience:
         member=stood is not None and stood.value == TRUE,
         since=None if stood is None else iso(stood.since_ms),
         until=None if stood is None or stood.until_ms is None else iso(stood.until_ms),
-        told=stood is not None and stood.sent == stood.value,
+        synced=stood is not None and stood.sent == stood.value,
     )
 
 
@@ -229,17 +287,17 @@ def _computed(trait: ComputedTrait, stood: SyncResult | None) -> PersonComputedT
         name=trait.name,
         value=None if stood is None else msgspec.json.decode(stood.value),
         since=None if stood is None else iso(stood.since_ms),
-        told=stood is not None and stood.sent == stood.value,
+        synced=stood is not None and stood.sent == stood.value,
     )
 
 
 def _remembering(record_at: Callable[[int], Record | None]) -> Callable[[int], Record | None]:
-    """Return one event gives many traits: each place is read once."""
+    """Return one event gives many traits: each position is read once."""
     read: dict[int, Record | None] = {}
 
-    def remembered(place: int) -> Record | None:
-        if place not in read:
-            read[place] = record_at(place)
-        return read[place]
+    def remembered(position: int) -> Record | None:
+        if position not in read:
+            read[position] = record_at(position)
+        return read[position]
 
     return remembered

@@ -164,7 +164,7 @@ class Lifting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
 
 class Lifted(msgspec.Struct, frozen=True):
-    """How many ids were on the list and are no longer."""
+    """The number of ids that were on the list and are no longer."""
 
     lifted: int
 

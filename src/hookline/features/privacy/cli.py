@@ -13,8 +13,7 @@ from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import CommandFailed, Json
 from hookline.cli.app import HERE, PRIVACY, Flag, app
-from hookline.cli.target import Options
-from hookline.cli.terminal_text import printable
+from hookline.cli.target import Options, printable
 
 Action = Literal["delete", "suppress", "both"]
 deletions_app = App(name="deletion-requests", group=PRIVACY, help="Deletion requests: list, show, evidence.")

@@ -26,7 +26,7 @@ IN_POSTGRESQL = (
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
-    """What came of the delete message at one destination: ``delivered`` at a time, ``open``, or why it never was."""
+    """The delete message at one destination: ``delivered`` at a time, ``open``, or why it never was."""
 
     destination: str
     status: str

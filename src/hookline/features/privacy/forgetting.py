@@ -1,16 +1,23 @@
-"""Takes people's ids, and the messageIds of their events, out of what control itself keeps: replays and audit log."""
+"""Take people's ids, and the messageIds of their events, out of what control itself keeps, and follow what profiles
+did."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from hookline.database.connect import empty_log, overwrite_deleted
+from hookline.database.location import location_of
+from hookline.database.read_only import ReadOnly
 from hookline.database.shared import Shared
+from hookline.people.store.people import People
+from hookline.privacy.model import DeletionRequest
+from hookline.privacy.search import IDENTITIES_MAX
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
+from hookline.settings import Settings
 
 ERASED = "erased"
 """What stands where an id was."""
@@ -75,3 +82,51 @@ def _without(value: Any, erased: Collection[str]) -> Any:
     if isinstance(value, dict):
         return {name: _without(each, erased) for name, each in value.items()}
     return value
+
+
+class ErasedProfiles:
+    """For one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._database = ReadOnly(location_of(settings, "profiles"))
+
+    @property
+    def exist(self) -> bool:
+        """Return whether there are profiles at all."""
+        return self._database.open() is not None
+
+    def ids_of(self, user_ids: Sequence[str]) -> dict[str, list[str]]:
+        """By user id every id of the same person, before and after an alias."""
+        connection = self._database.open()
+        if connection is None:
+            return {}
+        found = {user_id: People(connection).by_user_id(user_id) for user_id in user_ids}
+        return {
+            user_id: [identity.id for identity in person.identities()[:IDENTITIES_MAX]]
+            for user_id, person in found.items()
+            if person is not None
+        }
+
+    def sources_of(self, user_ids: Sequence[str]) -> list[set[str]]:
+        """For each user id the sources that gave the person traits, of events that are gone by now too."""
+        connection = self._database.open()
+        if connection is None:
+            return [set() for _ in user_ids]
+        found = [People(connection).by_user_id(user_id) for user_id in user_ids]
+        return [set() if person is None else {trait.source for trait in person.traits().values()} for person in found]
+
+    def answer(self, request: DeletionRequest) -> tuple[int, int] | None:
+        """Return how many people and entries of theirs went in the round under way; None while they are still there."""
+        connection = self._database.open()
+        if connection is None:
+            return 0, 0
+        row = connection.execute(
+            "SELECT people, entries FROM erasures"
+            ' WHERE request = ? AND asked_at = ? AND "round" = ? AND done_at IS NOT NULL',
+            (request.number, request.at_ms, request.round),
+        ).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._database.close()

@@ -17,9 +17,8 @@ from hookline.journal.opening import open_reader
 from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.delivery import DestinationStatus
-from hookline.outcomes.status import DeliveryStatus
-from hookline.privacy.messages import Messages, NextTry
-from hookline.privacy.model import DeletionRequest, Message, Receipt
+from hookline.outcomes.outcome import DeliveryStatus
+from hookline.privacy.model import DeletionRequest, Message, Messages, NextTry, Receipt
 from hookline.privacy.requests import Requests
 from hookline.replays.offset_set import OffsetSet
 
@@ -101,7 +100,7 @@ class DeletionMessages:
             again = NextTry(failed, next_id, now_ms + PAUSE_MS)
         self._messages.settle(message, receipts, again)
 
-    async def places(self, request: DeletionRequest) -> dict[int, OffsetSet]:
+    async def positions(self, request: DeletionRequest) -> dict[int, OffsetSet]:
         """Return where the delete messages themselves lie, every try that is still there."""
         messages = self._messages.of(request.number)
         wanted = [

@@ -13,7 +13,7 @@ from hookline.features.privacy.api import PREFIX, view_of
 from hookline.features.privacy.evidence import evidence_of
 from hookline.features.privacy.service import deletion_requests, suppressions
 from hookline.privacy.model import request_id
-from hookline.web.screen import screen, unknown
+from hookline.web.rendering import Screens, Stop, screen, unknown
 
 ROWS_ON_A_PAGE = 50
 MARKS = {
@@ -82,3 +82,8 @@ class DeletionScreens(Controller):
             mark=MARKS[report.state],
             statuses=STATUSES,
         )
+
+
+SCREENS = Screens(
+    (DeletionScreens,), (Stop("deletion", "Deletion", "/deletion-requests", "x", "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13"),)
+)

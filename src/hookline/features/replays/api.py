@@ -15,8 +15,14 @@ from hookline.api.listing import After, Id, Limit, Listing, OfDestination, etag_
 from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
 from hookline.connections.model import Destination, Offsets
-from hookline.features.replays.service import replay_planner, replay_progress, replay_store
-from hookline.features.replays.view import ReplayView, dry_view_of, view_of
+from hookline.features.replays.service import (
+    ReplayView,
+    dry_view_of,
+    replay_planner,
+    replay_progress,
+    replay_store,
+    view_of,
+)
 from hookline.journal.opening import open_reader
 from hookline.replays.model import RATE_MAX, Replay, ReplayRequest, State, lane_of, replay_id
 from hookline.replays.offset_set import span_of
@@ -27,7 +33,7 @@ DRY_RUN_SECONDS = 1.0
 
 
 class ReplayChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a PATCH may change; ``rate`` null is none."""
+    """The fields that a PATCH may change; ``rate`` null is none."""
 
     state: Literal["running", "paused", "cancelled"] | msgspec.UnsetType = msgspec.UNSET
     rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | msgspec.UnsetType | None = msgspec.UNSET
@@ -114,7 +120,7 @@ class Replays(Controller):
 async def begin(services: Services, request: ReplayRequest) -> Replay:
     """Give a request its lane and have it counted; raise Problem for one that cannot be."""
     destination, starts, ends = await _prepared(services, request)
-    state: State = "preparing" if request.by_places else "running"
+    state: State = "preparing" if request.by_positions else "running"
     try:
         made = replay_store(services).create(request, services.store.version, starts, ends, current_author(), state)
     except TooManyReplays as error:

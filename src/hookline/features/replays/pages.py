@@ -10,13 +10,11 @@ from litestar import Request, Response, get
 from litestar.params import FromPath
 
 from hookline.api.services import FromServices, Services
-from hookline.features.overview.event_flow import Station
-from hookline.features.replays.service import replay_store
-from hookline.features.replays.view import ReplayView, view_of
+from hookline.features.overview.connections import Station
+from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
 from hookline.web.lists import address
-from hookline.web.rendering import number
-from hookline.web.screen import query_of, screen, unknown
+from hookline.web.rendering import Screens, number, query_of, screen, unknown
 
 ROWS = 50
 MARKS = {
@@ -133,3 +131,11 @@ async def show_replay(request: Request[Any, Any, Any], services: FromServices, i
         hint = "It was never created, or it ended too long ago to be kept."
         return unknown(request, "destinations", "Replay", "There is no such replay", id, hint)
     return screen(request, "replay.html", "destinations", view=replay_page(services, replay))
+
+
+SCREENS = Screens(
+    (
+        show_replays,
+        show_replay,
+    )
+)

@@ -1,33 +1,42 @@
-"""What a replay comes to: how many events, which ones where single ones are meant, and a few to look at.
+"""Plan replays: how many events, and which where single ones are meant, counted in a thread of its own.
 
 Reads journal and outcomes in steps of a fraction of a second, so that several go on beside each other in one thread,
 and a long one shows how far it is. Nothing is changed.
+
+A step of each in turn; what a replay comes to is written into the store, what a dry run comes to is kept in memory.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from threading import Event
 
 import msgspec
 
 from hookline.connections.model import Destination, Offsets
-from hookline.database.location import DatabaseLocation
+from hookline.database.location import DatabaseLocation, location_of
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
-from hookline.features.dead_letters.places import dead_letter_places
-from hookline.features.dead_letters.service import DeadLetterLog
+from hookline.features.dead_letters.service import dead_letter_places
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader
 from hookline.journal.reading import read_on
 from hookline.journal.record import Record
-from hookline.outcomes.buckets import Buckets
 from hookline.outcomes.progress import BUCKET_SHIFT
-from hookline.replays.model import ReplayRequest
+from hookline.outcomes.reader import DeliverReader
+from hookline.outcomes.results import Results
+from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.offset_set import RUNS_MAX, OffsetSet
 from hookline.replays.predicate import event_name, predicate_of
+from hookline.replays.store import ReplayStore
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
 
 SAMPLE_MAX = 5
 STEP_SECONDS = 0.05
@@ -63,7 +72,7 @@ class Planning:
         self.scanned = 0
         self.of = sum(ends[partition] - starts[partition] for partition in ends)
         """Events to be looked at."""
-        self.places: dict[int, OffsetSet] | None = None
+        self.positions: dict[int, OffsetSet] | None = None
         """The events found, where single ones are meant and they are few enough to name."""
         self._data_path = data_path
         self._deliver = deliver
@@ -76,23 +85,23 @@ class Planning:
 
     def steps(self) -> Iterator[None]:
         """Do the work, pausing after each step."""
-        journal, buckets = open_reader(self._data_path / "journal"), Buckets(self._data_path, self._deliver)
-        letters = DeadLetterLog(self._deliver)
+        journal, deliver = open_reader(self._data_path / "journal"), DeliverReader(self._deliver)
+        results = Results(self._data_path, deliver)
         try:
-            if self._request.by_places:
-                self.places = {}
+            if self._request.by_positions:
+                self.positions = {}
             wanted = self._request.dead_letter_filter()
             if wanted is not None:
-                found = yield from dead_letter_places(letters, buckets, journal, wanted, self._destination, self._due)
+                found = yield from dead_letter_places(deliver, results, journal, wanted, self._destination, self._due)
                 yield from self._look_at(journal, found)
             elif self._ids is not None and len(self._ids) * len(self._sources()) <= LOOKUPS_MAX:
                 yield from self._look_at(journal, self._look_up(journal))
             else:
                 for partition in self._ends:
-                    yield from self._read(journal, buckets, partition)
+                    yield from self._read(journal, results, partition)
         finally:
-            letters.close()
-            buckets.close()
+            results.close()
+            deliver.close()
             journal.close()
 
     def _sources(self) -> tuple[str, ...]:
@@ -122,14 +131,14 @@ class Planning:
                 if self._due():
                     yield
 
-    def _read(self, journal: Reader, buckets: Buckets, partition: int) -> Iterator[None]:
+    def _read(self, journal: Reader, results: Results, partition: int) -> Iterator[None]:
         offset, end = self._starts[partition], self._ends[partition]
         bucket, repeats = -1, set[int]()
         for group in read_on(journal, partition, offset, end):
             for at, record in enumerate(group.records, group.first_offset):
                 if at >> BUCKET_SHIFT != bucket:
                     bucket = at >> BUCKET_SHIFT
-                    repeats = {each for each in repeats if each >= at} | buckets.repeats(partition, bucket)
+                    repeats = {each for each in repeats if each >= at} | results.repeats(partition, bucket)
                 if at < end and at not in repeats:
                     self._take(record, partition, at)
             self.scanned += min(group.next_offset, end) - group.first_offset
@@ -142,11 +151,11 @@ class Planning:
         self.count += 1
         if len(self.sample) < SAMPLE_MAX:
             self.sample.append(_sample(record))
-        if self.places is not None:
-            places = self.places.setdefault(partition, OffsetSet())
-            places.add(offset, offset + 1)
-            if places.runs > RUNS_MAX and self._request.dead_letter_filter() is None and self._ids is None:
-                self.places = None  # so many that the whole stretch is read again instead
+        if self.positions is not None:
+            positions = self.positions.setdefault(partition, OffsetSet())
+            positions.add(offset, offset + 1)
+            if positions.runs > RUNS_MAX and self._request.dead_letter_filter() is None and self._ids is None:
+                self.positions = None  # so many that the whole stretch is read again instead
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -169,3 +178,119 @@ def _sample(record: Record) -> SampleEvent:
 
 def _is_good(record: Record | None) -> bool:
     return record is not None and record.rejection is None and not record.erased
+
+
+DRY_RUNS_KEPT = 100
+RETRY_SECONDS = 30.0
+"""A count that failed is tried again after this."""
+
+
+class DryRun:
+    """A request that was only counted; ``state`` is ``counting``, ``counted`` or ``failed``."""
+
+    def __init__(self, id: str, request: ReplayRequest, planning: Planning) -> None:
+        self.id = id
+        self.request = request
+        self.planning = planning
+        self.state = "counting"
+        self.at_ms = time.time_ns() // 1_000_000
+        self.finished = Event()
+
+
+class Planner:
+    """Dry runs and counts under way. Its methods may be called from any thread."""
+
+    def __init__(self, settings: Settings, store: ReplayStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="replay-planner")
+        self._dry_runs: OrderedDict[str, DryRun] = OrderedDict()
+        self._numbers = count(1)
+        self._counting: dict[int, Planning] = {}
+        self._failed: dict[int, float] = {}
+        self._closed = False
+
+    def dry_run(self, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets) -> DryRun:
+        """Begin to count what a request comes to."""
+        planning = self._planning(request, destination, starts, ends)
+        made = DryRun(f"dry-{next(self._numbers)}", request, planning)
+        self._dry_runs[made.id] = made
+        while len(self._dry_runs) > DRY_RUNS_KEPT:
+            self._dry_runs.popitem(last=False)
+
+        def finish(error: Exception | None) -> None:
+            made.state = "counted" if error is None else "failed"
+            made.finished.set()
+
+        # A dry run that nobody can ask for any more is given up.
+        self._go(planning.steps(), finish, lambda: made.id in self._dry_runs)
+        return made
+
+    def dry_run_of(self, id: str) -> DryRun | None:
+        """Return a dry run of the last hundred."""
+        return self._dry_runs.get(id)
+
+    def plan(self, replay: Replay, destination: Destination) -> None:
+        """Begin to count a replay, and to find its events where single ones are meant, unless that is under way."""
+        lane = replay.lane
+        if lane in self._counting or self._clock() - self._failed.get(lane, -RETRY_SECONDS) < RETRY_SECONDS:
+            return
+        planning = self._planning(replay.request, destination, replay.starts, replay.ends)
+        self._counting[lane] = planning
+
+        def finish(error: Exception | None) -> None:
+            if error is not None:
+                self._failed[lane] = self._clock()
+            elif planning.positions is not None:
+                self._store.prepare(lane, planning.positions)
+            else:
+                self._store.plan(lane, planning.count)
+            self._counting.pop(lane, None)
+
+        self._go(planning.steps(), finish, lambda: True)
+
+    def planning_of(self, lane: int) -> Planning | None:
+        """Return how far the count of a replay is; None when it is not being counted."""
+        return self._counting.get(lane)
+
+    def close(self) -> None:
+        """Stop counting; idempotent."""
+        self._closed = True
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _planning(self, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets) -> Planning:
+        deliver = location_of(self._settings, "deliver")
+        return Planning(self._settings.data_path, deliver, request, destination, starts, ends)
+
+    def _go(
+        self, steps: Iterator[None], finish: Callable[[Exception | None], None], is_wanted: Callable[[], bool]
+    ) -> None:
+        def step() -> None:
+            if self._closed or not is_wanted():
+                return
+            try:
+                next(steps)
+            except StopIteration:
+                self._finish(finish, None)
+            except Exception as error:  # noqa: BLE001 - one count that fails must not end the thread's others
+                logger().error("replay_count_failed", exc_info=error)
+                self._finish(finish, error)
+            else:
+                self._submit(step)
+
+        self._submit(step)
+
+    def _finish(self, finish: Callable[[Exception | None], None], error: Exception | None) -> None:
+        try:
+            finish(error)
+        except Exception as failure:  # noqa: BLE001 - as above; the count is made again later
+            logger().error("replay_count_not_saved", exc_info=failure)
+            if error is None:
+                finish(failure)
+
+    def _submit(self, step: Callable[[], None]) -> None:
+        try:
+            self._thread.submit(step)
+        except RuntimeError:  # it is being closed
+            self._closed = True

@@ -1,4 +1,4 @@
-"""Make replays and watch them: how far each is, and its end."""
+"""Make replays, watch them, and show each as the API has it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal
 
-from hookline.api.services import Services, part
+import msgspec
+
+from hookline.api.services import Services, deliver_reader, part
 from hookline.connections.store import Store
 from hookline.database.location import DatabaseLocation, location_of
-from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
-from hookline.features.replays.planner import Planner
+from hookline.events.timestamps import iso
+from hookline.features.fleet.service import role_metrics
+from hookline.features.replays.planning import DryRun, Planner, SampleEvent
+from hookline.limits import LIMITS
+from hookline.outcomes.reader import DeliverReader, SavedReplay
+from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -22,37 +28,17 @@ SPEED_SECONDS = 30.0
 """The speed of a replay is that of its last so many seconds."""
 
 
-class Progress(NamedTuple):
-    """The counts of one replay; ``state`` is ``running``, ``done`` or ``cancelled``."""
-
-    state: str
-    delivered: int
-    failed: int
-    started_ms: int
-    ended_ms: int | None
-    reason: str | None
-    retrying: int
-
-
 class ReplayProgress:
     """Reads the counts, and remembers a few for the speed. Times are monotonic seconds."""
 
     def __init__(self, location: DatabaseLocation, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database = ReadOnly(location)
+        self._deliver = DeliverReader(location)
         self._clock = clock
         self._seen: dict[int, deque[tuple[float, int]]] = {}
 
-    def of(self, lane: int) -> Progress | None:
+    def of(self, lane: int) -> SavedReplay | None:
         """Return the counts of a replay; None before it begins."""
-        connection = self._database.open()
-        if connection is None:
-            return None
-        row = connection.execute(
-            "SELECT state, delivered, failed, started_at, ended_at, reason,"
-            " (SELECT count(*) FROM retries WHERE retries.lane = replays.lane) FROM replays WHERE lane = ?",
-            (lane,),
-        ).fetchone()
-        return Progress(*row) if row else None
+        return self._deliver.replay(lane)
 
     def note(self, lane: int, done: int) -> None:
         """Remember how far a running replay is now."""
@@ -75,7 +61,7 @@ class ReplayProgress:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        self._database.close()
+        self._deliver.close()
 
 
 POLL_SECONDS = 1.0
@@ -164,3 +150,121 @@ def replay_watch(services: Services) -> ReplayWatch:
         replay_progress(services),
         services.store.steady_ms,
     )
+
+
+ANSWER_SECONDS_GUESSED = 0.05
+"""How long a receiver takes, as long as none has been asked."""
+
+ViewState = Literal[
+    "counting", "counted", "failed", "preparing", "queued", "running", "paused", "cancelling", "cancelled", "done"
+]
+
+
+class ReplayView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """``request`` is as it was asked for. ``total`` is how many events it comes to, null until they are counted
+    (``counted`` of ``to_count`` so far); ``done`` = ``delivered`` + ``failed``. Times in seconds are estimates."""
+
+    id: str
+    state: ViewState
+    dry_run: bool
+    destination: str
+    request: ReplayRequest
+    rate: float | None
+    total: int | None
+    counted: int | None = None
+    to_count: int | None = None
+    done: int = 0
+    delivered: int = 0
+    failed: int = 0
+    retrying: int = 0
+    eta_seconds: float | None = None
+    sample: tuple[SampleEvent, ...] = ()
+    created_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    reason: str | None = None
+
+
+def view_of(services: Services, replay: Replay) -> ReplayView:
+    """Show a replay as it stands now."""
+    progress = replay_progress(services).of(replay.lane)
+    planning = replay_planner(services).planning_of(replay.lane)
+    delivered, failed = (progress.delivered, progress.failed) if progress else (0, 0)
+    ended_ms = replay.ended_ms if progress is None else progress.ended_ms
+    state = _state(replay, None if progress is None else progress.state)
+    left = None if replay.total is None else max(0, replay.total - delivered - failed)
+    return ReplayView(
+        id=replay.id,
+        state=state,
+        dry_run=False,
+        destination=replay.request.destination,
+        request=replay.request,
+        rate=replay.rate,
+        total=replay.total,
+        counted=None if planning is None else planning.scanned,
+        to_count=None if planning is None else planning.of,
+        done=delivered + failed,
+        delivered=delivered,
+        failed=failed,
+        retrying=deliver_reader(services).retry_count(replay.lane) if progress else 0,
+        eta_seconds=_eta(services, replay, left) if state in ("running", "queued") else None,
+        created_at=iso(replay.at_ms),
+        started_at=None if progress is None else iso(progress.started_ms),
+        ended_at=None if ended_ms is None else iso(ended_ms),
+        reason=None if progress is None else progress.reason,
+    )
+
+
+def dry_view_of(services: Services, run: DryRun) -> ReplayView:
+    """Show a dry run as far as it is."""
+    planning, counted = run.planning, run.state == "counted"
+    return ReplayView(
+        id=run.id,
+        state=run.state,  # type: ignore[arg-type]  # three of the states
+        dry_run=True,
+        destination=run.request.destination,
+        request=run.request,
+        rate=run.request.rate,
+        total=planning.count if counted else None,
+        counted=planning.scanned,
+        to_count=planning.of,
+        eta_seconds=_seconds(planning.count, _speed_guessed(services, run.request.rate)) if counted else None,
+        sample=tuple(planning.sample),
+        created_at=iso(run.at_ms),
+        reason="it could not be counted; the log says why" if run.state == "failed" else None,
+    )
+
+
+def _state(replay: Replay, reached: str | None) -> ViewState:
+    if reached == "done":
+        return "done"
+    if reached == "cancelled":
+        return "cancelled"
+    if replay.state == "cancelled":
+        return "cancelling" if replay.ended_ms is None else "cancelled"
+    if replay.state == "paused":
+        return "paused"
+    if not replay.is_prepared:
+        return "preparing"
+    return "queued" if reached is None else "running"
+
+
+def _eta(services: Services, replay: Replay, left: int | None) -> float | None:
+    if left is None:
+        return None
+    speed = replay_progress(services).per_second(replay.lane) or _speed_guessed(services, replay.rate)
+    return _seconds(left, speed)
+
+
+def _seconds(events: int, per_second: float) -> float:
+    return round(events / per_second, 1)
+
+
+def _speed_guessed(services: Services, rate: float | None) -> float:
+    """Return what the receivers' answers so far allow, and the rate."""
+    report = role_metrics(services).reports().get("deliver")
+    times = report.values.get("hookline_deliver_request_seconds") if report is not None else None
+    answers = sum(times["buckets"].values()) if times else 0
+    seconds = times["sum"] / answers if times and answers else ANSWER_SECONDS_GUESSED
+    possible = LIMITS.replay_in_flight_max / max(seconds, 0.001)
+    return possible if rate is None else min(possible, rate)

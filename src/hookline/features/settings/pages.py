@@ -9,14 +9,13 @@ from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
 from hookline.api.audit.log import audit_log
-from hookline.api.auth.roles import Need
+from hookline.api.caller import Need
 from hookline.api.calls import the_caller
 from hookline.api.listing import After, id_number, number_after
 from hookline.api.services import FromServices, connections_past
 from hookline.features.settings.api import effective_settings
 from hookline.setting_text import written
-from hookline.web.rendering import redirect
-from hookline.web.screen import screen, unknown
+from hookline.web.rendering import Screens, Stop, redirect, screen, unknown
 
 TABS: tuple[tuple[str, str, Need], ...] = (
     ("Versions", "/settings/versions", "viewer"),
@@ -143,3 +142,15 @@ def page_of_object(target: str) -> str:
     """Return where the object of an entry is shown, empty when there is no such page."""
     kind, _, id = target.partition("/")
     return PAGES_OF_OBJECTS.get(kind, "") + quote(id, safe="") if id and kind in PAGES_OF_OBJECTS else ""
+
+
+SCREENS = Screens(
+    (
+        show_settings,
+        show_versions,
+        show_version,
+        AuditScreens,
+        show_server_settings,
+    ),
+    (Stop("settings", "Settings", "/settings", "t", "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4"),),
+)

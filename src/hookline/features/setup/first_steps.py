@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 class First(NamedTuple):
-    """What a new installation shows until it has a source, a destination and an event."""
+    """Hold what a new installation shows until it has a source, a destination and an event."""
 
     title: str
     steps: Sequence[Step]

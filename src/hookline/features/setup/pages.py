@@ -13,7 +13,7 @@ from hookline.api.services import FromServices, Services
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
 from hookline.connections.rotation import new_secret, secret_of
 from hookline.connections.secrets import redact
-from hookline.features.destinations.api.views import CatalogKind, catalog_kinds
+from hookline.features.destinations.api import CatalogKind, catalog_kinds
 from hookline.features.destinations.tester.chosen_event import SampleType
 from hookline.features.events.log import EventFilter, event_name
 from hookline.features.events.service import event_log
@@ -21,7 +21,7 @@ from hookline.features.overview.connections import SourceView, source_view
 from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.pages import last_heard
 from hookline.web.lists import event_href
-from hookline.web.screen import screen
+from hookline.web.rendering import Screens, screen
 
 SOURCES_SHOWN = 20
 SEARCH_SECONDS_MAX = 0.03
@@ -189,3 +189,6 @@ async def show_setup(
     """Show the step that is next, or the one that is asked for."""
     view = await setup_page(services, source, destination, kind, step)
     return screen(request, "setup.html", "setup", view=view, samples=get_args(SampleType))
+
+
+SCREENS = Screens((show_setup,))

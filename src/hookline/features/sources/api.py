@@ -14,7 +14,7 @@ from hookline.api.listing import After, Id, Limit, OfType
 from hookline.api.problem import not_found
 from hookline.api.services import FromServices, Services
 from hookline.events.timestamps import iso
-from hookline.features.connections.journal_ends import journal_ends
+from hookline.features.connections.service import journal_ends
 from hookline.features.sources.service import schema_log
 from hookline.insights.schema import OTHERS, Name, NameSchema, PropertyType
 

@@ -29,8 +29,7 @@ from hookline.features.usage.service import usage_log
 from hookline.rate_limit import RateLimit
 from hookline.telemetry.metrics import PROCESS_STARTED
 from hookline.web.lists import event_href, object_page
-from hookline.web.rendering import iso_seconds
-from hookline.web.screen import screen, unknown
+from hookline.web.rendering import Screens, Stop, iso_seconds, screen, unknown
 
 
 def last_heard(services: Services, ids: Sequence[str]) -> dict[str, str]:
@@ -272,3 +271,6 @@ def _show(
         hint = "It was never created, or it was deleted."
         return unknown(request, "sources", "Source", "There is no source of this id", id, hint)
     return screen(request, template, "sources", view=source_page(services, stored, tab), **values)
+
+
+SCREENS = Screens((SourceScreens,), (Stop("sources", "Sources", "/sources", "s", "M12 4v10M7 10l5 5 5-5M5 20h14"),))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from hookline.api.services import Services, part
 from hookline.database.connect import connect
+from hookline.database.connection import transaction
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.sqlite import engine as sqlite
-from hookline.insights.schema import SchemaLog, SchemaStore
-from hookline.insights.schema_reader import SchemaReader
+from hookline.insights.schema import SchemaLog, SchemaReader, SchemaStore
 from hookline.journal.port import JournalError
 from hookline.telemetry.log import logger
 
@@ -38,8 +38,7 @@ class SourceActivity:
 
     def save(self, moved: Mapping[str, int], gone: Iterable[str] = ()) -> None:
         """Remember later times, and forget sources, in one transaction."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._connection):
             self._connection.executemany(
                 "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
                 " ON CONFLICT (source) DO UPDATE SET last_event_at = excluded.last_event_at"
@@ -47,11 +46,6 @@ class SourceActivity:
                 list(moved.items()),
             )
             self._connection.executemany("DELETE FROM source_activity WHERE source = ?", [(id,) for id in gone])
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

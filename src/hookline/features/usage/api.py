@@ -21,7 +21,7 @@ from hookline.features.insights.service import series_log
 from hookline.features.privacy.service import suppressed_usage
 from hookline.features.sources.service import schema_log
 from hookline.features.usage.service import By, UsageCount, usage_log
-from hookline.insights.series_log import DestinationUsage
+from hookline.insights.series import DestinationUsage
 
 DATE_CHARACTERS = 10
 ItemT = TypeVar("ItemT")
@@ -198,7 +198,7 @@ MONTHS_MAX = 24
 
 
 class DestinationUsageItem(msgspec.Struct, frozen=True, rename="camel"):
-    """What one destination came to in one period (``2026-11`` or ``2026-11-20``, UTC); ``failures`` are requests."""
+    """Counts of one destination in one period (``2026-11`` or ``2026-11-20``, UTC); ``failures`` are requests."""
 
     period: str
     destination: str
@@ -243,7 +243,7 @@ class StoredPart(msgspec.Struct, frozen=True):
 
 
 class StorageReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the data folder takes of the disk; events are kept until they are so old or take so much."""
+    """The room that the data folder takes on disk; events are kept until they are so old or take so much."""
 
     parts: Sequence[StoredPart]
     bytes: int

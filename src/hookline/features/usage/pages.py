@@ -21,7 +21,7 @@ from hookline.features.usage.api import UsageItem, items_of, usage_item
 from hookline.features.usage.service import By, UsageCount, usage_log
 from hookline.insights.schema import SchemaLog
 from hookline.web.chart_view import ChartView, Line, chart
-from hookline.web.screen import screen
+from hookline.web.rendering import Screens, Stop, screen
 
 SOURCES_SHOWN = 200
 DESTINATIONS_SHOWN = 50
@@ -187,3 +187,12 @@ async def download_usage(services: FromServices, range: FromQuery[UsageRange] = 
     """Return the usage per period and source as a file."""
     headers = {"Content-Disposition": f'attachment; filename="usage-{range}.csv"'}
     return Response(as_csv(usage_items(services, range)), media_type="text/csv", headers=headers)
+
+
+SCREENS = Screens(
+    (
+        show_usage,
+        download_usage,
+    ),
+    (Stop("usage", "Usage", "/usage", "u", "M5 20V10M12 20V4M19 20v-7"),),
+)

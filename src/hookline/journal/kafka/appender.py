@@ -6,25 +6,27 @@ back, and the others are refused at once, so that memory and waiting stay bounde
 
 Everything is called on one event loop but ``open``, ``erase``, ``retain`` and ``state``, which wait for brokers and may
 be called in a thread.
+
+An idempotent client keeps no more than five messages of a partition unconfirmed beside the request that is under way,
+and its threads spin while more are due. So it is given the next ones when the last are confirmed, all at once: a
+request holds what has gathered meanwhile, as a local journal's group does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from hookline.journal.appending import PENDING_BYTES_MAX, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.admin import Admin
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
-from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, topic_state
-from hookline.journal.kafka.turns import TURN_BYTES, Call, Turns, Waiting
-from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, Admin, Watermarks, open_topic, topic_state
 from hookline.journal.port import (
     Done,
     JournalAway,
@@ -34,8 +36,88 @@ from hookline.journal.port import (
     JournalUnusable,
     partition_of,
 )
+from hookline.journal.reading import PENDING_BYTES_MAX, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.record import Record, journal_ms, note_clock
 from hookline.telemetry.log import logger
+
+Settled = Callable[["Call", KafkaError | None, Message], None]
+
+
+class Call:
+    """``left`` records, or calls it follows, stand between it and its answer."""
+
+    __slots__ = ("_done", "_settled", "error", "followers", "left", "size_bytes")
+
+    def __init__(self, done: Callable[[BaseException | None], None], size_bytes: int, settled: Settled) -> None:
+        self.left = 0
+        self.error: JournalError | None = None
+        self.size_bytes = size_bytes
+        self.followers: list[Call] = []
+        self._done = done
+        self._settled = settled
+
+    def follow(self, calls: Iterable[Call]) -> None:
+        """Be answered after these."""
+        for call in calls:
+            call.followers.append(self)
+            self.left += 1
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        """Return what became of one record."""
+        self.left -= 1
+        self._settled(self, error, message)
+
+    def answer(self) -> None:
+        """Tell the caller."""
+        try:
+            self._done(self.error)
+        except Exception as raised:  # noqa: BLE001 - one caller's callback must not drop the others' answers
+            context = {"message": "a journal append's callback raised", "exception": raised}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+
+TURN_BYTES = 1024 * 1024
+"""What a partition's turn may hold; never more than one request does."""
+
+
+class Waiting(NamedTuple):
+    """One record, encoded, and the append that it is of."""
+
+    call: Call
+    record: Record
+    value: bytes
+
+
+class Turns:
+    """Records in the order in which they came, by partition."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[Waiting]] = {}
+
+    def add(self, partition: int, waiting: Waiting) -> None:
+        """Have a record wait behind those of its partition."""
+        self._waiting.setdefault(partition, deque()).append(waiting)
+
+    def partitions(self) -> list[int]:
+        """Those that something waits for."""
+        return list(self._waiting)
+
+    def take(self, partition: int, bytes_max: int = TURN_BYTES) -> list[Waiting]:
+        """Return the partition's next turn: at least one record where any waits."""
+        waiting = self._waiting.get(partition)
+        taken: list[Waiting] = []
+        size = 0
+        while waiting and (not taken or size + len(waiting[0].value) <= bytes_max):
+            taken.append(waiting.popleft())
+            size += len(taken[-1].value)
+        if not waiting:
+            self._waiting.pop(partition, None)
+        return taken
+
+    def take_all(self, partition: int) -> list[Waiting]:
+        """Everything that waits for the partition."""
+        return list(self._waiting.pop(partition, ()))
+
 
 DELIVERY_SECONDS = 10.0
 """Until brokers have confirmed a record, or its append failed: long enough for another broker to take over."""
@@ -174,9 +256,9 @@ class KafkaAppender:
         starts = {number: self._watermarks.of(number)[0] for number in oldest}
         expired = {number: offset for number, offset in oldest.items() if offset > starts[number]}
         if expired:
-            places = [TopicPartition(self._address.topic, number, offset) for number, offset in expired.items()]
+            positions = [TopicPartition(self._address.topic, number, offset) for number, offset in expired.items()]
             try:
-                for dropping in self._admin.client.delete_records(places, request_timeout=ADMIN_SECONDS).values():
+                for dropping in self._admin.client.delete_records(positions, request_timeout=ADMIN_SECONDS).values():
                     dropping.result(ADMIN_SECONDS)
             except KafkaException as error:
                 raise JournalAway(f"Kafka did not drop old records: {error.args[0].str()}") from error
@@ -229,16 +311,16 @@ class KafkaAppender:
         size = size_bytes(records)
         if self._pending_bytes + size > self._pending_bytes_max:
             raise JournalFull("Kafka is slower than what arrives: try again in a moment")
-        places = [partition_of(record.user_key, self._partitions) for record in records]
+        positions = [partition_of(record.user_key, self._partitions) for record in records]
         if self._away:
-            for partition in self._away.intersection(places):
+            for partition in self._away.intersection(positions):
                 if self._in_flight.get(partition):
                     raise JournalAway("Kafka does not confirm what it is given: try again in a moment")
         values = [encode(record) for record in records]
         call = Call(done, size, self._settled)
         if not records:
             call.follow(self._calls)
-        for record, partition, value in zip(records, places, values, strict=True):
+        for record, partition, value in zip(records, positions, values, strict=True):
             self._turns.add(partition, Waiting(call, record, value))
         call.left += len(records)
         return call

@@ -54,7 +54,7 @@ class Cursor:
             )
         )
 
-    def place(self, partition: int, offset: int) -> None:
+    def position(self, partition: int, offset: int) -> None:
         """Go on from here."""
         self._left.clear()
         self.partition, self.offset = partition, offset
@@ -159,7 +159,7 @@ class Cursors:
             if resting is None and len(self._cursors) < CURSORS_MAX:
                 self._cursors.append(resting := Cursor(self._address))
             found = resting or self._cursors[0]
-            found.place(partition, offset)
+            found.position(partition, offset)
         self._cursors.remove(found)
         self._cursors.append(found)
         return found

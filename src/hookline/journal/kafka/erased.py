@@ -45,25 +45,25 @@ class ErasedLog:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER
-        self._places = ErasedPlaces(folder)
+        self._positions = ErasedPlaces(folder)
 
     def add(self, partition: int, offsets: Iterable[int]) -> None:
         """Keep these offsets too; durable on return."""
         wanted = set(offsets)
-        if wanted <= self._places.of(partition):
+        if wanted <= self._positions.of(partition):
             return
         with self._alone():
-            new = sorted(wanted - self._places.of(partition))
+            new = sorted(wanted - self._positions.of(partition))
             if new:
                 self._write(self._folder / str(partition), "ab", new)
 
     def forget_below(self, partition: int, start: int) -> None:
         """Let go of offsets that the journal no longer keeps, once they are half of all."""
-        if not self._places.of(partition):
+        if not self._positions.of(partition):
             return
         with self._alone():
-            kept = [offset for offset in self._places.of(partition) if offset >= start]
-            if 2 * len(kept) < len(self._places.of(partition)):
+            kept = [offset for offset in self._positions.of(partition) if offset >= start]
+            if 2 * len(kept) < len(self._positions.of(partition)):
                 path = self._folder / str(partition)
                 self._write(path.with_suffix(".new"), "wb", sorted(kept))
                 os.replace(path.with_suffix(".new"), path)

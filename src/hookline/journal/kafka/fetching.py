@@ -35,8 +35,8 @@ KEPT_BYTES_MAX = 32 * 1024 * 1024
 _RECORD_OVERHEAD_BYTES = 1_000
 
 
-class Wish(NamedTuple):
-    """What the thread is to fetch: records around one, the group from an offset on, or where a partition begins."""
+class Fetch(NamedTuple):
+    """A thing for the thread to fetch: records around one, the group from an offset on, or where a partition begins."""
 
     kind: Literal["record", "group", "start"]
     partition: int
@@ -63,8 +63,8 @@ class FetchingReader:
         self._on_arrival = on_arrival
         self._clock = clock
         self._changed = threading.Condition()
-        self._wanted: OrderedDict[Wish, None] = OrderedDict()
-        self._found: OrderedDict[Wish, Found] = OrderedDict()
+        self._wanted: OrderedDict[Fetch, None] = OrderedDict()
+        self._found: OrderedDict[Fetch, Found] = OrderedDict()
         self._size_bytes = 0
         self._starts: dict[int, tuple[int, float]] = {}
         self._recent: dict[int, Group] = {}
@@ -78,7 +78,7 @@ class FetchingReader:
         """Return the oldest offset still kept as it was a moment ago; 0 as long as that is not known: it only rises."""
         start, at = self._starts.get(partition, (0, -STARTS_SECONDS))
         if self._clock() - at >= STARTS_SECONDS:
-            self._want(Wish("start", partition, 0))
+            self._want(Fetch("start", partition, 0))
         return start
 
     def get(self, partition: int, offset: int) -> Record | None:
@@ -94,7 +94,7 @@ class FetchingReader:
 
     def keep(self, partition: int, offset: int, record: Record) -> None:
         """Have a record at hand that will be asked for again."""
-        wish = Wish("record", partition, offset)
+        wish = Fetch("record", partition, offset)
         with self._changed:
             if wish not in self._found:
                 size_bytes = len(record.body) + len(record.envelope or b"") + _RECORD_OVERHEAD_BYTES
@@ -104,13 +104,13 @@ class FetchingReader:
         """Yield the groups from ``offset`` on; the iterator raises JournalFetching where it must be waited, and the
         errors of the port; what goes on from there is another one."""
         while True:
-            wish = Wish("group", partition, offset)
+            wish = Fetch("group", partition, offset)
             found = self._take(wish)
             if isinstance(found, JournalError):
                 raise found
             if found is None:
                 return
-            self._want(Wish("group", partition, found.next_offset))
+            self._want(Fetch("group", partition, found.next_offset))
             offset = found.next_offset
             yield self._without_erased(partition, found)
 
@@ -126,7 +126,7 @@ class FetchingReader:
     # on the loop
 
     def _holding(self, partition: int, offset: int) -> Group | None:
-        wish = Wish("record", partition, offset)
+        wish = Fetch("record", partition, offset)
         with self._changed:
             if wish not in self._found:
                 raise self._wish(wish)
@@ -136,7 +136,7 @@ class FetchingReader:
             raise found
         return found
 
-    def _take(self, wish: Wish) -> Found:
+    def _take(self, wish: Fetch) -> Found:
         with self._changed:
             if wish not in self._found:
                 raise self._wish(wish)
@@ -144,12 +144,12 @@ class FetchingReader:
             self._size_bytes -= _size_of(found)
         return found
 
-    def _want(self, wish: Wish) -> None:
+    def _want(self, wish: Fetch) -> None:
         with self._changed:
             if wish not in self._found:
                 self._wish(wish)
 
-    def _wish(self, wish: Wish) -> JournalAway:
+    def _wish(self, wish: Fetch) -> JournalAway:
         """Have the thread fetch it, if it may ask; the lock is held. What to tell whoever needs it now."""
         if self._clock() < self._away_until:
             return JournalAway("Kafka did not answer a moment ago")
@@ -187,13 +187,13 @@ class FetchingReader:
                     self._keep(wish, found)
             self._on_arrival()
 
-    def _next(self) -> Wish | None:
+    def _next(self) -> Fetch | None:
         with self._changed:
             while not self._wanted and not self._closing:
                 self._changed.wait()
             return None if self._closing else next(iter(self._wanted))
 
-    def _fetch(self, wish: Wish) -> Found:
+    def _fetch(self, wish: Fetch) -> Found:
         if wish.kind == "record":
             return self._reader.around(wish.partition, wish.offset)
         if wish.kind == "group":
@@ -201,7 +201,7 @@ class FetchingReader:
         self._starts[wish.partition] = self._reader.start(wish.partition), self._clock()
         return None
 
-    def _keep(self, wish: Wish, found: Found) -> None:
+    def _keep(self, wish: Fetch, found: Found) -> None:
         self._found[wish] = found
         self._size_bytes += _size_of(found)
         while (self._size_bytes > KEPT_BYTES_MAX and len(self._found) > 1) or len(self._found) > KEPT_MAX:

@@ -18,7 +18,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.kafka.topic import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, OffsetExpired
 
 AHEAD_BYTES = 8 * 1024 * 1024
@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.1
 
 
 class _Ahead:
-    """What has arrived of one partition and was not taken yet."""
+    """Hold what has arrived of one partition and was not taken yet."""
 
     def __init__(self, offset: int) -> None:
         self.begin(offset)
@@ -151,7 +151,7 @@ class KafkaFollower:
 
     def _follow(self) -> None:
         while not self._closing.is_set():
-            self._place()
+            self._position()
             message = self._consumer.poll(_POLL_SECONDS) if self._ahead else None
             if message is None:
                 if not self._ahead:
@@ -163,13 +163,13 @@ class KafkaFollower:
                 self._on_arrival()
             self._look_at_ends()
 
-    def _place(self) -> None:
+    def _position(self) -> None:
         """Have the consumer begin where a reading begins, and rest or go on by what waits."""
         with self._lock:
             ahead = dict(self._ahead)
             left, self._left = self._left, set()
         if left:
-            known = {place.partition for place in self._consumer.assignment()}
+            known = {position.partition for position in self._consumer.assignment()}
             self._consumer.incremental_unassign([TopicPartition(self._topic, each) for each in left & known])
         begin: list[TopicPartition] = []
         rest: list[TopicPartition] = []
@@ -183,8 +183,8 @@ class KafkaFollower:
                 each.rests = not each.rests
                 (rest if each.rests else go_on).append(TopicPartition(self._topic, partition))
         if begin:
-            known = {place.partition for place in self._consumer.assignment()}
-            again = [place for place in begin if place.partition in known]
+            known = {position.partition for position in self._consumer.assignment()}
+            again = [position for position in begin if position.partition in known]
             if again:
                 self._consumer.incremental_unassign(again)
             self._consumer.incremental_assign(begin)
@@ -220,9 +220,9 @@ class KafkaFollower:
             ahead = self._ahead.get(partition)
             if ahead is None or not ahead.is_placed or ahead.error is not None:
                 return  # it was told to begin elsewhere
-            place = f"{self._topic}[{partition}]"
+            position = f"{self._topic}[{partition}]"
             if first != ahead.expected:
-                ahead.error = JournalCorrupt(place, ahead.expected, first, is_missing=True)
+                ahead.error = JournalCorrupt(position, ahead.expected, first, is_missing=True)
                 return
             ahead.runs.append(run)
             ahead.size_bytes += run.size_bytes
@@ -230,7 +230,7 @@ class KafkaFollower:
             self._raise_end(partition, ahead.expected)
             if not whole:
                 behind = messages[len(good)].offset() or 0
-                ahead.error = JournalCorrupt(place, ahead.expected, behind, is_missing=True)
+                ahead.error = JournalCorrupt(position, ahead.expected, behind, is_missing=True)
 
     def _raise_end(self, partition: int, end: int) -> None:
         if partition in self._ends:
@@ -264,10 +264,10 @@ class KafkaFollower:
             self._asked = time.monotonic()
         for partition in list(self._ends):
             ahead = self._ahead.get(partition)
-            place = TopicPartition(self._topic, partition)
+            position = TopicPartition(self._topic, partition)
             try:
                 if ahead is not None and not ahead.rests:
-                    known = self._consumer.get_watermark_offsets(place, cached=True)
+                    known = self._consumer.get_watermark_offsets(position, cached=True)
                     end = known[1] if known else -1
                 elif asks:
                     end = self._watermarks.of(partition)[1]

@@ -14,8 +14,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import blanked, group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Cursors, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.topic import partition_count
-from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.kafka.topic import Watermarks, partition_count
 from hookline.journal.port import (
     LOOP_REST_SECONDS,
     LOOP_WAIT_SECONDS,

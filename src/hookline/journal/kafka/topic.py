@@ -1,11 +1,13 @@
-"""The journal's topic: made when it is not there, held against the settings when it is."""
+"""Make the journal's topic when it is not there, hold it against the settings when it is, and ask brokers about it."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -18,9 +20,153 @@ from confluent_kafka.admin import (
 )
 
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.admin import NOT_ALLOWED, Admin
 from hookline.journal.port import JournalAway, JournalError, JournalUnusable
 from hookline.telemetry.log import logger
+
+_SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
+NOT_ALLOWED = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+)
+
+
+class Admin:
+    """``client`` to ask with, and ``told`` for what went wrong."""
+
+    def __init__(self, address: KafkaAddress) -> None:
+        self._address = address
+        # Of its own, without the way back from the client to this object: a ring would keep the connections open.
+        self._refusal = _Refusal(address)
+        options = {**address.client(), "error_cb": self._refusal.note}
+        self.client = AdminClient(options)
+
+    def told(self, error: KafkaException) -> JournalError:
+        """Return the error of the port for one of a call: JournalAway where asking again may help."""
+        reason: KafkaError = error.args[0]
+        if reason.code() in NOT_ALLOWED:
+            return JournalAway(
+                f"Kafka does not let {self._address.user} use topic {self._address.topic} ({reason.str()}): allow it"
+            )
+        if reason.code() not in _SILENCE:
+            return JournalError(f"Kafka refused to open topic {self._address.topic}: {reason.str()}")
+        self.client.poll(0)  # what brokers said meanwhile; that nothing was heard is all the call itself tells
+        return JournalAway(
+            self._refusal.reason
+            or f"no Kafka broker answers at {self._address.servers}: start them, or correct journal.url"
+        )
+
+    def forget(self) -> None:
+        """Brokers answer: what they said before is over."""
+        self.client.poll(0)
+        self._refusal.reason = ""
+
+
+class _Refusal:
+    """Why brokers turn a client away; kept until they answer, for the client tells the same only twice a minute."""
+
+    def __init__(self, address: KafkaAddress) -> None:
+        self.reason = ""
+        self._address = address
+
+    def note(self, error: KafkaError) -> None:
+        """Take what a broker, or the way to it, made of the client."""
+        self.reason = self._reason(error) or self.reason
+
+    def _reason(self, error: KafkaError) -> str:
+        said, code = error.str().partition(" (after ")[0], error.code()
+        if code == KafkaError._AUTHENTICATION:
+            user, mechanism = self._address.access.sasl_username, self._address.access.sasl_mechanism
+            said = said.partition("error: ")[2] or said
+            return (
+                f"Kafka refuses the user {user} with {mechanism} ({said}): correct journal.sasl_mechanism,"
+                " journal.sasl_username or journal.sasl_password"
+            )
+        if code == KafkaError._SSL and "certificate verify failed" in said:
+            return (
+                f"the certificate of the brokers at {self._address.servers} is not to be trusted: set"
+                " journal.tls_ca_file to who issued it, and name brokers in journal.url as it names them"
+            )
+        if "alert" in said and ("certificate" in said or "unknown ca" in said):
+            return (
+                "Kafka refuses the client's certificate, or that there is none: correct journal.tls_certificate_file"
+                " and journal.tls_key_file"
+            )
+        if code == KafkaError._SSL or "SSL handshake failed" in said:
+            return (
+                f"no TLS with the brokers at {self._address.servers} ({said.partition(': ')[2]}): name the port that"
+                " speaks TLS in journal.url, or set journal.tls to false"
+            )
+        return ""
+
+
+T = TypeVar("T")
+
+ASK_SECONDS = 5.0
+"""How long to ask, while a partition's leader changes too."""
+TRY_SECONDS = 2.0
+"""How long one broker may take: the client waits for a leader that is gone as for one that is slow."""
+
+_PAUSE_SECONDS = 0.05
+
+
+class Watermarks:
+    """Asks about the partitions of a topic; may be used from any thread."""
+
+    def __init__(self, address: KafkaAddress, ask_seconds: float = ASK_SECONDS) -> None:
+        self._topic = address.topic
+        self.ask_seconds = ask_seconds
+        # A consumer in name only: it is assigned nothing and fetches nothing.
+        self._consumer = Consumer(address.client(group_id="hookline", isolation_level="read_uncommitted"))
+
+    def of(self, partition: int) -> tuple[int, int]:
+        """Return the oldest offset kept, and one past the last that is on every replica in sync."""
+        position = TopicPartition(self._topic, partition)
+        return self._ask(lambda seconds: self._consumer.get_watermark_offsets(position, seconds))
+
+    def at(self, partition: int, time_ms: int) -> int:
+        """Return the offset of the first record received at this time or later, the end when there is none."""
+        position = TopicPartition(self._topic, partition, max(time_ms, 0))
+        (found,) = self._ask(lambda seconds: self._consumer.offsets_for_times([position], seconds))
+        return int(found.offset) if found.offset >= 0 else self.of(partition)[1]
+
+    def partition_count(self) -> int:
+        """Return how many partitions the topic has now; 0 when it is gone."""
+        return self._ask(self._count)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+
+    def _ask(self, question: Callable[[float], T | None]) -> T:
+        """Ask again for as long as it may take: a leader that has just changed answers the next time. That a broker
+        does not know the topic is no answer either: one that has just started may not know it yet."""
+        deadline = time.monotonic() + self.ask_seconds
+        while True:
+            reason = "no answer"
+            try:
+                answer = question(max(min(deadline - time.monotonic(), TRY_SECONDS), _PAUSE_SECONDS))
+                if answer is not None:
+                    return answer
+            except KafkaException as error:
+                reason = error.args[0].str()
+            if time.monotonic() > deadline:
+                raise JournalAway(f"Kafka does not say where the journal ends: {reason}")
+            self._look_for_leaders()
+            time.sleep(_PAUSE_SECONDS)
+
+    def _count(self, seconds: float) -> int:
+        topic = self._consumer.list_topics(self._topic, seconds).topics[self._topic]
+        if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise KafkaException(topic.error)
+        return len(topic.partitions)
+
+    def _look_for_leaders(self) -> None:
+        """Learn who leads the topic now: of a consumer that is assigned nothing the client does not look by itself for
+        minutes, and asks a broker that was killed again and again."""
+        with contextlib.suppress(KafkaException):  # the next answer tells
+            self._consumer.list_topics(self._topic, TRY_SECONDS)
+
 
 ADMIN_SECONDS = 5.0
 """How long to wait for brokers when the topic is opened; a role that is told to end meanwhile ends after it."""

@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hookline.journal.appending import PENDING_BYTES_MAX, RECORD_BYTES_MAX, Wake, awaited, lock_folder, size_bytes
+from hookline.journal.damaged import Lost, note_lost
 from hookline.journal.local.committer import Committer
 from hookline.journal.local.disk import Disk, is_full
 from hookline.journal.local.erase import erase_records
-from hookline.journal.local.next_segment import NextSegment
 from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
 from hookline.journal.local.retention import drop_expired, insisted_bytes
-from hookline.journal.lost import Lost, note_lost
+from hookline.journal.local.segment import NextSegment
 from hookline.journal.port import Done, JournalError, JournalFailed, JournalFull, Needed, partition_of
+from hookline.journal.reading import PENDING_BYTES_MAX, RECORD_BYTES_MAX, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.record import Record, note_clock
 
 MEGABYTE = 1024 * 1024

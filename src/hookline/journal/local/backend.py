@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 
 from hookline.journal.folder import read_note
 from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import GroupEvents, JournalFailed, JournalUnusable, LoopReaders, Member, Reader
+from hookline.journal.port import (
+    GroupEvents,
+    JournalFailed,
+    JournalUnusable,
+    LoopReaders,
+    Member,
+    Reader,
+    RetentionForecast,
+)
 from hookline.journal.reading import at_hand
-from hookline.settings import Settings
+from hookline.settings import Retention, Settings
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
@@ -108,6 +116,12 @@ class LocalBackend:
 
     def note_erased(self, partition: int, offsets: Iterable[int]) -> None:
         """Nothing is left to note: what is erased is overwritten, and the files are this folder's alone."""
+
+    def forecast(self, limits: Retention) -> RetentionForecast:
+        """Return what foresees when segments are dropped."""
+        from hookline.journal.local.retention import LocalForecast
+
+        return LocalForecast(self._folder, limits)
 
     def join(self, session_seconds: float, events: GroupEvents) -> Member:
         """Raise JournalUnusable: one process reads the files for all lanes."""

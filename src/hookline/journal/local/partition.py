@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookline.journal.local.disk import Disk, is_full, write_all
-from hookline.journal.local.end_file import NAME as END_NAME
-from hookline.journal.local.end_file import EndFile
-from hookline.journal.local.next_segment import NextSegment
+from hookline.journal.local.partition_ends import END_NAME, EndFile
 from hookline.journal.local.recovery import Tail
 from hookline.journal.local.segment import (
     SEGMENT_HEADER_BYTES,
     EncodedGroup,
+    NextSegment,
     encode_groups,
     list_segments,
     segment_name,

@@ -8,14 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hookline.journal.damaged import note_damage
-from hookline.journal.local.damage import Gap
-from hookline.journal.local.end_file import NAME as END_NAME
-from hookline.journal.local.end_file import EndFile
 from hookline.journal.local.erase import FoundGroup
+from hookline.journal.local.partition_ends import END_NAME, EndFile, read_start
+from hookline.journal.local.recovery import Gap
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, GroupHeader, decode_records, list_segments, segment_name
-from hookline.journal.local.segment_view import GroupDamaged, Place, SegmentView
-from hookline.journal.local.start_file import read_start
-from hookline.journal.local.window import Window
+from hookline.journal.local.segment_view import GroupDamaged, Place, SegmentView, Window
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired
 
 VIEWS_MAX = 16

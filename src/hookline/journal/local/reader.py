@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.erase import FoundGroup
+from hookline.journal.local.partition_ends import END_NAME
 from hookline.journal.local.partition_reader import PartitionReader
 from hookline.journal.local.segment import GROUP_HEADER_BYTES
 from hookline.journal.port import LOOP_REST_SECONDS, LOOP_WAIT_SECONDS, Group, JournalCorrupt

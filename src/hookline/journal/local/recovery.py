@@ -1,4 +1,8 @@
-"""Opens a partition after whatever happened to it: finds its true end, cuts a torn tail, and says so.
+"""Open a partition after whatever happened to it: find its true end, cut a torn tail off, and tell damage from an
+end.
+
+Groups carry their own offset and checksum, so what stands behind a damaged stretch is found without it: by the headers
+where those still lead on, otherwise by whatever looks like a header and has the right checksum.
 
 Only the last segment can be torn: a segment is created after everything in the one before is durable. Nothing tells a
 group that was torn from one that was damaged later, so only what has no intact group behind it is cut, and kept aside.
@@ -9,34 +13,107 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.journal.local.damage import Gap, by_headers, find_gap, intact_at
 from hookline.journal.local.disk import Disk, write_all
-from hookline.journal.local.end_file import NAME as END_NAME
-from hookline.journal.local.end_file import EndFile, create_end_file
 from hookline.journal.local.erase import redo_erase
-from hookline.journal.local.next_segment import TEMPORARY_NAME, OpenSegment
+from hookline.journal.local.partition_ends import END_NAME, EndFile, create_end_file, read_start, write_start
 from hookline.journal.local.segment import (
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
+    TEMPORARY_NAME,
+    GroupHeader,
+    OpenSegment,
+    decode_header,
     encode_damage,
     encode_segment_header,
+    is_intact,
     is_segment_header,
     list_segments,
     segment_name,
 )
-from hookline.journal.local.start_file import read_start, write_start
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
 from hookline.telemetry.crashpoints import crash_point
+
+_WINDOW_BYTES_FIRST = 1024 * 1024
+_WINDOW_GROWTH = 4
+_ZEROS_KEPT = 64
+"""Of the zeros at the end of what was read: the last group may end with some, the rest is nobody's yet."""
+_COUNT = rb"(?:[^\x00][\x00-\x09]|\x00[\x01-\x09])\x00\x00"
+_HEADER = rb"(?s)(?=.{6}[\x00-\x40]\x00" + _COUNT + rb".{4}(?:%b|%b).{6}\x00\x00)"
+"""What the header of a group may look like whose offset has one of two upper halves; its checksum is looked at then."""
+
+
+class Gap(NamedTuple):
+    """Damage that an intact group stands behind: from which offset and byte to which."""
+
+    offset: int
+    position: int
+    next_offset: int
+    stop: int
+
+
+def find_gap(view: memoryview, position: int, offset: int) -> Gap | None:
+    """Return the damage that begins here, up to the next intact group; None when there is none behind it."""
+    for stop, next_offset in by_headers(view, position, offset):
+        if intact_at(view, stop, next_offset):
+            return Gap(offset, position, next_offset, stop)
+    halves = (re.escape((offset + more >> 32).to_bytes(4, "little")) for more in (0, len(view)))
+    for found in re.compile(_HEADER % tuple(halves)).finditer(view, position + 1):
+        stop = found.start()
+        if stop + GROUP_HEADER_BYTES > len(view):
+            return None
+        next_offset = decode_header(view, stop).first_offset
+        if 0 < next_offset - offset <= stop - position and intact_at(view, stop, next_offset):
+            return Gap(offset, position, next_offset, stop)
+    return None
+
+
+def find_gap_in(fd: int, position: int, offset: int) -> Gap | None:
+    """As ``find_gap``, in an open file: read in growing stretches, for nearly all damage is small."""
+    left = max(0, os.fstat(fd).st_size - position)
+    length = _WINDOW_BYTES_FIRST
+    while True:
+        # Not mapped: the appender may give back what is beyond the data, and such a page must not be touched then.
+        data = os.pread(fd, min(length, left), position)
+        with memoryview(data)[: len(data.rstrip(b"\0")) + _ZEROS_KEPT] as view:
+            gap = find_gap(view, 0, offset)
+        if gap is not None or length >= left:
+            return gap and Gap(offset, position, gap.next_offset, position + gap.stop)
+        length *= _WINDOW_GROWTH
+
+
+def intact_at(view: memoryview, position: int, offset: int) -> GroupHeader | None:
+    """Return the header of the intact group with this offset at this place."""
+    header = _plausible(view, position, offset)
+    if header is None or not is_intact(view[position : position + header.size_bytes], header.crc):
+        return None
+    return header
+
+
+def by_headers(view: memoryview, position: int, offset: int) -> Iterator[tuple[int, int]]:
+    """Yield where the groups behind this one begin, as far as headers tell."""
+    while (header := _plausible(view, position, offset)) is not None:
+        position, offset = position + header.size_bytes, header.next_offset
+        yield position, offset
+
+
+def _plausible(view: memoryview, position: int, offset: int) -> GroupHeader | None:
+    if position + GROUP_HEADER_BYTES > len(view):
+        return None
+    header = decode_header(view, position)
+    return header if header.is_plausible(offset) and position + header.size_bytes <= len(view) else None
+
 
 CUT_SUFFIX = ".cut"
 _CHUNK_BYTES = 1024 * 1024
 
 
 class Recovery(NamedTuple):
-    """What opening a partition had to repair.
+    """Hold what opening a partition had to repair.
 
     ``cut_bytes`` is a torn tail that, as far as can be told, no one had been answered for; it is kept beside the
     segment. ``damaged`` are the ranges of offsets whose records are damaged in the last segment: the disk lost them, or
@@ -57,7 +134,7 @@ class Recovery(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Where appending goes on: in ``segment`` at ``position``, or in a new segment when there is none."""
+    """Say where appending goes on: in ``segment`` at ``position``, or in a new segment when there is none."""
 
     next_offset: int
     segment: OpenSegment | None
@@ -66,7 +143,7 @@ class Tail(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """Where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does."""
+    """Say where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does."""
 
     next_offset: int
     position: int

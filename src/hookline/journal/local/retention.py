@@ -1,4 +1,5 @@
-"""Drops the oldest segments of a journal by age and by total bytes, whole ones and never a partition's last.
+"""Drops the oldest segments of a journal by age and by total bytes, whole ones and never a partition's last, and
+foresees when that takes which event.
 
 Age goes first. By bytes, segments go until the total fits: first those that nobody waits for, then those that only held
 lanes wait for, then those that working lanes have waited for longer than they may insist on; of each kind the oldest
@@ -7,17 +8,18 @@ one first. What working lanes wait for and is younger stays, whatever it comes t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from hookline.journal.local.disk import Disk
-from hookline.journal.local.end_file import END_MAX
+from hookline.journal.local.partition_ends import END_MAX, write_start
 from hookline.journal.local.recovery import CUT_SUFFIX
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.local.segment_view import SegmentView
-from hookline.journal.local.start_file import write_start
 from hookline.journal.port import Needed
+from hookline.settings import Retention
 from hookline.telemetry.crashpoints import crash_point
 
 SEALED_KEPT = 1_024
@@ -122,3 +124,71 @@ def last_received_at(path: Path) -> int:
     first = int(path.stem)
     view = SegmentView(path.parent, first)
     return view.last_received_at(next((after for after in list_segments(path.parent) if after > first), END_MAX))
+
+
+GROWTH_MS_MIN = 3_600_000
+"""Growth is taken over at least so long, or a burst would look like an end."""
+
+
+class Segments:
+    """The segments of one partition, oldest first, with what retention knows of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._firsts = list_segments(folder)
+        self._sizes = [(folder / segment_name(first)).stat().st_size for first in self._firsts]
+        self.total_bytes = sum(self._sizes)
+
+    def holding(self, offset: int) -> int | None:
+        """Return the index of the segment that holds an offset; None for the newest one, which is never dropped."""
+        index = max(0, bisect_right(self._firsts, offset) - 1)
+        return index if index < len(self._firsts) - 1 else None
+
+    def bytes_from(self, index: int) -> int:
+        """Return the bytes of this segment and all newer ones."""
+        return sum(self._sizes[index:])
+
+    def path(self, index: int) -> Path:
+        """Return the file."""
+        return self._folder / segment_name(self._firsts[index])
+
+
+class LocalForecast:
+    """Reads the names and sizes of the segments, and a header of those in which something waits."""
+
+    def __init__(self, folder: Path, limits: Retention) -> None:
+        self._folder = folder
+        self._limits = limits
+
+    def look(self, now_ms: int, until_ms: int) -> Callable[[int, int], int | None]:
+        """As ``RetentionForecast``: of every position but those in the newest segment, which is never dropped."""
+        journal = {int(each.name): Segments(each) for each in self._folder.iterdir() if each.name.isdigit()}
+        all_bytes = sum(segments.total_bytes for segments in journal.values())
+        drops_ms: dict[tuple[int, int], int] = {}
+
+        def drop_ms(partition: int, offset: int) -> int | None:
+            segments = journal.get(partition)
+            index = segments.holding(offset) if segments else None
+            if segments is None or index is None:
+                return None
+            if (partition, index) not in drops_ms:
+                share = segments.total_bytes / all_bytes
+                drops_ms[partition, index] = self._drop_ms(segments, index, share, now_ms)
+            return drops_ms[partition, index]
+
+        return drop_ms
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _drop_ms(self, segments: Segments, index: int, share: float, now_ms: int) -> int:
+        """Return when the segment goes: by age, or earlier by bytes if the journal goes on growing as it did since.
+
+        Partitions share the bytes; each is taken to keep the ``share`` it has now.
+        """
+        newest_ms = last_received_at(segments.path(index))
+        by_age = newest_ms + self._limits.events * 1000
+        grown = segments.bytes_from(index + 1)
+        left = max(0.0, self._limits.bytes * share - segments.bytes_from(index))
+        by_bytes = now_ms + left / grown * max(GROWTH_MS_MIN, now_ms - newest_ms)
+        return int(min(by_age, by_bytes))

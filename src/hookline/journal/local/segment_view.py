@@ -1,6 +1,6 @@
-"""One segment open for reading, with a sparse index from offset to file position that grows as it is asked.
+"""Read one open segment: a sparse index from offset to file position, and stretches read ahead in growing steps.
 
-It reads only what the caller says is durable, and it does not know what comes before or after the segment.
+A view reads only what the caller says is durable, and it does not know what comes before or after the segment.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.journal.local.damage import Gap, find_gap_in
 from hookline.journal.local.erase import read_intent
+from hookline.journal.local.recovery import Gap, find_gap_in
 from hookline.journal.local.segment import (
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -24,7 +24,50 @@ from hookline.journal.local.segment import (
     is_segment_header,
     segment_name,
 )
-from hookline.journal.local.window import Window
+
+READ_BYTES_FIRST = 32 * 1024
+READ_BYTES_MAX = 512 * 1024
+_GROWTH = 4
+
+
+class Window:
+    """Reads a file front to back through one buffer that is used again and again.
+
+    What ``get`` returns is a view of the buffer and holds until the next call. Bytes may be in the buffer from before
+    the file changed: whoever asks must have known that they are final when reading began (see ``begin``).
+    """
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(bytearray(READ_BYTES_MAX))
+        self._fd = -1
+        self._base = 0
+        self._filled = 0
+        self._ahead_bytes = READ_BYTES_FIRST
+
+    def begin(self, fd: int) -> None:
+        """Read from this file from now on; forget what was read before."""
+        self._fd = fd
+        self._filled = 0
+        self._ahead_bytes = READ_BYTES_FIRST
+
+    def get(self, position: int, length: int) -> memoryview | None:
+        """Return the bytes at this place, or None when the file ends before."""
+        at = position - self._base
+        if at < 0 or at + length > self._filled:
+            self._read(position, length)
+            at = 0
+            if length > self._filled:
+                return None
+        return self._buffer[at : at + length]
+
+    def _read(self, position: int, length: int) -> None:
+        wanted = max(length, self._ahead_bytes)
+        if wanted > len(self._buffer):
+            self._buffer = memoryview(bytearray(wanted))
+        self._ahead_bytes = min(self._ahead_bytes * _GROWTH, READ_BYTES_MAX)
+        self._base = position
+        self._filled = os.preadv(self._fd, [self._buffer[:wanted]], position)
+
 
 INDEX_STEP_BYTES = 256 * 1024
 """About this much of the file per entry of the index: 256 entries for a full segment."""
@@ -37,7 +80,7 @@ _REREAD_SECONDS = (0.0, 0.001, 0.004, 0.016, 0.064)
 
 
 class Place(NamedTuple):
-    """Where a group stands in the segment."""
+    """Say where a group stands in the segment."""
 
     position: int
     header: GroupHeader

@@ -5,19 +5,60 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from hookline.connections.catalog.kinds import OWN, published_name
-from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
-from hookline.connections.definitions.times import conditions_of, sync_ms, trait_name
+from hookline.connections.definitions.model import (
+    Audience,
+    ComputedTrait,
+    Definition,
+    conditions_of,
+    sync_ms,
+    trait_name,
+)
 from hookline.expressions.tree import paths_in
-from hookline.people.definitions.aggregates import EMPTY
-from hookline.people.definitions.compute import compile_trait
-from hookline.people.definitions.feature import Facts, Feature, features_of
-from hookline.people.definitions.judge import compile_audience
-from hookline.people.definitions.person_fields import parse_person_condition
+from hookline.people.definitions.aggregates import AGGREGATES, EMPTY, stretch_of
+from hookline.people.definitions.feature import Facts, Feature, feature_of, features_of
+from hookline.people.definitions.judge import compile_audience, parse_person_condition
+from hookline.people.definitions.reason import Computation, deciding, instant, trait_text
+
+Compute: TypeAlias = Callable[[Facts, int], tuple[object, int]]
+"""Person and time (ms) to the value, and until when (``NEVER`` when only something new can change it)."""
+
+_OF_NUMBERS = ("sum", "average", "min", "max")
+
+
+def compile_trait(trait: ComputedTrait) -> Compute:
+    """Return the quick way, for a checked computed trait."""
+    feature, stretch, aggregate = feature_of(trait), stretch_of(trait), AGGREGATES[trait.aggregate]
+
+    def compute(facts: Facts, now_ms: int) -> tuple[object, int]:
+        entries = facts.entries(feature)
+        start, stop, until = stretch(entries, now_ms)
+        return aggregate(entries[start:stop]), until
+
+    return compute
+
+
+def compute(trait: ComputedTrait, facts: Facts, now_ms: int) -> Computation:
+    """Return the value of a checked computed trait for a person, and what it was made of."""
+    entries = facts.entries(feature_of(trait))
+    start, stop, until = stretch_of(trait)(entries, now_ms)
+    counted = entries[start:stop]
+    used = [entry for entry in counted if trait.property is None or entry.value is not None]
+    if trait.aggregate in _OF_NUMBERS:
+        used = [entry for entry in used if entry.value.__class__ in (int, float)]
+    return Computation(
+        value=AGGREGATES[trait.aggregate](counted),
+        until_ms=instant(until),
+        text=trait_text(trait),
+        found=len(counted),
+        used=len(used),
+        entries=deciding(used[::-1]),
+    )
+
 
 KindName = Literal["audience", "trait"]
 Key = tuple[KindName, str]

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from hookline.connections.definitions.model import ComputedTrait, Condition, Definition
-from hookline.connections.definitions.times import conditions_of, window_ms
-from hookline.expressions.parse import parse
+from hookline.connections.definitions.model import ComputedTrait, Condition, Definition, conditions_of, window_ms
+from hookline.expressions.parse import parse, write, write_path
 from hookline.expressions.tree import parse_path
-from hookline.expressions.write import write, write_path
 
 
 class Purpose(IntEnum):
@@ -22,7 +20,8 @@ class Purpose(IntEnum):
 
 
 class Feature(NamedTuple):
-    """What of people's events a clause needs: those of this type and name, that meet ``where``, and one value of each.
+    """Hold what of people's events a clause needs: those of this type and name, that meet ``where``, and one value of
+    each.
 
     ``type`` is track, page or screen. ``name`` is the event's name, or the page's or screen's; empty for any.
     ``where`` is the normalised text of an expression, empty for none. ``value`` is a dotted path, empty for none.
@@ -38,18 +37,18 @@ class Entry(NamedTuple):
     """One event of a feature.
 
     ``at_ms`` is the event's own time, skew taken out. ``mark`` stands for its source and messageId: what was sent
-    twice is one entry. ``place`` is the partition and offset of its record. ``value`` is what lies at the feature's
+    twice is one entry. ``position`` is the partition and offset of its record. ``value`` is what lies at the feature's
     path, None when there is nothing that can be kept: neither a number, a text nor a truth value.
     """
 
     at_ms: int
     mark: int
-    place: int
+    position: int
     value: float | str | bool | None
 
 
 class Facts(Protocol):
-    """What is known of one person."""
+    """Hold what is known of one person."""
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
         """Return the events of a feature, sorted by time and mark."""

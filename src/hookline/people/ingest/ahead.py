@@ -24,7 +24,7 @@ import msgspec
 
 from hookline.journal.opening import open_reader
 from hookline.people.definitions.feature import Feature
-from hookline.people.ingest.extraction import Matcher, Page, place_in, turn
+from hookline.people.ingest.extraction import Matcher, Page, position_in, turn
 from hookline.people.store.batch import ReadPosition
 
 PAGES_BYTES_MAX = 16 << 20
@@ -47,7 +47,7 @@ class _Task(msgspec.Struct, array_like=True):
     """Which journal to read from where, for which features."""
 
     folder: str
-    places: dict[int, ReadPosition]
+    positions: dict[int, ReadPosition]
     features: dict[int, Feature]
     batch_records: int
 
@@ -56,7 +56,7 @@ class Ahead:
     """The process and what it has read; used from one thread. Raises OSError where no process can be started."""
 
     def __init__(
-        self, folder: Path, places: Mapping[int, ReadPosition], features: Mapping[int, Feature], batch_records: int
+        self, folder: Path, positions: Mapping[int, ReadPosition], features: Mapping[int, Feature], batch_records: int
     ) -> None:
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -66,7 +66,7 @@ class Ahead:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._thread = threading.Thread(target=self._take_pages, name="profiles-ahead", daemon=True)
         self._thread.start()
-        task = _Task(str(folder), dict(places), dict(features), batch_records)
+        task = _Task(str(folder), dict(positions), dict(features), batch_records)
         with suppress(BrokenPipeError):  # it has ended, which the first turn tells
             _input(self._process).write(_encode(task))
             _input(self._process).close()
@@ -99,7 +99,7 @@ class Ahead:
             return page
 
     def _take_pages(self) -> None:
-        """What the thread does: bring pages into memory, as far as there is room for them."""
+        """Bring pages into memory, as far as there is room for them."""
         output = _output(self._process)
         with suppress(OSError):
             while length := output.read(_LENGTH_BYTES):
@@ -133,14 +133,14 @@ def main() -> None:
 def _all_turns(task: _Task) -> Iterator[bytes]:
     """Yield the pages of one turn after the other, an empty text behind each: the last turn but one came to the end of
     all partitions, for transactions should not become small, and the last has none."""
-    journal, matcher, places = open_reader(Path(task.folder)), Matcher(task.features), task.places
+    journal, matcher, positions = open_reader(Path(task.folder)), Matcher(task.features), task.positions
     is_near = False
     while not is_near:
-        is_near, before = True, dict(places)
-        for page in turn(journal, places, matcher, task.batch_records):
+        is_near, before = True, dict(positions)
+        for page in turn(journal, positions, matcher, task.batch_records):
             yield _encode(page)
-            places[page.partition] = page.place
-            read = page.place.next_offset - place_in(journal, before, page.partition).next_offset
+            positions[page.partition] = page.position
+            read = page.position.next_offset - position_in(journal, before, page.partition).next_offset
             is_near = is_near and read < task.batch_records
         yield _END_OF_TURN
     yield _END_OF_TURN

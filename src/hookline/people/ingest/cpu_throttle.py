@@ -68,7 +68,7 @@ class OrdinaryThread:
 
 
 class Times(NamedTuple):
-    """What the main thread had so far, in seconds."""
+    """Hold what the main thread had so far, in seconds."""
 
     worked: float = 0.0
     waited: float = 0.0

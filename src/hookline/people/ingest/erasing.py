@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hookline.database.sqlite import DatabaseNotMade
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.people.definitions.feature import Entry
 from hookline.people.ingest.cpu_throttle import OrdinaryThread
 from hookline.people.ingest.ingest import Ingest
@@ -30,7 +30,7 @@ from hookline.people.store.identities import key_of
 from hookline.people.store.store import ProfileStore
 from hookline.people.store.traits import trait_chunks_of
 from hookline.people.sync.sync import Sync
-from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.privacy.shared_erased import Erasure, ErasureFeed
 from hookline.replays.offset_set import OffsetSet
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
@@ -55,7 +55,7 @@ Execute = Callable[..., Any]
 
 
 class Erased(NamedTuple):
-    """How many people, and entries of their history, were taken out."""
+    """Count how many people, and entries of their history, were taken out."""
 
     people: int
     entries: int
@@ -64,10 +64,10 @@ class Erased(NamedTuple):
 class Erasing:
     """Works within one transaction; may be done twice."""
 
-    def __init__(self, store: ProfileStore, execute: Execute, places: Mapping[int, OffsetSet]) -> None:
+    def __init__(self, store: ProfileStore, execute: Execute, positions: Mapping[int, OffsetSet]) -> None:
         self._store = store
         self._execute = execute
-        self._places = places
+        self._positions = positions
 
     def erase(self, ids: Iterable[str]) -> Erased:
         """Take out everybody who is known by one of the ids."""
@@ -75,7 +75,7 @@ class Erasing:
         people, sharing = self._who(wanted)
         numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
         groups = {group for group, *_ in self._store.many(_GROUPS, numbers)}
-        entries = self._history(numbers, lambda place: True)
+        entries = self._history(numbers, lambda position: True)
         for table, column in EVERYTHING:
             self._delete(table, column, numbers)
         for chunk in trait_chunks_of(self._store.connection):
@@ -101,7 +101,7 @@ class Erasing:
         return people, sharing
 
     def _history(self, numbers: list[int], goes: Callable[[int], bool]) -> int:
-        """Take the entries of these numbers out of every chunk, those at the places that go."""
+        """Take the entries of these numbers out of every chunk, those at the positions that go."""
         features = [feature for (feature,) in self._execute("SELECT id FROM features")]
         return sum(
             self._bucket_rows(feature, chunk, {bucket: buckets[bucket] for bucket in some}, goes)
@@ -131,7 +131,7 @@ class Erasing:
         return erased
 
     def _others(self, people: set[int], groups: set[str]) -> int:
-        """Take what came from the erased places out of people who stay; their groups are added to ``groups``."""
+        """Take what came from the erased positions out of people who stay; their groups are added to ``groups``."""
         numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
         erased = self._history(numbers, self._is_erased)
         for person, stored in list(self._store.many("SELECT id, traits FROM persons WHERE id IN ", numbers)):
@@ -142,15 +142,15 @@ class Erasing:
                 self._store.many(f"SELECT person, traits FROM new_traits WHERE {where} IN ", numbers)
             ):
                 self._traits("new_traits", where, person, stored)
-        for group, person, place in list(self._store.many(_GROUPS, numbers)):
+        for group, person, position in list(self._store.many(_GROUPS, numbers)):
             groups.add(group)
-            if self._is_erased(place):
+            if self._is_erased(position):
                 self._execute("DELETE FROM memberships WHERE group_id = ? AND person = ?", (group, person))
         self._store.touch(people)
         return erased
 
     def _groups(self, groups: set[str]) -> None:
-        """Delete those without members; of the others the traits that came from the erased places."""
+        """Delete those without members; of the others the traits that came from the erased positions."""
         left = {group for (group,) in self._store.many(_WITH_MEMBERS, groups)}
         self._delete("groups", "id", groups - left)
         changed = [
@@ -163,7 +163,7 @@ class Erasing:
 
     def _traits(self, table: str, where: str, id: int | str, stored: bytes | None) -> bool:
         known = traits.unpacked(stored)
-        kept = {name: trait for name, trait in known.items() if not self._is_erased(trait.place)}
+        kept = {name: trait for name, trait in known.items() if not self._is_erased(trait.position)}
         if len(kept) == len(known):
             return False
         self._execute(f"UPDATE {table} SET traits = ? WHERE {where} = ?", (traits.packed(kept), id))
@@ -173,9 +173,9 @@ class Erasing:
         for _ in self._store.many(f"DELETE FROM {table} WHERE {condition} IN ", keys):
             pass
 
-    def _is_erased(self, place: int) -> bool:
-        places = self._places.get(place >> PLACE_SHIFT)
-        return places is not None and place & OFFSET_MASK in places
+    def _is_erased(self, position: int) -> bool:
+        positions = self._positions.get(position >> POSITION_SHIFT)
+        return positions is not None and position & OFFSET_MASK in positions
 
 
 _WHO = (
@@ -238,7 +238,7 @@ class Erasures:
     def _erase(self, erasure: Erasure) -> None:
         ids = self._feed.ids(erasure.request)
         with self._store.transaction() as execute:
-            erased = Erasing(self._store, execute, erasure.places).erase(ids)
+            erased = Erasing(self._store, execute, erasure.positions).erase(ids)
             execute(
                 'INSERT INTO erasures VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT (request, asked_at, "round")'
                 " DO UPDATE SET people = erasures.people + excluded.people,"

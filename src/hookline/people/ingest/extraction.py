@@ -14,7 +14,7 @@ from hookline.expressions.parse import parse
 from hookline.expressions.tree import Path, parse_path
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
 from hookline.journal.record import Record
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.people.definitions.feature import Feature
 from hookline.people.store.batch import ReadPosition
 from hookline.people.store.history import pack_undecided, pack_value
@@ -159,8 +159,9 @@ Matched = tuple[int, bytes | None]
 
 
 class CallDetails(msgspec.Struct, array_like=True, gc=False):
-    """What an identify, group or alias call says beside the ids: the previous id or the group's, the traits as they
-    are stored, and the event's own time."""
+    """Hold what an identify, group or alias call says beside the ids: the previous id or the group's, the traits as
+    they are stored, and the event's own time.
+    """
 
     id: str
     traits: bytes
@@ -168,11 +169,12 @@ class CallDetails(msgspec.Struct, array_like=True, gc=False):
 
 
 class Extracted(msgspec.Struct, array_like=True, gc=False):
-    """What one record says of a person: whose ids it has, and an event's entry but for the person, with its features,
-    or what another call gives."""
+    """Hold what one record says of a person: whose ids it has, and an event's entry but for the person, with its
+    features, or what another call gives.
+    """
 
     type: str
-    place: int
+    position: int
     received_at: int
     user_id: str
     anonymous_id: str
@@ -186,75 +188,77 @@ class Page(NamedTuple):
     been received (0 when there was none)."""
 
     partition: int
-    place: ReadPosition
+    position: ReadPosition
     last_received_at: int
     said: list[Extracted]
 
 
-def turn(journal: Reader, places: Mapping[int, ReadPosition], matcher: Matcher, batch_records: int) -> Iterator[Page]:
-    """Yield what is read for one transaction: of each partition so many records from its place on, rounded up to a
+def turn(
+    journal: Reader, positions: Mapping[int, ReadPosition], matcher: Matcher, batch_records: int
+) -> Iterator[Page]:
+    """Yield what is read for one transaction: of each partition so many records from its position on, rounded up to a
     group."""
     for partition in journal.partitions():
-        yield from _pages(journal, partition, place_in(journal, places, partition), matcher, batch_records)
+        yield from _pages(journal, partition, position_in(journal, positions, partition), matcher, batch_records)
 
 
-def place_in(journal: Reader, places: Mapping[int, ReadPosition], partition: int) -> ReadPosition:
+def position_in(journal: Reader, positions: Mapping[int, ReadPosition], partition: int) -> ReadPosition:
     """Return how far a partition was read: to its start, where it never was."""
-    return places.get(partition) or ReadPosition(journal.start(partition))
+    return positions.get(partition) or ReadPosition(journal.start(partition))
 
 
 def extracted_in(partition: int, group: Group, matcher: Matcher) -> Iterator[Extracted]:
     """Yield what the records of people in a group say."""
-    first = partition << PLACE_SHIFT | group.first_offset
-    for place, record in enumerate(group.records, first):
+    first = partition << POSITION_SHIFT | group.first_offset
+    for position, record in enumerate(group.records, first):
         if is_of_a_person(record):
-            yield _said(place, record, view_of(record), matcher)
+            yield _said(position, record, view_of(record), matcher)
 
 
 def _pages(
     journal: Reader, partition: int, begin: ReadPosition, matcher: Matcher, batch_records: int
 ) -> Iterator[Page]:
-    told = place = begin
+    told = position = begin
     read, held, held_bytes, received_at = 0, 0, 0, 0
     said: list[Extracted] = []
     try:
-        # A journal that was put away and begun anew ends before the place: there is nothing to read until then.
+        # A journal that was put away and begun anew ends before the position: there is nothing to read until then.
         for group in journal.read(partition, min(begin.next_offset, journal.end(partition))):
             said += extracted_in(partition, group, matcher)
-            place = ReadPosition(group.next_offset, place.missed)
+            position = ReadPosition(group.next_offset, position.missed)
             received_at = group.records[-1].received_at
             read += len(group.records)
             held += len(group.records)
             held_bytes += group.size_bytes
             if held >= RECORDS_PER_PAGE or held_bytes >= BYTES_PER_PAGE:
-                yield Page(partition, place, received_at, said)
-                told, said, held, held_bytes = place, [], 0, 0
+                yield Page(partition, position, received_at, said)
+                told, said, held, held_bytes = position, [], 0, 0
             if read >= batch_records:
                 break
     except (OffsetExpired, JournalCorrupt) as lost:
-        place = _passed_over(place, lost.next_offset)
-    if place != told:
-        yield Page(partition, place, received_at, said)
+        position = _passed_over(position, lost.next_offset)
+    if position != told:
+        yield Page(partition, position, received_at, said)
 
 
-def _passed_over(place: ReadPosition, next_offset: int) -> ReadPosition:
-    """Return the place after records that are gone."""
-    next_offset = max(next_offset, place.next_offset + 1)
-    return ReadPosition(next_offset, place.missed + next_offset - place.next_offset)
+def _passed_over(position: ReadPosition, next_offset: int) -> ReadPosition:
+    """Return the position after records that are gone."""
+    next_offset = max(next_offset, position.next_offset + 1)
+    return ReadPosition(next_offset, position.missed + next_offset - position.next_offset)
 
 
-def _said(place: int, record: Record, doing: RecordView, matcher: Matcher) -> Extracted:
+def _said(position: int, record: Record, doing: RecordView, matcher: Matcher) -> Extracted:
     type, user_id, anonymous_id = record.type, text(doing.userId), text(doing.anonymousId)
     if type in NAMED_TYPES:
         rules = matcher.rules(type, text(doing.event if type == "track" else doing.name))
         if rules and (matched := _matched(rules, record, doing)):
-            entry = pack_undecided(at_ms_of(record), record.fingerprint, place)
-            return Extracted(type, place, record.received_at, user_id, anonymous_id, entry, matched)
-        return Extracted(type, place, record.received_at, user_id, anonymous_id)
+            entry = pack_undecided(at_ms_of(record), record.fingerprint, position)
+            return Extracted(type, position, record.received_at, user_id, anonymous_id, entry, matched)
+        return Extracted(type, position, record.received_at, user_id, anonymous_id)
     id = text(doing.previousId if type == "alias" else doing.groupId if type == "group" else None)
     mark, at_ms = int.from_bytes(record.fingerprint[:MARK_BYTES], "little"), at_ms_of(record)
-    given = CallDetails(id, packed_given(doing.traits, at_ms, mark, place, record.source), at_ms)
-    return Extracted(type, place, record.received_at, user_id, anonymous_id, given=given)
+    given = CallDetails(id, packed_given(doing.traits, at_ms, mark, position, record.source), at_ms)
+    return Extracted(type, position, record.received_at, user_id, anonymous_id, given=given)
 
 
 def _matched(rules: tuple[Rule, ...], record: Record, doing: RecordView) -> tuple[Matched, ...]:

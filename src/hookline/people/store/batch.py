@@ -44,20 +44,20 @@ class Batch:
         self.merged: dict[int, int] = {}
         self.identities: dict[tuple[Kind, str], int] = {}
         self.repointed: list[tuple[str, int, int]] = []
-        """Anonymous id, place of the record that gave it to somebody else, and whose it was until then."""
+        """Anonymous id, position of the record that gave it to somebody else, and whose it was until then."""
         self.traits: dict[int, list[bytes]] = {}
         self.groups: dict[str, list[bytes]] = {}
         """What each event gives to a person or a group, as it is stored."""
         self.memberships: dict[tuple[str, int], tuple[int, int]] = {}
-        """Group and person, with time and place of the earliest record that says so."""
-        self.places: dict[int, ReadPosition] = {}
+        """Group and person, with time and position of the earliest record that says so."""
+        self.positions: dict[int, ReadPosition] = {}
         self.backfilled: dict[tuple[int, int], int] = {}
         """Feature and partition of a backfill, with the next offset it has to read."""
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing to write."""
-        return not self.places and not self.backfilled
+        return not self.positions and not self.backfilled
 
     def ids(self) -> Iterator[str]:
         """Yield the ids of people and groups that it makes known."""
@@ -80,10 +80,10 @@ class Batch:
         if given:
             self.traits.setdefault(person, []).append(given)
 
-    def add_group(self, group: str, person: int, given: bytes, at_ms: int, place: int) -> None:
+    def add_group(self, group: str, person: int, given: bytes, at_ms: int, position: int) -> None:
         """Take in that a person belongs to a group, and the group's traits."""
         parts = self.groups.setdefault(group, [])
         if given:
             parts.append(given)
         key = group, person
-        self.memberships[key] = min(self.memberships.get(key, (at_ms, place)), (at_ms, place))
+        self.memberships[key] = min(self.memberships.get(key, (at_ms, position)), (at_ms, position))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from hookline.database.upsert import replacing
+from hookline.database.connection import replacing
 from hookline.people.definitions.feature import Feature, Purpose
 from hookline.people.store.history import rows_for
 from hookline.people.store.store import ProfileStore

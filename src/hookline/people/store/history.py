@@ -27,7 +27,7 @@ ENTRY_BYTES = _READ.size
 _PERSON_BYTES = 4
 
 pack = _WRITTEN.pack
-"""One entry's bytes: its person, its time, its record's fingerprint (of which 8 bytes are kept), its place."""
+"""One entry's bytes: its person, its time, its record's fingerprint (of which 8 bytes are kept), its position."""
 pack_person = Struct("<I").pack
 pack_undecided = Struct("<q8sq").pack
 """The same in two: the person's bytes, and the rest of the entry."""
@@ -54,10 +54,12 @@ def pack_value(value: object) -> bytes:
 def unpack(entries: bytes, values: bytes | None = None) -> list[tuple[int, Entry]]:
     """Return the entries as they were written, each with its person."""
     if values is None:
-        return [(person, Entry(at_ms, mark, place, None)) for person, at_ms, mark, place in _READ.iter_unpack(entries)]
+        return [
+            (person, Entry(at_ms, mark, position, None)) for person, at_ms, mark, position in _READ.iter_unpack(entries)
+        ]
     return [
-        (person, Entry(at_ms, mark, place, value))
-        for (person, at_ms, mark, place), value in zip(
+        (person, Entry(at_ms, mark, position, value))
+        for (person, at_ms, mark, position), value in zip(
             _READ.iter_unpack(entries), _decode.decode_lines(values), strict=True
         )
     ]
@@ -73,20 +75,20 @@ def unpack_of(people: Iterable[int], entries: bytes, values: bytes | None = None
     lines = None if values is None else values.split(b"\n")
     found = []
     for index in _indexes(people, entries):
-        person, at_ms, mark, place = _READ.unpack_from(entries, index * ENTRY_BYTES)
+        person, at_ms, mark, position = _READ.unpack_from(entries, index * ENTRY_BYTES)
         value = None if lines is None else _decode.decode(lines[index])
-        found.append((person, Entry(at_ms, mark, place, value)))
+        found.append((person, Entry(at_ms, mark, position, value)))
     return found
 
 
 def without(
     people: Iterable[int], entries: bytes, values: bytes | None, goes: Callable[[int], bool]
 ) -> tuple[bytes, bytes | None]:
-    """Return what is left once of some people's entries those at the places that go are taken out."""
+    """Return what is left once of some people's entries those at the positions that go are taken out."""
     kept, lines = bytearray(entries), None if values is None else values.splitlines(keepends=True)
     for index in sorted(_indexes(people, entries), reverse=True):
-        *_, place = _READ.unpack_from(entries, index * ENTRY_BYTES)
-        if not goes(place):
+        *_, position = _READ.unpack_from(entries, index * ENTRY_BYTES)
+        if not goes(position):
             continue
         del kept[index * ENTRY_BYTES : (index + 1) * ENTRY_BYTES]
         if lines is not None:
@@ -112,7 +114,7 @@ def ordered(entries: Iterable[Entry], at_least_ms: int | None = None) -> list[En
     first: dict[int, Entry] = {}
     for entry in entries:
         known = first.get(entry.mark)
-        if known is None or entry.place < known.place:
+        if known is None or entry.position < known.position:
             first[entry.mark] = entry
     found = sorted(first.values(), key=_by_time)
     if at_least_ms is not None:
@@ -127,7 +129,7 @@ def _by_time(entry: Entry) -> tuple[int, int]:
 def write(entries: Iterable[tuple[int, Entry]], has_values: bool) -> tuple[bytes, bytes | None]:
     """Return the entries' bytes, each with its person's, and those of their values."""
     kept = list(entries)
-    packed = b"".join([_READ.pack(person, entry.at_ms, entry.mark, entry.place) for person, entry in kept])
+    packed = b"".join([_READ.pack(person, entry.at_ms, entry.mark, entry.position) for person, entry in kept])
     return packed, b"".join([pack_value(entry.value) for _, entry in kept]) if has_values else None
 
 
@@ -144,7 +146,7 @@ BYTES_PER_STEP = 2 << 20
 
 
 class Transacts(Protocol):
-    """What is needed of the store."""
+    """Hold what is needed of the store."""
 
     connection: Connection
 

@@ -29,7 +29,7 @@ MEMORY_SHARE = 64
 
 
 class LoadsIdentities(Protocol):
-    """What is needed of the store."""
+    """Hold what is needed of the store."""
 
     def users(self, ids: Collection[str]) -> dict[str, int]:
         """Return the persons of user ids, as far as there are any."""
@@ -116,7 +116,7 @@ class Identities:
             if person in without:
                 anonymous[anonymous_id] = -person
 
-    def person_of(self, user_id: str, anonymous_id: str, received_at: int, place: int) -> int:
+    def person_of(self, user_id: str, anonymous_id: str, received_at: int, position: int) -> int:
         """Return the person that an event with these ids belongs to; at least one of them is given."""
         if not user_id:
             return self._anonymous_person(anonymous_id, received_at)
@@ -124,10 +124,10 @@ class Identities:
         if self._moved and person is not None:
             person = self._moved.get(person, person)
         if anonymous_id and (person is None or self._anonymous.get(anonymous_id) != person):
-            person = self._link(user_id, person, anonymous_id, received_at, place)
+            person = self._link(user_id, person, anonymous_id, received_at, position)
         return self._new_user(user_id, received_at) if person is None else person
 
-    def alias(self, user_id: str, previous_id: str, received_at: int, place: int) -> None:
+    def alias(self, user_id: str, previous_id: str, received_at: int, position: int) -> None:
         """The previous id is the user's too."""
         if user_id == previous_id:
             return
@@ -135,7 +135,7 @@ class Identities:
         previous = self.user(previous_id)
         if previous is None:
             is_new = previous_id not in self._anonymous
-            person = self._link(user_id, person, previous_id, received_at, place)
+            person = self._link(user_id, person, previous_id, received_at, position)
             if is_new:  # its events may come later, under either kind
                 self._point(USER, previous_id, person)
         elif person is None:
@@ -161,7 +161,7 @@ class Identities:
         person = abs(person)
         return self._moved.get(person, person) if self._moved else person
 
-    def _link(self, user_id: str, person: int | None, anonymous_id: str, received_at: int, place: int) -> int:
+    def _link(self, user_id: str, person: int | None, anonymous_id: str, received_at: int, position: int) -> int:
         """Give the anonymous id to the user; return the user's person."""
         holder = self._anonymous.get(anonymous_id)
         if person is None and holder is not None and holder < 0:
@@ -177,7 +177,7 @@ class Identities:
             if -holder != person:
                 self._batch.merged[-holder] = person
         elif self._moved.get(holder, holder) != person:
-            self._batch.repointed.append((anonymous_id, place, holder))
+            self._batch.repointed.append((anonymous_id, position, holder))
             self._point(ANONYMOUS, anonymous_id, person)
         return person
 

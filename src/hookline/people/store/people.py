@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from hookline.database.connection import Connection
-from hookline.database.upsert import replacing
+from hookline.database.connection import Connection, replacing
 from hookline.people.definitions.feature import Entry, Feature, Purpose
 from hookline.people.store import traits
 from hookline.people.store.batch import ANONYMOUS, USER, Kind
@@ -23,7 +22,7 @@ class Membership(NamedTuple):
 
     group: str
     since_ms: int
-    place: int
+    position: int
     traits: Traits
 
 
@@ -129,7 +128,7 @@ class Person:
             f" WHERE m.person IN {self._in} ORDER BY m.group_id, m.since DESC, m.place DESC"
         )
         rows = [(id_of(self._connection, key), *row) for key, *row in self._connection.execute(query).fetchall()]
-        earliest = {group: Membership(group, since, place, traits.unpacked(g)) for group, since, place, g in rows}
+        earliest = {group: Membership(group, since, position, traits.unpacked(g)) for group, since, position, g in rows}
         return list(earliest.values())
 
     def entries(self, feature: Feature) -> list[Entry]:
@@ -152,7 +151,7 @@ class Person:
 
 
 class PersonFacts:
-    """What is known of one person, read once when it is asked for."""
+    """Hold what is known of one person, read once when it is asked for."""
 
     def __init__(self, person: Person, computed: Mapping[str, object], member_of: frozenset[str]) -> None:
         self._person = person
@@ -206,7 +205,7 @@ class Change(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a sync left for a number: from which instant on, a member or not, and the sync."""
+    """Hold what a sync left for a number: from which instant on, a member or not, and the sync."""
 
     definition: int
     person: int

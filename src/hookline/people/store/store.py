@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from itertools import islice
 from typing import Any
 
 from hookline.database import connect
-from hookline.database.bulk import insert_many
-from hookline.database.connection import Connection
+from hookline.database.connection import Connection, overwriting, replacing, transaction
 from hookline.database.location import DatabaseLocation, Schema
 from hookline.database.open import open_profiles
+from hookline.database.shared import insert_many
 from hookline.database.sqlite import engine
-from hookline.database.upsert import overwriting, replacing
 from hookline.people.store import identities, traits
 from hookline.people.store.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, ReadPosition
 from hookline.people.store.history import ENTRY_BYTES, Chunks, people_of
@@ -92,7 +91,7 @@ class ProfileStore:
         self.tracks = self.connection.execute("SELECT 1 FROM definitions").fetchone() is not None
         """Whether anybody asks who was touched."""
 
-    def places(self) -> dict[int, ReadPosition]:
+    def positions(self) -> dict[int, ReadPosition]:
         """Return how far each partition was read."""
         rows = self.connection.execute("SELECT partition, next_offset, missed FROM places")
         return {partition: ReadPosition(next_offset, missed) for partition, next_offset, missed in rows}
@@ -122,15 +121,15 @@ class ProfileStore:
         return {person for (person,) in rows}
 
     def owners_before(self, ids: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
-        """Of anonymous ids that changed hands: up to which place they were whose, in order."""
+        """Of anonymous ids that changed hands: up to which position they were whose, in order."""
         found: dict[str, list[tuple[int, int]]] = {}
         query = (
             "SELECT r.id, r.place, coalesce(m.into_person, r.person) FROM repointed r"
             " LEFT JOIN merged m ON m.person = r.person WHERE r.id IN "
         )
         by_key = {key_of(id): id for id in ids}
-        for key, place, person in self.many(query, by_key):
-            found.setdefault(by_key[key], []).append((place, person))
+        for key, position, person in self.many(query, by_key):
+            found.setdefault(by_key[key], []).append((position, person))
         for owners in found.values():
             owners.sort()
         return found
@@ -150,20 +149,12 @@ class ProfileStore:
 
     def has_written(self, batch: Batch) -> bool:
         """Return whether a batch was written although writing it failed: the answer to a commit may get lost."""
-        places = self.places()
-        return all(places.get(partition) == place for partition, place in batch.places.items())
+        positions = self.positions()
+        return all(positions.get(partition) == position for partition, position in batch.positions.items())
 
-    @contextmanager
-    def transaction(self) -> Iterator[Callable[..., Any]]:
-        """What runs statements in one transaction; an exception undoes them all."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self.connection.execute
-            self.connection.execute("COMMIT")
-        except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-            raise
+    def transaction(self) -> AbstractContextManager[Callable[..., Any]]:
+        """Run statements in one transaction; an exception undoes them all."""
+        return transaction(self.connection)
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
@@ -214,7 +205,7 @@ class ProfileStore:
             )
         many(
             replacing("repointed", ("id", "place"), ("person",)),
-            [(key_of(id), place, person) for id, place, person in batch.repointed],
+            [(key_of(id), position, person) for id, position, person in batch.repointed],
         )
         self._write_merged(batch.merged)
         self._write_traits(batch)
@@ -223,7 +214,7 @@ class ProfileStore:
             self.touch(_touched(batch))
         many(
             replacing("places", ("partition",), ("next_offset", "missed")),
-            [(partition, *place) for partition, place in batch.places.items()],
+            [(partition, *position) for partition, position in batch.positions.items()],
         )
         for (feature, partition), next_offset in batch.backfilled.items():
             values = (next_offset, feature, partition)

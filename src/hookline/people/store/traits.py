@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from hookline.database.bulk import insert_many
-from hookline.database.connection import Connection
-from hookline.database.upsert import overwriting, replacing
+from hookline.database.connection import Connection, overwriting, replacing
+from hookline.database.shared import insert_many
 from hookline.telemetry.crashpoints import crash_point
 
 TRAITS_MAX = 1_000
@@ -21,17 +20,17 @@ TRAIT_BYTES_MAX = 8 * 1024
 
 
 class Trait(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One trait: its value, and time, mark, place and source of the event that gave it."""
+    """One trait: its value, and time, mark, position and source of the event that gave it."""
 
     value: Any
     at_ms: int
     mark: int
-    place: int
+    position: int
     source: str
 
     def is_newer(self, other: Trait) -> bool:
-        """Return whether this one wins over another; of two from the same event, the one at the smaller place."""
-        return (self.at_ms, self.mark, -self.place) > (other.at_ms, other.mark, -other.place)
+        """Return whether this one wins over another; of two from the same event, the one at the smaller position."""
+        return (self.at_ms, self.mark, -self.position) > (other.at_ms, other.mark, -other.position)
 
 
 Traits = dict[str, Trait]
@@ -43,7 +42,7 @@ _all = msgspec.json.Decoder(dict[str, Any]).decode
 _value = msgspec.json.Decoder().decode
 
 
-def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> Traits:
+def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, position: int, source: str) -> Traits:
     """Return the traits that one event gives; what cannot be read, or is too large, is left out."""
     found: Traits = {}
     length = len(memoryview(raw))
@@ -51,7 +50,7 @@ def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: s
         return found
     try:
         if length <= TRAIT_BYTES_MAX:  # so none is too large; and seldom is there one that cannot be read
-            return {name: Trait(value, at_ms, mark, place, source) for name, value in _all(raw).items()}
+            return {name: Trait(value, at_ms, mark, position, source) for name, value in _all(raw).items()}
     except (ValueError, RecursionError):
         pass
     try:
@@ -62,7 +61,7 @@ def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: s
         if len(memoryview(written)) > TRAIT_BYTES_MAX:
             continue
         try:
-            found[name] = Trait(_value(written), at_ms, mark, place, source)
+            found[name] = Trait(_value(written), at_ms, mark, position, source)
         except (ValueError, RecursionError):  # a number beyond any range
             continue
     return found
@@ -80,9 +79,9 @@ def add(known: Traits, more: Mapping[str, Trait]) -> None:
             del known[name]
 
 
-def packed_given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> bytes:
+def packed_given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, position: int, source: str) -> bytes:
     """Return the bytes to store of the traits that one event gives; none where it gives none."""
-    found = given(raw, at_ms, mark, place, source)
+    found = given(raw, at_ms, mark, position, source)
     if len(found) > TRAITS_MAX:
         every, found = found, {}
         add(found, every)
@@ -122,7 +121,7 @@ PERSONS_PER_STEP = 10_000
 
 
 class Keeps(Protocol):
-    """What is needed of the store."""
+    """Hold what is needed of the store."""
 
     connection: Connection
 

@@ -1,4 +1,4 @@
-"""Reading what syncs came to: who is a member of an audience, what was told, and the syncs there were."""
+"""Reading what syncs came to: who is a member of an audience, what was sent, and the syncs there were."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ TRUE = "true"
 
 
 class Member(NamedTuple):
-    """A person in an audience: since which sync, until when if nothing new happens, and whether that was told."""
+    """A person in an audience: since which sync, until when if nothing new happens, and whether that was sent."""
 
     person: int
     user_id: str | None
     since_ms: int
     until_ms: int | None
-    told: bool
+    synced: bool
 
 
 class EndedSync(NamedTuple):
-    """A sync all of which was told: when it looked, when it ended, and for how many the value came, or went."""
+    """A sync that has ended: when it looked, when it ended, and for how many the value came, or went."""
 
     number: int
     at_ms: int
@@ -39,7 +39,7 @@ class EndedSync(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """What the syncs of a definition left of a person: value as JSON, since when, until when, and what was told."""
+    """The state in which syncs left a person: value as JSON, since when, until when, and what was sent."""
 
     kind: str
     name: str
@@ -115,7 +115,7 @@ ROWS_PER_COUNT = 20_000
 
 
 class SyncState(NamedTuple):
-    """The last sync's number (0 before the first), when the next one is due, and whether one is being told;
+    """The last sync's number (0 before the first), when the next one is due, and whether one is under way;
     ``is_anew`` while everybody is still to be looked at."""
 
     number: int
@@ -126,14 +126,14 @@ class SyncState(NamedTuple):
 
 class Held(NamedTuple):
     """A person for whom a definition has a value: the value as JSON, since which sync, until when if nothing new
-    happens, and whether that was told."""
+    happens, and whether that was sent."""
 
     person: int
     user_id: str | None
     value: str
     since_ms: int
     until_ms: int | None
-    told: bool
+    synced: bool
 
 
 class Counted(NamedTuple):
@@ -178,8 +178,8 @@ class SyncStates:
         )
         rows = self._connection.execute(query, (*key, after, empty, limit))
         return [
-            Held(person, user_id, value, since, until, bool(told))
-            for person, user_id, value, since, until, told in rows
+            Held(person, user_id, value, since, until, bool(sent))
+            for person, user_id, value, since, until, sent in rows
         ]
 
     def count(self, key: Key, empty: str, after: int = 0, rows: int = ROWS_PER_COUNT) -> Counted:

@@ -1,29 +1,137 @@
-"""Syncs: who is a member of what, and sending destinations what has changed since they were last synced."""
+"""Syncs: who is a member of what, and sending destinations what has changed since they were last synced.
+
+Destinations that are added to a definition are synced alone, in a first sync. While it is under way, no other sync of
+the definition is; until it is done, syncs go to the destinations that were
+there before. So every destination knows of everybody what ``members.sent`` says, and none is sent anything twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.database.bulk import insert_many
-from hookline.database.upsert import overwriting, replacing
+from hookline.database.connection import overwriting, replacing
+from hookline.database.shared import insert_many
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.people.definitions.aggregates import NEVER
 from hookline.people.definitions.definition import CompiledDefinition, Key, as_json
 from hookline.people.definitions.feature import Feature
-from hookline.people.definitions.stretch import NEVER
 from hookline.people.slice import Slice, everybody
 from hookline.people.store import people
 from hookline.people.store.people import Held
 from hookline.people.store.store import ProfileStore
-from hookline.people.sync.first_sync import FirstSync, FirstSyncs
 from hookline.people.sync.results import TRUE
 from hookline.telemetry.crashpoints import crash_point
+
+FIRST_SYNC_PEOPLE_PER_STEP = 500
+
+Destinations = tuple[str, ...]
+PersonValues = list[tuple[int, str, str]]
+"""Person, user id and value."""
+
+
+class FirstSync(NamedTuple):
+    """The sync of some destinations alone: its number and time, and up to which person it has come."""
+
+    ready: CompiledDefinition
+    definition: int
+    number: int
+    at_ms: int
+    to: Destinations
+    person: int
+
+
+class FirstSyncs:
+    """Used from the thread of the one writer, between the steps of syncs."""
+
+    def __init__(self, store: ProfileStore) -> None:
+        self._store = store
+        self._ready: dict[int, CompiledDefinition] = {}
+        self._synced_to: dict[int, Destinations] = {}
+
+    def follow(self, definitions: Sequence[CompiledDefinition], numbers: Mapping[Key, int]) -> None:
+        """Go by these definitions; within a transaction."""
+        execute = self._store.connection.execute
+        kept = dict(execute("SELECT id, told FROM definitions").fetchall())
+        self._ready = {numbers[ready.key]: ready for ready in definitions}
+        for definition, ready in self._ready.items():
+            known, wanted = kept[definition], ready.destinations
+            self._synced_to[definition] = wanted if known is None else _those(_read(known), wanted)
+            if known != (written := _written(self._synced_to[definition])):
+                execute("UPDATE definitions SET told = ? WHERE id = ?", (written, definition))
+
+    def in_step(self, definition: int) -> Destinations:
+        """Return the destinations that know what the definition's last sync sent."""
+        return self._synced_to[definition]
+
+    def is_due(self, definition: int) -> bool:
+        """Return whether destinations of the definition have to be synced with what the others know."""
+        return not set(self._ready[definition].destinations) <= set(self._synced_to[definition])
+
+    def next(self, now_ms: int, but: int | None) -> tuple[FirstSync, PersonValues] | None:
+        """Return an first_sync that is due, and the next people of it, none when it is through; not of the definition
+        ``but``, whose people are being looked at."""
+        for definition in self._ready:
+            if definition != but and self.is_due(definition):
+                first_sync = self._first_sync(definition, now_ms)
+                return first_sync, self._people(first_sync)
+        return None
+
+    def sent(self, first_sync: FirstSync, people: Sequence[int]) -> None:
+        """These people's messages are in the journal; without any, the destinations are as far as the others."""
+        execute, definition = self._store.connection.execute, first_sync.definition
+        if people:
+            execute("UPDATE introductions SET person = ? WHERE definition = ?", (people[-1], definition))
+            return
+        synced_to = self._synced_to[definition] + first_sync.to
+        with self._store.transaction():
+            execute("DELETE FROM introductions WHERE definition = ?", (definition,))
+            query = "UPDATE definitions SET told = ?, number = ? WHERE id = ?"
+            execute(query, (_written(synced_to), first_sync.number, definition))
+        self._synced_to[definition] = synced_to
+
+    def _first_sync(self, definition: int, now_ms: int) -> FirstSync:
+        """Return the one under way, or one that begins; those that were added since it began come after it."""
+        execute, ready = self._store.connection.execute, self._ready[definition]
+        query = "SELECT destinations, at, person FROM introductions WHERE definition = ?"
+        row = execute(query, (definition,)).fetchone()
+        if row is None:
+            missing = tuple(each for each in ready.destinations if each not in self._synced_to[definition])
+            row = _written(missing), now_ms, 0
+            execute("INSERT INTO introductions VALUES (?, ?, ?, ?)", (definition, *row))
+        destinations, at_ms, person = row
+        ((number,),) = execute("SELECT number + 1 FROM definitions WHERE id = ?", (definition,)).fetchall()
+        return FirstSync(ready, definition, number, at_ms, _those(_read(destinations), ready.destinations), person)
+
+    def _people(self, first_sync: FirstSync) -> PersonValues:
+        if not first_sync.to:  # taken out again meanwhile
+            return []
+        query = (
+            "SELECT m.person, p.user_id, m.sent FROM members m JOIN persons p ON p.id = m.person"
+            " WHERE m.definition = ? AND m.person > ? AND m.sent <> ? AND p.user_id IS NOT NULL"
+            " ORDER BY m.person LIMIT ?"
+        )
+        values = (first_sync.definition, first_sync.person, first_sync.ready.empty, FIRST_SYNC_PEOPLE_PER_STEP)
+        return self._store.connection.execute(query, values).fetchall()
+
+
+def _those(destinations: Destinations, of: Destinations) -> Destinations:
+    return tuple(each for each in destinations if each in of)
+
+
+def _written(destinations: Destinations) -> str:
+    return msgspec.json.encode(destinations).decode()
+
+
+def _read(written: str) -> Destinations:
+    return msgspec.json.decode(written, type=Destinations)
+
 
 SOURCE = "profiles"
 """What stands as the source of what nobody sent."""
@@ -96,13 +204,13 @@ class Running(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """A sync whose values are written and that has to be told, or what destinations that were added are told."""
+    """A sync whose values are written and that has to be sent, or what destinations that were added are sent."""
 
     ready: CompiledDefinition
     definition: int
     number: int
     at_ms: int
-    introduction: FirstSync | None = None
+    first_sync: FirstSync | None = None
 
 
 class Sync:
@@ -114,8 +222,8 @@ class Sync:
         self.numbers: dict[Key, int] = {}
         """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
-        self._introductions = FirstSyncs(store)
-        self.told = 0
+        self._first_syncs = FirstSyncs(store)
+        self.sent_total = 0
         """Messages since the start."""
 
     def follow(self, definitions: Sequence[CompiledDefinition], all_keys: Iterable[Key]) -> None:
@@ -137,7 +245,7 @@ class Sync:
                 if key in kept and judged.get(key) != before:
                     execute(_BEGIN_ANEW, (judged.get(key, ""), id))
             self.numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
-            self._introductions.follow(definitions, self.numbers)
+            self._first_syncs.follow(definitions, self.numbers)
         self._ready = {ready.key: ready for ready in definitions}
         self._store.tracks = bool(self.numbers)
 
@@ -179,8 +287,8 @@ class Sync:
         )
         return True
 
-    def to_tell(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
-        """Return the next messages of a sync that is to be told, by person; none when all of it is told already."""
+    def to_send(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
+        """Return the next messages of a sync that is to be sent, by person; none when all of it is sent already."""
         query = (
             "SELECT id, kind, name, number + 1, sending_at FROM definitions WHERE sending_at IS NOT NULL ORDER BY id"
         )
@@ -188,12 +296,12 @@ class Sync:
             ready = self._ready.get((kind, name))
             if ready is not None:
                 return (sending := Sending(ready, definition, number, at_ms)), self._messages(sending, now_ms)
-        return self._introduce(now_ms)
+        return self._next_of_first_sync(now_ms)
 
-    def told_them(self, sending: Sending, people: Sequence[int], now_ms: int) -> None:
+    def sent(self, sending: Sending, people: Sequence[int], now_ms: int) -> None:
         """Their messages are in the journal; without any, the sync is done."""
-        if sending.introduction is not None:
-            self._introductions.told(sending.introduction, people)
+        if sending.first_sync is not None:
+            self._first_syncs.sent(sending.first_sync, people)
         else:
             query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND person = ?"
             with self._store.transaction():
@@ -201,8 +309,8 @@ class Sync:
                     self._store.connection.executemany(query, [(sending.definition, person) for person in people])
                 else:
                     self._finish(sending, now_ms)
-        self.told += len(people)
-        crash_point("profiles.told")
+        self.sent_total += len(people)
+        crash_point("profiles.synced")
 
     # looking at people
 
@@ -212,7 +320,7 @@ class Sync:
         for key, ready in self._ready.items():
             if key in due and not ready.features & unready:
                 definition, number, evaluated = due[key]
-                if self._introductions.is_due(definition):
+                if self._first_syncs.is_due(definition):
                     continue
                 if any(need in due for need in ready.needs & self._ready.keys()) and evaluated is None:
                     continue  # what it asks for has no values yet
@@ -277,7 +385,7 @@ class Sync:
         return {person: (value, since, sent, by) for person, value, since, sent, by in self._store.many(query, people)}
 
     def _keep_history(self, running: Running, changed: dict[int, _Row], here: Slice) -> None:
-        """What held until now of those who changed, and of numbers that were merged: these end being anything."""
+        """Keep what held until now of those who changed, and of numbers that were merged: these end being anything."""
         definition, merged = running.definition, self._before(running.definition, here.merged)
         ended = [
             Held(definition, person, since, value == TRUE, sync)
@@ -287,10 +395,10 @@ class Sync:
         if ended:
             people.keep(self._store.connection, ended)
 
-    # telling
+    # sending
 
-    def _introduce(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
-        found = self._introductions.next(now_ms, None if self._running is None else self._running.definition)
+    def _next_of_first_sync(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
+        found = self._first_syncs.next(now_ms, None if self._running is None else self._running.definition)
         if found is None:
             return None
         this, people = found
@@ -300,8 +408,8 @@ class Sync:
         ]
 
     def _messages(self, sending: Sending, now_ms: int) -> list[tuple[int, Record]]:
-        to = self._introductions.in_step(sending.definition)
-        if not to:  # those that are added now are told what all were told, and that is this
+        to = self._first_syncs.in_step(sending.definition)
+        if not to:  # those that are added now are sent what all were sent, and that is this
             query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND sync IS NOT NULL"
             self._store.connection.execute(query, (sending.definition,))
             return []
@@ -339,7 +447,7 @@ class Sync:
 _KEY = ("definition", "person")
 _STANDS = ("value", "since", "until", "sent", "sync", "since_sync")
 _Row = tuple[str, int, str | None, int | None]
-"""Of a person before a sync: value, since when (ms), what was told, and the sync since which the value holds."""
+"""Of a person before a sync: value, since when (ms), what was sent, and the sync since which the value holds."""
 _BEGIN_ANEW = (
     "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
     " sending_batch = NULL WHERE id = ?"

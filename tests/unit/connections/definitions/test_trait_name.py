@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.connections.definitions.times import trait_name
+from hookline.connections.definitions.model import trait_name
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.conditions.retention import LOOK_MS, Retention
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.segment import list_segments
-from hookline.outcomes import places
+from hookline.outcomes import positions
 from hookline.settings import Bytes, Seconds
 from hookline.settings import Retention as Limits
 from tests.unit.control.conditions.moments import HOUR_MS, deliver_db, moment
@@ -41,7 +41,7 @@ def data(tmp_path: Path) -> Path:
 def park(data: Path, next_offset: int, retry: int | None = None) -> None:
     """Write the lane's own row, and an older event that waits for a retry."""
     connection = deliver_db(data / "deliver.db")
-    blob = places.encode(places.SavedCursor(False, ()))
+    blob = positions.encode(positions.SavedCursor(False, ()))
     connection.execute("INSERT INTO lanes VALUES (1, 0, ?, 'open', ?)", (next_offset, blob))
     if retry is not None:
         connection.execute("INSERT INTO retries VALUES (1, 0, ?, 1, 0, 0, 31)", (retry,))
@@ -94,7 +94,7 @@ def test_a_day_ahead_by_bytes(data: Path) -> None:
 def test_an_attached_lane_is_not_at_risk(data: Path) -> None:
     """A row that only says which events of a new source are still to come names no other place."""
     connection = deliver_db(data / "deliver.db")
-    attached = places.encode(places.SavedCursor(True, ()))
+    attached = positions.encode(positions.SavedCursor(True, ()))
     connection.execute("INSERT INTO lanes VALUES (1, 0, 0, 'closed', ?)", (attached,))
     connection.close()
     assert look(data, DAY_SECONDS / 2) == []

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.database.connect import connect
 from hookline.database.location import Schema
 from hookline.database.postgres.installation import TABLES

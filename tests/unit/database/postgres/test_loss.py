@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.database.connect import connect
 from hookline.database.location import Schema
 from hookline.database.outages import OUTAGES
-from hookline.database.postgres import patience
 from hookline.database.postgres import pool as pool_module
+from hookline.database.postgres import sessions
 from hookline.database.sqlite import DatabaseAway, OperationalError
 from tests.postgres import TEMPLATE, PostgresServer
 
@@ -150,7 +150,7 @@ def test_a_server_that_restarts(how: signal.Signals) -> None:
 
 def test_a_server_that_is_frozen_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It closes nothing, but takes no new connection; a statement that takes long while it lives is waited for."""
-    monkeypatch.setattr(patience, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(sessions, "QUIET_SECONDS", 0.2)
     server = PostgresServer()
     try:
         server.make_template()

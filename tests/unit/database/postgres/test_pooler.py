@@ -11,14 +11,14 @@ from typing import get_args
 
 import pytest
 
-from hookline.bench.processes import wait_until
+from hookline.bench.machine import wait_until
 from hookline.database.connect import connect
 from hookline.database.installation import verify_installation, wait_for_database
 from hookline.database.location import Schema, Which
 from hookline.database.migrate import is_current
 from hookline.database.open import ensure
 from hookline.database.outages import OUTAGES
-from hookline.database.postgres import patience
+from hookline.database.postgres import sessions
 from hookline.database.postgres.installation import describe
 from hookline.database.postgres.installation import verify_installation as verify_server
 from hookline.database.postgres.leader_lock import LeaderLock
@@ -139,7 +139,7 @@ def test_a_pooler_that_restarts_is_not_noticed_between_two_statements(
 
 def test_a_pooler_without_a_server_is_one_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes newcomers although nobody is behind it: the outage ends once, when the server is back."""
-    monkeypatch.setattr(patience, "QUIET_SECONDS", 0.5)
+    monkeypatch.setattr(sessions, "QUIET_SECONDS", 0.5)
     server = PostgresServer()
     try:
         server.make_template()
@@ -166,7 +166,7 @@ def test_a_pooler_that_pauses_is_waited_for_no_longer_than_a_server_that_is_sile
     postgres: PostgresServer, url: str, pooler: PgBouncer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What needs a new session fails while there is none, and goes on after RESUME."""
-    monkeypatch.setattr(patience, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(sessions, "QUIET_SECONDS", 0.2)
     ensure(Schema(url, "control"), "control")
     postgres.run(pooler.url(url), "SELECT 1")
     pooler.tell("PAUSE")

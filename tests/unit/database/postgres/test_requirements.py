@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect
+from hookline.database.connection import overwriting
 from hookline.database.installation import wait_for_database
 from hookline.database.location import Schema, Which
 from hookline.database.open import ensure
@@ -20,8 +20,8 @@ from hookline.database.postgres.connection import COPY_ROWS_MIN
 from hookline.database.postgres.installation import describe, verify_installation
 from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.postgres.requirements import SCHEMAS
+from hookline.database.shared import insert_many
 from hookline.database.sqlite import DatabaseUnusable
-from hookline.database.upsert import overwriting
 from hookline.settings import Database, Settings
 from tests.postgres import TEMPLATE, PostgresServer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.database.postgres.statements import translated
+from hookline.database.postgres.dialect import translated
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import ComputedTrait
-from hookline.people.definitions.aggregates import AGGREGATES, UNIQUE_LIST_MAX
-from hookline.people.definitions.compute import compile_trait, compute
+from hookline.people.definitions.aggregates import AGGREGATES, NEVER, UNIQUE_LIST_MAX
+from hookline.people.definitions.definition import compile_trait, compute
 from hookline.people.definitions.feature import Entry
-from hookline.people.definitions.stretch import NEVER
 from tests.unit.people.definitions.examples import MINUTES, START_MS, WHERES, moments, people, stretches
 from tests.unit.people.definitions.people import MINUTE_MS, Event, Person, counts, fits, trait, value_at
 

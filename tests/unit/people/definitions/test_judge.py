@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from hypothesis import given
 
-from hookline.connections.definitions.model import Audience, Condition
-from hookline.connections.definitions.times import conditions_of
+from hookline.connections.definitions.model import Audience, Condition, conditions_of
 from hookline.events.timestamps import iso
-from hookline.people.definitions.explain import explain
+from hookline.people.definitions.aggregates import NEVER
 from hookline.people.definitions.judge import compile_clause
-from hookline.people.definitions.reason import Reason
-from hookline.people.definitions.stretch import NEVER
+from hookline.people.definitions.reason import Reason, explain
 from tests.unit.people.definitions.examples import MINUTES, ORDERS, START_MS, conditions, moments, people
 from tests.unit.people.definitions.people import MINUTE_MS, Event, Person, condition, holds
 

@@ -1,17 +1,24 @@
-"""``/api/v1/audiences`` and ``/api/v1/computed-traits``: the calls that sources and destinations have, for what is said
-about people. Deleting one tells nobody: the trait stays at the destinations as it was sent last."""
+"""Serve ``/api/v1/audiences`` and ``/api/v1/computed-traits``: the objects, and the syncs of each."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from typing import Any
+
+import msgspec
 from litestar import Controller, Response, delete, get, patch, post, put
 from litestar.params import JSONBody
 
-from hookline.api.json_body import Patch
-from hookline.api.listing import After, Id, Limit, Listing, by_id, tagged
-from hookline.api.problem import not_found
+from hookline.api.audit.log import AuditChange
+from hookline.api.calls import the_call
+from hookline.api.listing import After, AnonymousId, Id, Limit, Listing, Patch, UserId, by_id, number_after, tagged
+from hookline.api.problem import FieldError, Problem, not_found
 from hookline.api.services import FromServices, Services
-from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.state import Stored
+from hookline.events.timestamps import iso
+from hookline.features.audiences.service import TraitExplanation, sync_requests, trait_explanation_of
 from hookline.features.connections.api.objects import (
     create_object,
     created,
@@ -20,6 +27,9 @@ from hookline.features.connections.api.objects import (
     patch_object,
     put_object,
 )
+from hookline.features.people.service import ProfileReader, profile_log
+from hookline.people.definitions.definition import Key
+from hookline.people.sync.results import empty_value
 
 
 class Audiences(Controller):
@@ -35,7 +45,7 @@ class Audiences(Controller):
 
     @post(needs="editor")
     async def create_audience(self, services: FromServices, data: JSONBody[Audience]) -> Response[Audience]:
-        """Create an audience; every member is told to its destinations at once."""
+        """Create an audience; every member is synced to its destinations at once."""
         made = create_object(services, data)
         return created(made.object, made.since, "audiences")
 
@@ -47,7 +57,7 @@ class Audiences(Controller):
 
     @put("/{id:str}", needs="editor", tagged=True)
     async def put_audience(self, services: FromServices, object_id: Id, data: JSONBody[Audience]) -> Response[Audience]:
-        """Create or replace an audience; who comes and goes by a new condition is told with the next sync."""
+        """Create or replace an audience; who comes and goes by a new condition is synced with the next sync."""
         stored = services.store.audience(object_id)
         return put_object(services, object_id, data, stored, "audiences")
 
@@ -80,7 +90,7 @@ class ComputedTraits(Controller):
     async def create_computed_trait(
         self, services: FromServices, data: JSONBody[ComputedTrait]
     ) -> Response[ComputedTrait]:
-        """Create a computed trait; every value is told to its destinations at once."""
+        """Create a computed trait; every value is synced to its destinations at once."""
         made = create_object(services, data)
         return created(made.object, made.since, "computed-traits")
 
@@ -94,7 +104,7 @@ class ComputedTraits(Controller):
     async def put_computed_trait(
         self, services: FromServices, object_id: Id, data: JSONBody[ComputedTrait]
     ) -> Response[ComputedTrait]:
-        """Create or replace a computed trait; values that differ then are told with the next sync."""
+        """Create or replace a computed trait; values that differ then are synced with the next sync."""
         stored = services.store.computed_trait(object_id)
         return put_object(services, object_id, data, stored, "computed-traits")
 
@@ -124,3 +134,155 @@ def stored_computed_trait(services: Services, object_id: str) -> Stored[Computed
     if stored is None:
         raise not_found("computed trait", object_id)
     return stored
+
+
+class SyncView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A sync that has ended: ``at`` is the moment it judged people by. ``came`` is for how many the value changed to
+    something, ``went`` for how many to nothing (out of the audience); people without a user id count and are not
+    synced."""
+
+    number: int
+    at: str
+    finished_at: str
+    came: int
+    went: int
+
+
+class SyncAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A sync with an ``at`` not before ``asked_at`` will be in ``syncs`` once it has ended."""
+
+    id: str
+    asked_at: str
+
+
+class AudienceSyncs(Controller):
+    """Syncs of an audience."""
+
+    path = "/audiences/{id:str}"
+
+    @get("/syncs", needs="viewer")
+    async def list_audience_syncs(
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
+    ) -> Listing[SyncView]:
+        """List the syncs of one audience, newest first: when, and how many came and went."""
+        stored_audience(services, object_id)
+        return await _syncs(services, ("audience", object_id), limit, after)
+
+    @post("/sync", status_code=202, needs="editor")
+    async def sync_audience(self, services: FromServices, object_id: Id) -> SyncAsked:
+        """Sync one audience now; after the sync that is under way, if one is."""
+        return await _ask(services, ("audience", object_id), stored_audience(services, object_id).object)
+
+
+class ComputedTraitSyncs(Controller):
+    """Syncs of a computed trait."""
+
+    path = "/computed-traits/{id:str}"
+
+    @get("/syncs", needs="viewer")
+    async def list_computed_trait_syncs(
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
+    ) -> Listing[SyncView]:
+        """List the syncs of one computed trait, newest first: when, and how many came and went."""
+        stored_computed_trait(services, object_id)
+        return await _syncs(services, ("trait", object_id), limit, after)
+
+    @post("/sync", status_code=202, needs="editor")
+    async def sync_computed_trait(self, services: FromServices, object_id: Id) -> SyncAsked:
+        """Sync one computed trait now; after the sync that is under way, if one is."""
+        return await _ask(services, ("trait", object_id), stored_computed_trait(services, object_id).object)
+
+
+async def _ask(services: Services, key: Key, definition: Definition) -> SyncAsked:
+    if not definition.enabled:
+        raise Problem(
+            409, "definition_disabled", f"{definition.id!r} is disabled; enable it, and it is synced at once."
+        )
+    asked_at = iso(int(time.time() * 1000))
+    await asyncio.to_thread(sync_requests(services).ask, key)
+    name = f"{'audiences' if key[0] == 'audience' else 'computed-traits'}/{key[1]}"
+    the_call().changed(name, AuditChange(name, "sync", None, asked_at))
+    return SyncAsked(id=definition.id, asked_at=asked_at)
+
+
+async def _syncs(services: Services, key: Key, limit: int, after: str | None) -> Listing[SyncView]:
+    before = number_after(after)
+    found = await profile_log(services).read(lambda reader: reader.results.syncs(key, limit + 1, before)) or []
+    page = [
+        SyncView(
+            number=each.number,
+            at=iso(each.at_ms),
+            finished_at=iso(each.finished_ms),
+            came=each.came,
+            went=each.went,
+        )
+        for each in found[:limit]
+    ]
+    return Listing(page, str(page[-1].number) if len(found) > limit else None)
+
+
+class TraitValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The value of a person as the computed trait's last sync left it. Who has no user id has ``anonymousId`` instead,
+    and is synced once there is one. ``until`` is when it may change if nothing new happens."""
+
+    user_id: str | None
+    anonymous_id: str | None
+    value: Any
+    since: str
+    until: str | None
+    synced: bool
+
+
+class TraitValues(Controller):
+    """The values of one computed trait."""
+
+    path = "/computed-traits/{id:str}"
+
+    @get("/values", needs="viewer")
+    async def list_values(
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
+    ) -> Listing[TraitValue]:
+        """List the values of a computed trait as its last sync left them, in the order in which people were first
+        seen."""
+        trait = stored_computed_trait(services, object_id).object
+        above = number_after(after) or 0
+        found = await profile_log(services).read(lambda reader: _values(reader, trait, limit, above))
+        return Listing([], None) if found is None else found
+
+    @get("/explain", needs="viewer")
+    async def explain_value(
+        self,
+        services: FromServices,
+        object_id: Id,
+        user_id: UserId = None,
+        anonymous_id: AnonymousId = None,
+    ) -> TraitExplanation:
+        """Return which value a person has right now, and which events it is made of: give `userId` or `anonymousId`."""
+        trait = stored_computed_trait(services, object_id).object
+        if (user_id is None) == (anonymous_id is None):
+            errors = [FieldError("?userId", "give either userId or anonymousId")]
+            raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)
+        now_ms = int(time.time() * 1000)
+        found = await profile_log(services).read(
+            lambda reader: trait_explanation_of(reader, trait, user_id, anonymous_id, now_ms)
+        )
+        if found is None:
+            raise Problem(404, "not_found", "Nothing is known of a person with this id.")
+        return found
+
+
+def _values(reader: ProfileReader, trait: ComputedTrait, limit: int, after: int) -> Listing[TraitValue]:
+    found = reader.sync_states.held(("trait", trait.id), empty_value(trait), limit + 1, after)
+    page = found[:limit]
+    values = [
+        TraitValue(
+            user_id=each.user_id,
+            anonymous_id=None if each.user_id is not None else reader.people.person(each.person).anonymous_id(),
+            value=msgspec.json.decode(each.value),
+            since=iso(each.since_ms),
+            until=None if each.until_ms is None else iso(each.until_ms),
+            synced=each.synced,
+        )
+        for each in page
+    ]
+    return Listing(values, str(page[-1].person) if len(found) > limit else None)

@@ -11,18 +11,17 @@ import msgspec
 from hookline.api.listing import id_number
 from hookline.api.services import Services
 from hookline.connections.definitions.check import kind_of, references_of
-from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
-from hookline.connections.definitions.times import conditions_of
+from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition, conditions_of
 from hookline.events.timestamps import iso
-from hookline.features.audiences.explanations import (
+from hookline.features.audiences.pages.progress import AUDIENCE, TRAIT, SyncRow, section_of, sync_row
+from hookline.features.audiences.service import (
     Explanation,
     TraitExplanation,
     explanation_of,
     trait_explanation_of,
 )
-from hookline.features.audiences.pages.progress import AUDIENCE, TRAIT, SyncRow, section_of, sync_row
 from hookline.features.people.service import ProfileReader, profile_log
-from hookline.people.definitions.explain import clause_text, trait_text
+from hookline.people.definitions.reason import clause_text, trait_text
 from hookline.people.sync.results import EndedSync, Held, empty_value
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.lists import address, destination_href, person_href
@@ -94,7 +93,7 @@ class OverviewTab(NamedTuple):
 
     said: SentenceStep
     written: Sequence[Written]
-    told: Sequence[SyncedDestination]
+    synced_to: Sequence[SyncedDestination]
     asks: Sequence[Named]
     asked_by: Sequence[Named]
     asked_by_more: int
@@ -112,7 +111,7 @@ async def overview_tab(services: Services, definition: Definition) -> OverviewTa
             Written("yaml", "connections.yaml", definition_text(definition)),
             Written("json", "API", msgspec.json.format(msgspec.json.encode(definition), indent=2).decode()),
         ],
-        told=synced_destinations(services, definition.destinations),
+        synced_to=synced_destinations(services, definition.destinations),
         asks=_asks(services, definition),
         asked_by=asked_by[:ASKED_BY_SHOWN],
         asked_by_more=max(0, len(asked_by) - ASKED_BY_SHOWN),
@@ -160,7 +159,7 @@ class PersonRow(NamedTuple):
     value: str
     since: str
     until: str
-    told: bool
+    synced: bool
 
 
 class PeopleTab(NamedTuple):
@@ -201,7 +200,7 @@ def _row(reader: ProfileReader, definition: Definition, held: Held) -> PersonRow
         value=held.value,
         since=iso(held.since_ms),
         until="" if held.until_ms is None else iso(held.until_ms),
-        told=held.told,
+        synced=held.synced,
     )
 
 

@@ -14,11 +14,10 @@ from hookline.api.listing import After, Limit, Listing, number_after
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
 from hookline.api.services import FromServices, Services, connections_past
 from hookline.connections import check
-from hookline.connections.changes import Change
-from hookline.connections.past import Version, way_back
+from hookline.connections.past import Change, Version, way_back
 from hookline.connections.store import ChangeRefused
 from hookline.features.connections.api.objects import refused_as_problem
-from hookline.features.connections.journal_ends import journal_ends
+from hookline.features.connections.service import journal_ends
 
 YAML = "application/yaml"
 
@@ -32,7 +31,7 @@ class ApplyRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
 
 
 class ApplyResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What was changed, or would be, and the version then in force."""
+    """The changes made, or that would be made, and the version then in force."""
 
     version: int
     changes: tuple[Change, ...]
@@ -95,7 +94,7 @@ def _refused(problems: tuple[check.Problem, ...]) -> Problem:
 
 
 class RollBackRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Whether only to look."""
+    """A choice to look only, and change nothing."""
 
     dry_run: bool = False
 

@@ -12,8 +12,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import replace
 
 from hookline.api.calls import current_author
-from hookline.api.json_body import FieldsOf, Patch
-from hookline.api.listing import After, Id, Limit, Listing, by_id, has_condition, require_match, tagged
+from hookline.api.listing import After, FieldsOf, Id, Limit, Listing, Patch, by_id, has_condition, require_match, tagged
 from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.api.services import FromServices, Services, connections_past
 from hookline.connections.edits import Delete, Edit, Put
@@ -25,7 +24,7 @@ from hookline.connections.state import ObjectT, Stored, kind_of
 from hookline.connections.store import ChangeRefused, VersionConflict
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.events.timestamps import iso
-from hookline.features.connections.journal_ends import journal_ends
+from hookline.features.connections.service import journal_ends
 
 AnyStored = Stored[Any] | None
 
@@ -98,7 +97,7 @@ RemoveSecrets = Annotated[
 
 
 class SecretsRemoved(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether secrets of the destination were in its history that are not in force; they are removed."""
+    """The secrets that were in the destination's history and not in force; they are removed."""
 
     destination: str
     removed: bool
@@ -129,7 +128,7 @@ def shown_certificate(services: Services, destination: Destination) -> ShownCert
 
 
 class Destinations(Controller):
-    """Where events go."""
+    """Say where events go."""
 
     path = "/destinations"
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hookline.cli.admin_api import AdminApi, CommandFailed
-from hookline.cli.terminal_text import printable
+from hookline.cli.target import printable
 from hookline.connections.definitions.model import Definition
 from hookline.connections.model import Destination
 from hookline.settings import Settings

@@ -14,8 +14,7 @@ from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.cli.app import EVENTS, HERE, OBJECTS, app
-from hookline.cli.target import Options, Target
-from hookline.cli.terminal_text import printable
+from hookline.cli.target import Options, Target, printable
 from hookline.features.events.cli.send import parse_values
 from hookline.setting_text import written
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.api.services import FromServices, Services
+from hookline.api.services import FromServices, Services, deliver_reader
 from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination
 from hookline.connections.state import Stored
-from hookline.features.destinations.api.views import CatalogKind, catalog_entry, catalog_kinds
-from hookline.features.destinations.health import WINDOW_SECONDS, is_failing
-from hookline.features.destinations.pages.delivery import Flow, delivery_tab, flows
-from hookline.features.destinations.pages.frame import destination_head
+from hookline.features.destinations.api import CatalogKind, catalog_entry, catalog_kinds
 from hookline.features.destinations.pages.tabs import (
     FAN_OUTS,
     ORDERS,
@@ -29,14 +29,179 @@ from hookline.features.destinations.pages.tabs import (
     source_choices,
     tester_tab,
 )
+from hookline.features.destinations.state import WINDOW_SECONDS, FailureCause, causes_of, is_failing
 from hookline.features.fleet.service import fleet_log, role_metrics
 from hookline.features.insights.service import series_log
 from hookline.features.notices.conditions.finding import BREAKER_OPEN
-from hookline.features.overview.connections import DestinationView, destination_views
-from hookline.insights.series_log import Recent
+from hookline.features.overview.connections import DestinationView, Station, destination_views
+from hookline.insights.series import SPANS, Range, Recent, Series, Sums, percentile
+from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, read_time_buckets
+from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.guide_text import blocks_of
 from hookline.web.lists import destination_href, object_page
-from hookline.web.screen import query_of, screen, unknown
+from hookline.web.rendering import Screens, Stop, milliseconds, number, query_of, screen, unknown
+
+
+class Flow(NamedTuple):
+    """Events delivered per second, and the most that can wait."""
+
+    per_second: float = 0.0
+    waiting: int = 0
+
+
+def flows(data_path: Path) -> dict[str, Flow]:
+    """Return the flow of every destination that did anything; one that is missing stands still with nothing waiting."""
+    time_buckets = read_time_buckets(data_path / "run")
+    seconds = len(time_buckets) * TIME_BUCKET_SECONDS
+    delivered: dict[str, int] = {}
+    for time_bucket in time_buckets:
+        for id, each in time_bucket.destinations.items():
+            delivered[id] = delivered.get(id, 0) + each.delivered
+    waiting = {id: each.waiting for id, each in time_buckets[-1].destinations.items()} if time_buckets else {}
+    return {id: Flow(delivered[id] / seconds, waiting.get(id, 0)) for id in delivered}
+
+
+RANGE: Range = "1h"
+
+
+class DeliveryTab(NamedTuple):
+    """The whole tab."""
+
+    range: Range
+    stations: Sequence[Station]
+    percentiles: Sequence[tuple[str, str]]
+    charts: Sequence[ChartView]
+    errors: Sequence[FailureCause]
+    errors_complete: bool
+
+
+async def delivery_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> DeliveryTab:
+    """Return the tab, for the range asked for."""
+    asked = query.get("range", RANGE)
+    range: Range = asked if asked in SPANS else RANGE  # type: ignore[assignment]  # its keys are the ranges
+    return await asyncio.to_thread(_read, services, stored.object, range)
+
+
+def _read(services: Services, destination: Destination, range: Range) -> DeliveryTab:
+    now = int(time.time())
+    sums = series_log(services).sums(destination.id, range, now)
+    causes = causes_of(deliver_reader(services), destination.id, (now - SPANS[range].seconds) * 1000)
+    accepted = series_log(services).accepted(destination.sources, range, now)
+    flow = flows(services.settings.data_path).get(destination.id, Flow())
+    return DeliveryTab(
+        range=range,
+        stations=_stations(accepted, sums, flow),
+        percentiles=_percentiles(sums),
+        charts=_charts(series_log(services).of_destination(destination.id, range, now)),
+        errors=causes.causes,
+        errors_complete=causes.complete,
+    )
+
+
+def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
+    counts = sums.counts
+    filtered, attempted, delivered = counts["filtered"], counts["attempted"], counts["delivered"]
+    not_delivered, failures = max(0, counts["not_delivered"]), counts["failures"]
+    ending = "dead" if not_delivered else "warn" if failures and not delivered else "good" if delivered else "off"
+    return [
+        Station("Accepted", number(accepted), "by its sources", "good" if accepted else "off"),
+        Station(
+            "Not filtered",
+            number(max(0, accepted - filtered)),
+            f"{number(filtered)} filtered" if filtered else "none filtered",
+            "good" if accepted else "off",
+        ),
+        Station(
+            "Attempted",
+            number(attempted),
+            f"{number(flow.waiting)} queued" if flow.waiting else "nothing queued",
+            "wait" if flow.waiting else "good" if attempted else "off",
+        ),
+        Station(
+            "Delivered",
+            number(delivered),
+            f"{number(not_delivered)} not delivered" if not_delivered else f"{number(failures)} failed requests",
+            ending,
+        ),
+    ]
+
+
+def _percentiles(sums: Sums) -> list[tuple[str, str]]:
+    found = ((f"p{share}", percentile(sums.response, share / 100)) for share in (50, 95, 99))
+    return [(name, milliseconds(value)) for name, value in found if value is not None]
+
+
+def _charts(series: Series) -> list[ChartView]:
+    values = series.values
+
+    def per_second(name: str) -> Values:
+        return [None if each is None else each / series.resolution for each in values[name]]
+
+    rates = [
+        (Line("delivered", "good"), per_second("delivered")),
+        (Line("failed requests", "dead"), per_second("failures")),
+    ]
+    times = [
+        (Line("p50", "accent"), values["response_p50"]),
+        (Line("p95", "warn"), values["response_p95"]),
+    ]
+    return [
+        chart("rates", "Delivered and failed", "per second", series.times, rates),
+        chart("waiting", "Queued, at most", "events", series.times, [(Line("queued", "wait"), values["waiting"])], max),
+        chart("times", "Response time of successful requests", "ms", series.times, times, max),
+    ]
+
+
+TAB_TITLES = (
+    ("delivery", "Delivery"),
+    ("attempts", "Attempts"),
+    ("dead-letters", "Dead letters"),
+    ("filters", "Filters"),
+    ("tester", "Tester"),
+    ("replay", "Replay"),
+    ("settings", "Settings"),
+    ("notices", "Notices"),
+)
+
+
+class DestinationHead(NamedTuple):
+    """``state`` is what can be done next: ``running``, ``paused``, ``draining`` or ``off``; ``can_try`` whether what
+    waits may be tried at once; ``per_hour`` what its sources sent in the last hour."""
+
+    view: DestinationView
+    href: str
+    api: str
+    tabs: Sequence[tuple[str, str, bool]]
+    state: str
+    can_try: bool
+    flow: Flow
+    per_hour: int
+
+
+def destination_head(services: Services, stored: Stored[Destination], tab: str) -> DestinationHead:
+    """Return the head of one destination's page, with this tab open."""
+    destination = stored.object
+    (view,) = destination_views(services, [stored])
+    href = destination_href(destination.id)
+    return DestinationHead(
+        view=view,
+        href=href,
+        api=f"/api/v1{href}",
+        tabs=[(title, f"{href}/{id}", id == tab) for id, title in TAB_TITLES],
+        state=(state := _shown_state(stored)),
+        can_try=state in ("running", "draining") and bool(view.kind == "dead" or view.retrying),
+        flow=flows(services.settings.data_path).get(destination.id, Flow()),
+        per_hour=series_log(services).accepted(destination.sources, "1h", int(time.time())),
+    )
+
+
+def _shown_state(stored: Stored[Destination]) -> str:
+    if stored.lane is None:
+        return "off"
+    if stored.lane.until is not None:
+        return "draining"
+    return "running" if stored.lane.paused is None else "paused"
+
 
 FIRST_TAB = "delivery"
 
@@ -205,3 +370,18 @@ class CatalogScreens(Controller):
 
 def _text_of(kind: CatalogKind) -> str:
     return f"{kind.kind} {kind.name} {kind.published_name} {kind.description}".casefold()
+
+
+SCREENS = Screens(
+    (
+        CatalogScreens,
+        show_destinations,
+        show_new_destination,
+        show_destination,
+        show_destination_tab,
+    ),
+    (
+        Stop("destinations", "Destinations", "/destinations", "d", "M4 12h14M13 6l6 6-6 6"),
+        Stop("catalog", "Catalog", "/catalog", "c", "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z"),
+    ),
+)

@@ -9,14 +9,14 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from hookline.api.services import Services
+from hookline.api.services import Services, deliver_reader
 from hookline.connections.model import FILTERS_MAX, WEBHOOKS_MAX, Destination, Rotation, SecretSetting
 from hookline.connections.rotation import secret_of
 from hookline.connections.secrets import redact
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
 from hookline.features.connections.api.objects import ShownCertificate, shown_certificate
-from hookline.features.dead_letters.service import DeadLetter, dead_letter_log
+from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.destinations.service import destination_past
 from hookline.features.destinations.tester.chosen_event import SampleType, sample_event
 from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
@@ -26,8 +26,8 @@ from hookline.features.overview.connections import SIGNATURES
 from hookline.features.replays.pages import ReplayList, replay_list
 from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
-from hookline.outcomes.attempt_log import AttemptFilter, Key, attempt_key
 from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.results import AttemptFilter, Key, attempt_key
 from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.web.lists import address, destination_href
 
@@ -102,13 +102,13 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
     before_id = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
     found, counts = await asyncio.to_thread(
         lambda: (
-            dead_letter_log(services).newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
-            dead_letter_log(services).count(wanted),
+            deliver_reader(services).dead_letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
+            deliver_reader(services).dead_letters.count(wanted),
         )
     )
     path = destination_href(stored.object.id, "dead-letters")
     return DeadLettersTab(
-        rows=found[:DEAD_LETTER_ROWS],
+        rows=[dead_letter_of(each) for each in found[:DEAD_LETTER_ROWS]],
         asked=asked,
         outcomes=[outcome.value for outcome in Outcome if outcome is not Outcome.SUCCESS],
         statuses=STATUSES,

@@ -9,9 +9,8 @@ import msgspec
 
 from hookline.api.problem import FieldError, Problem
 from hookline.api.services import Services
-from hookline.collect.decode import nested_deeper
+from hookline.collect.decode import NESTING_LEVELS_MAX, nested_deeper
 from hookline.collect.item import Arrival, read_item, record_of
-from hookline.collect.limits import NESTING_LEVELS_MAX
 from hookline.events.timestamps import iso
 from hookline.features.events.service import event_log
 from hookline.journal.record import Record

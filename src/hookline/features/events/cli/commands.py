@@ -149,7 +149,7 @@ def why(message_id: str, /, *, source: str | None = None, options: Options = HER
     source
         Source of the event, when several sent the same messageId.
     """
-    from hookline.features.events.cli.why import find, lines
+    from hookline.features.events.cli.tail import find, lines
 
     event = find(options.admin(), message_id, source)
     print(json.dumps(event, indent=2, ensure_ascii=False) if options.as_json else "\n".join(lines(event)))

@@ -15,17 +15,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address, ip_network
+from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, NotFound
-from hookline.cli.target import Target
-from hookline.cli.terminal_text import printable
-from hookline.events.standard_signature import PREFIX, StandardSigner, new_standard_secret, standard_key
+from hookline.cli.target import Target, printable
+from hookline.events.signature import PREFIX, StandardSigner, new_standard_secret, standard_key
 from hookline.settings import Settings
 
 HOST = "127.0.0.1"
@@ -175,18 +175,21 @@ def connected(admin: AdminApi, receiver: Receiver, verifier: Verifier, source: s
         _remove(admin, identifier)
 
 
-def end_on_signals() -> threading.Event:
+def end_on_signals() -> SimpleQueue[None]:
     """Take Ctrl-C and SIGTERM as the wish to end, from now on: what was set up is then taken down again."""
-    ended = threading.Event()
+    # A handler runs in the middle of whatever the main thread does: an Event that is being waited for holds its lock
+    # then, and setting it would never end. This queue may be put to from anywhere.
+    ended: SimpleQueue[None] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, lambda *_: ended.put(None))
     return ended
 
 
-def wait_for_end(ended: threading.Event) -> None:
+def wait_for_end(ended: SimpleQueue[None]) -> None:
     """Block until Ctrl-C or SIGTERM."""
-    while not ended.wait(timeout=1.0):  # with a limit: the main thread must wake to run signal handlers
-        pass
+    while True:
+        with suppress(Empty):
+            return ended.get(timeout=1.0)  # with a limit: the main thread must wake to run signal handlers
 
 
 def _remove(admin: AdminApi, identifier: str) -> None:
@@ -239,7 +242,7 @@ def _verifier(given: Sequence[str], standard_webhooks: bool) -> Verifier:
 
 
 def loopback_allowed(settings: Settings) -> bool:
-    """Whether the server may send to the receiver's address."""
+    """Return whether the server may send to the receiver's address."""
     address = ip_address(HOST)
     return any(address in ip_network(network) for network in settings.deliver.allow_networks)
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hookline.connections.model import Pause
-from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
-from hookline.database.read_only import ReadOnly
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.deliver.send.port import Pair
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding, Moment
-from hookline.privacy.messages import Messages
+from hookline.outcomes.reader import DeliverReader
+from hookline.outcomes.rows import Failure
+from hookline.privacy.model import Messages
 from hookline.settings import Settings
 
 ATTEMPTS_LOOKED_AT_MAX = 500
@@ -27,7 +27,7 @@ class Breakers:
     kinds = ("destination_breaker_open",)
 
     def __init__(self, location: DatabaseLocation, open_seconds: float) -> None:
-        self._database = ReadOnly(location)
+        self._deliver = DeliverReader(location)
         self._open_ms = open_seconds * 1000
         self._since_ms: dict[str, int] = {}
 
@@ -40,13 +40,13 @@ class Breakers:
         due = [id for id, since in self._since_ms.items() if moment.now_ms - since >= self._open_ms > 0]
         if not due:
             return ()
-        connection = self._database.open()
-        last = _last_attempts(connection, moment.lanes) if connection is not None else {}
+        failures = self._deliver.attempts.latest_failures(ATTEMPTS_LOOKED_AT_MAX)
+        last = {moment.lanes[lane]: _words(each) for lane, each in failures.items() if lane in moment.lanes}
         return [self._finding(id, last.get(id, "no attempt succeeded")) for id in sorted(due)]
 
     def close(self) -> None:
         """Close the database; idempotent."""
-        self._database.close()
+        self._deliver.close()
 
     def _first_seen(self, id: str, moment: Moment) -> int:
         known = moment.notices.get((self.kinds[0], id))
@@ -57,20 +57,8 @@ class Breakers:
         return Finding(self.kinds[0], id, f"{why}, since {iso(self._since_ms[id])}")
 
 
-def _last_attempts(connection: Connection, lanes: dict[int, str]) -> dict[str, str]:
-    """Return the latest failure of each destination among the newest, in words."""
-    rows = connection.execute(
-        "SELECT lane, outcome, http_status FROM attempts WHERE outcome != 'success' ORDER BY id DESC LIMIT ?",
-        (ATTEMPTS_LOOKED_AT_MAX,),
-    ).fetchall()
-    found: dict[str, str] = {}
-    for lane, outcome, status in rows:
-        if lane in lanes:
-            found.setdefault(
-                lanes[lane],
-                f"{outcome.replace('_', ' ')} {status or ''}".strip(),
-            )
-    return found
+def _words(failure: Failure) -> str:
+    return f"{failure.outcome.replace('_', ' ')} {failure.http_status or ''}".strip()
 
 
 WINDOW_MS = 3_600_000
@@ -86,7 +74,7 @@ class DeadLetters:
     kinds = ("dead_letters_growing",)
 
     def __init__(self, location: DatabaseLocation, threshold: int) -> None:
-        self._database = ReadOnly(location)
+        self._deliver = DeliverReader(location)
         self._threshold = threshold
         self._last_id: int | None = None
         # Per destination: minute, lowest id of that minute, count.
@@ -94,19 +82,20 @@ class DeadLetters:
 
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
         """Destinations with too many; half as many keep a notice open."""
-        connection = self._database.open()
+        exists = self._deliver.exists
         if not self._threshold:
             return ()
-        if connection is None:
+        if not exists:
             return None
-        self._read(connection, moment.now_ms)
+        self._read(moment.now_ms)
         self._forget(moment.now_ms - WINDOW_MS)
         found = []
         for destination in sorted(self._minutes.keys() & moment.enabled):
             minutes = self._minutes[destination]
             if sum(count for _, _, count in minutes) * 2 < self._threshold:
                 continue
-            count = _still_there(connection, destination, minutes[0][1])
+            # What a breaker took back when it opened does not count.
+            count = self._deliver.dead_letters.kept(destination, minutes[0][1])
             if count * 2 >= self._threshold:
                 detail = f"{count:,} events not delivered within an hour".replace(",", "\u202f")
                 found.append(Finding(self.kinds[0], destination, detail, count, weak=count < self._threshold))
@@ -114,20 +103,16 @@ class DeadLetters:
 
     def close(self) -> None:
         """Close the database; idempotent."""
-        self._database.close()
+        self._deliver.close()
 
-    def _read(self, connection: Connection, now_ms: int) -> None:
-        ((newest,),) = connection.execute("SELECT coalesce(max(id), 0) FROM dead_letters").fetchall()
+    def _read(self, now_ms: int) -> None:
+        newest = self._deliver.dead_letters.last_id()
         after = max(0, newest - FIRST_LOOK_ROWS_MAX) if self._last_id is None else self._last_id
         self._last_id = max(newest, self._last_id or 0)
         if newest <= after:
             return
-        rows = connection.execute(
-            "SELECT destination, at / ? AS minute, min(id), count(*) FROM dead_letters"
-            " WHERE id > ? AND id <= ? AND at >= ? GROUP BY destination, minute ORDER BY minute",
-            (STEP_MS, after, newest, now_ms - WINDOW_MS),
-        )
-        for destination, minute, first_id, count in rows.fetchall():
+        steps = self._deliver.dead_letters.by_step(after, newest, now_ms - WINDOW_MS, STEP_MS)
+        for destination, minute, first_id, count in steps:
             self._minutes.setdefault(destination, deque()).append((minute, first_id, count))
 
     def _forget(self, before_ms: int) -> None:
@@ -136,13 +121,6 @@ class DeadLetters:
                 minutes.popleft()
             if not minutes:
                 del self._minutes[destination]
-
-
-def _still_there(connection: Connection, destination: str, first_id: int) -> int:
-    """Return what a breaker took back when it opened does not count."""
-    query = "SELECT count(*) FROM dead_letters WHERE destination = ? AND id >= ? AND status <> 'discarded'"
-    ((count,),) = connection.execute(query, (destination, first_id)).fetchall()
-    return int(count)
 
 
 class Pauses:

@@ -7,17 +7,16 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from hookline.database.location import DatabaseLocation
-from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.features.fleet.service import FleetLog, FleetPartition
 from hookline.features.notices.conditions.finding import Finding, Moment
 from hookline.features.notices.conditions.machine import megabytes
-from hookline.journal.damaged import Damage, described, noted_damage
-from hookline.journal.lost import Lost, read_lost
-from hookline.journal.lost import Lost as End
+from hookline.journal.damaged import Damage, Lost, described, noted_damage, read_lost
+from hookline.journal.damaged import Lost as End
 from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.port import JournalAway
 from hookline.journal.reading import is_lost
+from hookline.outcomes.reader import DeliverReader
 
 NEAR_SHARE = 0.8
 MARGIN = 0.9
@@ -73,7 +72,7 @@ class JournalDamage:
 
     def __init__(self, folder: Path, deliver: DatabaseLocation) -> None:
         self._folder = folder
-        self._database = ReadOnly(deliver)
+        self._deliver = DeliverReader(deliver)
         self._noted: list[Damage] = []
         self._left: list[Damage] = []
         self._looked_ms = 0
@@ -90,28 +89,22 @@ class JournalDamage:
             return ()
         since = iso(min(each.at for each in self._left))
         count = sum(each.events for each in self._left)
-        detail = f"{described(self._left)}; found at {since}; {who_missed(self._database, self._left)}"
+        detail = f"{described(self._left)}; found at {since}; {who_missed(self._deliver, self._left)}"
         return [Finding(self.kinds[0], DAMAGE_SUBJECT, detail, count)]
 
     def close(self) -> None:
         """Close the database; idempotent."""
-        self._database.close()
+        self._deliver.close()
 
 
-def who_missed(deliver: ReadOnly, spans: Iterable[Damage | End]) -> str:
+def who_missed(deliver: DeliverReader, spans: Iterable[Damage | End]) -> str:
     """Say which destinations waited for events that are gone."""
-    connection = deliver.open()
-    if connection is None:
+    if not deliver.exists:
         return "the destinations that missed them are unknown"
     found: set[str] = set()
     for each in spans:
         end = each.next if isinstance(each, Damage) else each.next_offset
-        rows = connection.execute(
-            "SELECT DISTINCT destination FROM ranges WHERE status = 'discarded' AND reason LIKE 'journal segment %'"
-            " AND partition = ? AND first_offset < ? AND last_offset >= ?",
-            (each.partition, end, each.first),
-        )
-        found.update(row[0] for row in rows.fetchall())
+        found |= deliver.destinations_without(each.partition, each.first, end)
     if not found:
         return "no destination missed them"
     shown = ", ".join(sorted(found)[:DESTINATIONS_SHOWN_MAX])
@@ -150,19 +143,19 @@ class JournalLost:
 
     def __init__(self, data_path: Path, deliver: DatabaseLocation) -> None:
         self._folder = data_path / FOLDER
-        self._database = ReadOnly(deliver)
+        self._deliver = DeliverReader(deliver)
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
         """Return the newest loss of each partition."""
         newest = {lost.partition: lost for lost in read_lost(self._folder) if moment.now_ms - lost.at_ms < TOLD_MS}
         return [
-            Finding(self.kinds[0], str(partition), f"{detail(lost)}; {who_missed(self._database, [lost])}")
+            Finding(self.kinds[0], str(partition), f"{detail(lost)}; {who_missed(self._deliver, [lost])}")
             for partition, lost in newest.items()
         ]
 
     def close(self) -> None:
         """Close the database; idempotent."""
-        self._database.close()
+        self._deliver.close()
 
 
 def detail(lost: Lost) -> str:

@@ -1,0 +1,80 @@
+"""Open ``control.db`` with the connections file in force before control serves, and find where a new lane begins.
+
+It imports no web framework: the other roles wait for this and need not wait for that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+from hookline.connections.model import Offsets
+from hookline.connections.store import Store
+from hookline.database.commits import commits_of
+from hookline.database.location import location_of
+from hookline.database.open import ensure
+from hookline.database.steady_clock import steady_clock_of
+from hookline.journal.opening import open_reader
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
+
+
+def journal_ends(settings: Settings) -> Offsets:
+    """Return one past the last durable offset of every partition; 0 where collect has not stored anything yet."""
+    ends = dict.fromkeys(range(settings.journal.partitions), 0)
+    folder = settings.data_path / "journal"
+    if folder.is_dir():
+        reader = open_reader(folder)
+        try:
+            ends.update({partition: reader.end(partition) for partition in reader.partitions()})
+        finally:
+            reader.close()
+    return ends
+
+
+PROBLEMS_SHOWN_MAX = 20
+
+
+class CannotStart(Exception):
+    """Control cannot start; the message says why and what to do."""
+
+    code = "cannot_start"
+
+
+def open_connections(settings: Settings, connections_file: Path | None, boot_id: str | None) -> Store:
+    """Open ``control.db``, apply the file, and tell the other roles that the connections of this boot are in force, and
+    that whoever is suppressed can be told.
+
+    Raise CannotStart for a file that cannot be applied, DatabaseError for an unusable database, DatabaseAway for one
+    that something outside of us keeps from being written to.
+    """
+    settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
+    steady = steady_clock_of(settings)
+    store = Store(location_of(settings, "control"), plan_level=settings.plan.level, steady_ms=steady.now_ms)
+    try:
+        if (commits := commits_of(location_of(settings, "control"))) is not None:
+            store.pass_over(commits.highest, lambda: journal_ends(settings))
+        if connections_file is not None:
+            _apply(store, settings, connections_file)
+        ensure(location_of(settings, "privacy"), "privacy")
+        store.mark_ready(boot_id or uuid4().hex)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _apply(store: Store, settings: Settings, connections_file: Path) -> None:
+    from hookline.connections import file  # here: YAML is only read where there is a file
+
+    document, problems = file.load(connections_file)
+    if not problems:
+        applied = file.apply(store, document, "file", lambda: journal_ends(settings))
+        problems = list(applied.problems)
+        for change in applied.changes:
+            if change.stale_secret:
+                logger().warning("file_has_rotated_secret", destination=change.id, what=change.note)
+    if problems:
+        lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
+        raise CannotStart(f"{connections_file}: " + "\n  ".join(lines))

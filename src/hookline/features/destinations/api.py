@@ -1,0 +1,464 @@
+"""Answer calls about destinations, and act on them: the catalog of kinds, metrics, what a filter would do; pause,
+resume, try now, new secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Controller, Response, get, post
+from litestar.params import FromPath, JSONBody
+from msgspec.structs import replace
+
+from hookline.api.audit.log import AuditChange
+from hookline.api.calls import current_author, the_call
+from hookline.api.listing import Back, Id, Listing
+from hookline.api.problem import FieldError, Problem, not_found, pointer_of
+from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.connections.catalog.kinds import Call, FieldGuide, Kind, kinds
+from hookline.connections.check import check_destination, check_plan
+from hookline.connections.edits import Put
+from hookline.connections.model import (
+    FILTERS_MAX,
+    WEBHOOKS_MAX,
+    Destination,
+    Filter,
+    Pause,
+    SecretSetting,
+    WebhookSettings,
+)
+from hookline.connections.rotation import RotationRefused, end_overlap, new_secret, rotate, setting_to_rotate
+from hookline.connections.secrets import redact, stands_for_stored
+from hookline.connections.state import Stored
+from hookline.features.connections.api.objects import change, refused_as_problem
+from hookline.features.connections.service import journal_ends
+from hookline.features.destinations.service import lane_watch
+from hookline.features.destinations.state import DestinationState, FailureCause, State, Waiting, causes_of, state_of
+from hookline.features.events.service import event_log
+from hookline.features.insights.service import series_log
+from hookline.features.replays.service import replay_store
+from hookline.insights.series import SPANS, Range, percentile
+from hookline.route.filter_trial import (
+    EVENTS_DEFAULT,
+    EVENTS_MAX,
+    SAMPLES_DEFAULT,
+    SAMPLES_MAX,
+    FilterTrial,
+    try_filters,
+)
+from hookline.settings import parse_duration
+from hookline.telemetry.log import logger
+
+
+class CatalogKind(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One kind: ``publishedName`` is what the ``integrations`` object of an event calls it. ``origin`` is
+    the package that brought it."""
+
+    kind: str
+    name: str
+    published_name: str
+    description: str
+    mode: str
+    component: str
+    source_types: Sequence[str]
+    calls: Sequence[Call]
+    fields: Sequence[FieldGuide]
+    url_prefixes: Sequence[str]
+    headers: dict[str, str]
+    webhooks_max: int
+    settings_schema: dict[str, Any]
+    has_icon: bool
+    origin: str
+
+
+class CatalogEntry(CatalogKind, frozen=True, kw_only=True, rename="camel"):
+    """One kind with its set-up guide, in Markdown."""
+
+    guide: str
+
+
+def catalog_kinds() -> list[CatalogKind]:
+    """Return the kinds of destination there are."""
+    return [CatalogKind(**_facts(kind)) for kind in kinds().values()]
+
+
+def catalog_entry(id: str) -> CatalogEntry | None:
+    """Return one kind; None when there is none of this id."""
+    kind = kinds().get(id)
+    return None if kind is None else CatalogEntry(guide=kind.guide, **_facts(kind))
+
+
+@get("/catalog", needs="viewer")
+async def list_catalog() -> Listing[CatalogKind]:
+    """List the kinds of destination."""
+    return Listing(catalog_kinds())
+
+
+@get("/catalog/{kind:str}", needs="viewer")
+async def get_kind(kind: FromPath[str]) -> CatalogEntry:
+    """Return one kind of destination with its set-up guide."""
+    entry = catalog_entry(kind)
+    if entry is None:
+        raise not_found("kind of destination", kind)
+    return entry
+
+
+@get("/catalog/{kind:str}/icon.svg", needs="viewer", media_type="image/svg+xml")
+async def get_icon(kind: FromPath[str]) -> Response[str]:
+    """Return the icon of a kind of destination."""
+    found = kinds().get(kind)
+    if found is None or not found.icon:
+        raise not_found("icon of a kind", kind)
+    return Response(found.icon, media_type="image/svg+xml")
+
+
+def _facts(kind: Kind) -> dict[str, Any]:
+    manifest = kind.manifest
+    return {
+        "kind": kind.id,
+        "name": manifest.name,
+        "published_name": manifest.published_name,
+        "description": manifest.description,
+        "mode": manifest.mode,
+        "component": manifest.component,
+        "source_types": manifest.source_types,
+        "calls": manifest.calls,
+        "fields": manifest.fields,
+        "url_prefixes": manifest.url_prefixes,
+        "headers": manifest.headers,
+        "webhooks_max": WEBHOOKS_MAX,
+        "settings_schema": msgspec.json.schema(WebhookSettings),
+        "has_icon": bool(kind.icon),
+        "origin": kind.origin,
+    }
+
+
+class Funnel(msgspec.Struct, frozen=True, rename="camel"):
+    """The way of the events over the range: ``accepted`` of its sources, kept back by filters, tried for the first
+    time, delivered, not delivered; and what is queued now. What neither was tried nor filtered was not meant for it."""
+
+    accepted: int
+    filtered: int
+    attempted: int
+    delivered: int
+    failed: int
+    waiting: int
+
+
+class ResponseTimes(msgspec.Struct, frozen=True, rename="camel"):
+    """Times that successful requests took, in milliseconds; null where there were none."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class DestinationMetrics(DestinationState, frozen=True, kw_only=True, rename="camel"):
+    """The state of a destination, and counts of its events over ``range``. ``failures`` are requests that
+    failed, ``errors`` their causes; with ``errorsComplete`` false only the newest were looked at.
+    """
+
+    range: Range
+    funnel: Funnel
+    failures: int
+    retries: int
+    response_milliseconds: ResponseTimes
+    errors: Sequence[FailureCause]
+    errors_complete: bool
+
+
+@get("/destinations/{id:str}/metrics", needs="viewer")
+async def get_destination_metrics(services: FromServices, object_id: Id, range: Back = "1h") -> DestinationMetrics:
+    """Return how a destination stands, and what became of its events over a range."""
+    stored = services.store.destination(object_id)
+    if stored is None:
+        raise not_found("destination", object_id)
+    return await asyncio.to_thread(metrics_of, services, stored, range)
+
+
+def metrics_of(services: Services, stored: Stored[Destination], range: Range) -> DestinationMetrics:
+    """Look it up; reads files, so not on an event loop."""
+    current = state_of(services, stored)
+    now = int(time.time())
+    sums = series_log(services).sums(stored.object.id, range, now)
+    causes = causes_of(deliver_reader(services), stored.object.id, (now - SPANS[range].seconds) * 1000)
+    funnel = Funnel(
+        accepted=series_log(services).accepted(stored.object.sources, range, now),
+        filtered=sums.counts["filtered"],
+        attempted=sums.counts["attempted"],
+        delivered=sums.counts["delivered"],
+        failed=max(0, sums.counts["not_delivered"]),
+        waiting=current.waiting.events + current.waiting.retrying,
+    )
+    return DestinationMetrics(
+        **msgspec.structs.asdict(current),
+        range=range,
+        funnel=funnel,
+        failures=sums.counts["failures"],
+        retries=sums.counts["retries"],
+        response_milliseconds=ResponseTimes(*(percentile(sums.response, share) for share in (0.5, 0.95, 0.99))),
+        errors=causes.causes,
+        errors_complete=causes.complete,
+    )
+
+
+class FilterTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Filters to try in place of the saved ones (null: those), on so many events, with so many samples."""
+
+    filters: Annotated[tuple[Filter, ...], msgspec.Meta(max_length=FILTERS_MAX)] | None = None
+    events: Annotated[int, msgspec.Meta(ge=1, le=EVENTS_MAX)] = EVENTS_DEFAULT
+    samples: Annotated[int, msgspec.Meta(ge=0, le=SAMPLES_MAX)] = SAMPLES_DEFAULT
+
+
+class FilterTests(Controller):
+    """Nothing is changed and nothing is sent."""
+
+    path = "/destinations/{id:str}/filters"
+
+    @post("/test", status_code=200, needs="editor")
+    async def test_filters(
+        self, services: FromServices, object_id: Id, data: JSONBody[FilterTest | None] = None
+    ) -> FilterTrial:
+        """Try filters, saved or not yet, on recent events: how many match, and samples before and after."""
+        the_call().only_looked = True
+        stored = services.store.destination(object_id)
+        if stored is None:
+            raise not_found("destination", object_id)
+        wanted = data or FilterTest()
+        destination = stored.object
+        if wanted.filters is not None:
+            destination = replace(destination, filters=wanted.filters)
+        problems = [
+            *(each for each in check_destination("", destination) if each.code == "invalid_filter"),
+            *check_plan("", destination, services.settings.plan.level),
+        ]
+        if problems:
+            errors = [FieldError(pointer_of(each.path), each.message) for each in problems]
+            raise Problem(422, problems[0].code, f"{problems[0]}.", errors)
+        return await event_log(services).over_newest(
+            lambda records: try_filters(destination, records, wanted.events, wanted.samples)
+        )
+
+
+class DisableRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``disable``: whether what waits is still sent (``drain``) or not (``discard``, on the record)."""
+
+    waiting: Literal["drain", "discard"] | None = None
+
+
+class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``pause``; ``reason`` is shown to whoever wonders."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+class ResumeRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``resume``; without ``rate`` the receiver gets what has waited as fast as it takes it."""
+
+    rate: Annotated[float, msgspec.Meta(ge=0.01, le=1_000_000)] | None = None
+
+
+class TryAsked(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of ``try``. ``tries`` says what deliver sends within a moment: with ``oldest`` the oldest event that
+    waits, and after a success the others; with ``retries`` every event that waits for another attempt."""
+
+    id: str
+    state: State
+    tries: Literal["oldest", "retries"]
+    waiting: Waiting
+
+
+class Pausing(Controller):
+    """A paused destination parks its events; nothing is lost, and they are sent when it is resumed."""
+
+    path = "/destinations"
+
+    @post("/{id:str}/disable", status_code=200, needs="editor")
+    async def disable_destination(
+        self, services: FromServices, object_id: Id, data: JSONBody[DisableRequest | None] = None
+    ) -> DestinationState:
+        """Disable a destination; when events wait, `waiting` says what becomes of them (`drain` or `discard`)."""
+        asked = data or DisableRequest()
+        _disable(services, object_id, await _state(services, object_id), asked.waiting)
+        return await _state(services, object_id)
+
+    @post("/{id:str}/pause", status_code=200, needs="editor")
+    async def pause_destination(
+        self, services: FromServices, object_id: Id, data: JSONBody[PauseRequest | None] = None
+    ) -> DestinationState:
+        """Park a destination's events until it is resumed; what is in flight still ends."""
+        asked = data or PauseRequest()
+        pause = Pause(since=services.store.now_ms(), steady_since=services.store.steady_ms(), reason=asked.reason)
+        refused_as_problem(
+            lambda: services.store.pause(object_id, pause, current_author(), lambda: journal_ends(services.settings))
+        )
+        return await _state(services, object_id)
+
+    @post("/{id:str}/resume", status_code=200, needs="editor")
+    async def resume_destination(
+        self, services: FromServices, object_id: Id, data: JSONBody[ResumeRequest | None] = None
+    ) -> DestinationState:
+        """Send what has waited, at most `rate` events per second, and what comes from now on."""
+        asked, author = data or ResumeRequest(), current_author()
+        refused_as_problem(
+            lambda: services.store.resume(object_id, asked.rate, author, lambda: journal_ends(services.settings))
+        )
+        lane_watch(services).resumed(object_id)
+        return await _state(services, object_id)
+
+    @post("/{id:str}/try", status_code=202, needs="editor")
+    async def try_destination(self, services: FromServices, object_id: Id) -> TryAsked:
+        """Try what waits for a destination at once, whatever its breaker, its retries or `Retry-After` say."""
+        current = await _state(services, object_id)
+        stored = services.store.destination(object_id)
+        if stored is None or stored.lane is None or stored.lane.paused is not None:
+            detail = f"{object_id} is {current.state}: nothing is sent to it; resume or enable it first."
+            raise Problem(409, "not_delivering", detail)
+        count = current.waiting.events + current.waiting.retrying
+        if not count:
+            raise Problem(
+                409, "nothing_waits", f"No event is queued for {object_id}. The next one is sent when it arrives."
+            )
+        replay_store(services).try_lane(stored.lane.number, current_author())
+        target = f"destinations/{object_id}"
+        the_call().changed(target, AuditChange(target, "tried", None, count))
+        tries: Literal["oldest", "retries"] = "oldest" if current.state in ("open", "gone") else "retries"
+        return TryAsked(object_id, current.state, tries, current.waiting)
+
+
+def _disable(services: Services, object_id: str, waiting: DestinationState, choice: str | None) -> None:
+    """Do what was chosen; raise a problem that says what waits when nothing was."""
+    count = waiting.waiting.events + waiting.waiting.retrying
+    if choice is None and count:
+        about = "" if waiting.waiting.exact else "at most "
+        detail = f"{about.capitalize()}{count} events wait for {object_id}"
+        detail += f", the oldest since {waiting.waiting.oldest_at}" if waiting.waiting.oldest_at else ""
+        detail += '. Say what becomes of them: {"waiting": "drain"} still sends them, {"waiting": "discard"} does not '
+        raise Problem(409, "waiting_events", detail + "(a replay can); or pause the destination instead.")
+    stored, settings, author = services.store.destination(object_id), services.settings, current_author()
+    if stored is None or (stored.lane is None and not stored.object.enabled):
+        return
+    if choice == "drain" and count:
+        refused_as_problem(lambda: services.store.drain(object_id, author, lambda: journal_ends(settings)))
+    elif stored.lane is not None and stored.lane.until is not None:
+        if choice == "discard":
+            refused_as_problem(lambda: services.store.end_drain(object_id, author, lambda: journal_ends(settings)))
+    else:
+        change(services, [Put(replace(stored.object, enabled=False))])
+
+
+async def _state(services: Services, object_id: str) -> DestinationState:
+    stored = services.store.destination(object_id)
+    if stored is None:
+        raise not_found("destination", object_id)
+    return await asyncio.to_thread(state_of, services, stored)
+
+
+OVERLAP = "24h"
+STATUS_OF_REFUSAL = {
+    "nothing_to_rotate": 422,
+    "setting_not_named": 422,
+    "invalid_overlap": 422,
+    "secret_unchanged": 422,
+    "rotation_running": 409,
+    "nothing_rotating": 409,
+}
+
+
+class RotateRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The time for which both secrets are good (a duration such as ``24h``), the new secret (made when left out), and
+    which setting is meant where the destination has two.
+    """
+
+    overlap: str = OVERLAP
+    secret: str | None = None
+    setting: SecretSetting | None = None
+
+
+class EndOverlapRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Which setting's overlap ends; all that run when left out."""
+
+    setting: SecretSetting | None = None
+
+
+class RotatedSecret(msgspec.Struct, frozen=True, rename="camel"):
+    """The destination after its rotation; ``secret`` is the new one if it was made here, shown this once."""
+
+    destination: Destination
+    setting: SecretSetting
+    secret: str | None = None
+
+
+class SecretRotation(Controller):
+    """Replacing a destination's secret without one failed event."""
+
+    path = "/destinations/{id:str}"
+
+    @post("/rotate-secret", status_code=200, needs="editor")
+    async def rotate_secret(
+        self, services: FromServices, object_id: Id, data: JSONBody[RotateRequest | None] = None
+    ) -> RotatedSecret:
+        """Sign with a new secret, and with the one it replaces until the overlap ends."""
+        wanted = data or RotateRequest()
+        overlap_seconds = _seconds(wanted.overlap)
+        if wanted.secret is not None and stands_for_stored(wanted.secret):
+            raise _refusal(RotationRefused("secret_unchanged", "that stands for the secret in use; give another one"))
+        version, destination = _destination(services, object_id)
+        try:
+            setting = setting_to_rotate(destination, wanted.setting)
+            secret = wanted.secret if wanted.secret is not None else new_secret(setting)
+            rotated = rotate(destination, setting, secret, overlap_seconds, services.store.steady_ms())
+        except RotationRefused as refused:
+            raise _refusal(refused) from None
+        shown = _put(services, rotated, version)
+        until = rotated.rotations[-1].until
+        logger().info("secret_rotated", destination=object_id, setting=setting, overlap_until=until)
+        return RotatedSecret(shown, setting, secret if wanted.secret is None else None)
+
+    @post("/end-overlap", status_code=200, needs="editor")
+    async def end_overlap(
+        self, services: FromServices, object_id: Id, data: JSONBody[EndOverlapRequest | None] = None
+    ) -> Destination:
+        """Sign with the new secret alone from now on."""
+        wanted = data or EndOverlapRequest()
+        version, destination = _destination(services, object_id)
+        try:
+            ended = end_overlap(destination, wanted.setting, services.store.steady_ms())
+        except RotationRefused as refused:
+            raise _refusal(refused) from None
+        shown = _put(services, ended, version)
+        logger().info("secret_overlap_ended", destination=object_id, setting=wanted.setting)
+        return shown
+
+
+def _destination(services: Services, object_id: str) -> tuple[int, Destination]:
+    version = services.store.version
+    stored = services.store.destination(object_id)
+    if stored is None:
+        raise not_found("destination", object_id)
+    return version, stored.object
+
+
+def _put(services: Services, destination: Destination, version: int) -> Destination:
+    store = services.store
+    edit, author = Put(destination, rotating=True), current_author()
+    refused_as_problem(
+        lambda: store.change([edit], author, None, lambda: journal_ends(services.settings), expected_version=version)
+    )
+    return redact(destination, now_ms=store.now_ms())
+
+
+def _seconds(overlap: str) -> float:
+    try:
+        return parse_duration(overlap)
+    except ValueError as error:
+        detail = f"The overlap {overlap!r} cannot be used: {error}."
+        raise Problem(422, "invalid_overlap", detail, [FieldError("/overlap", str(error))]) from None
+
+
+def _refusal(refused: RotationRefused) -> Problem:
+    sentence = str(refused)
+    return Problem(STATUS_OF_REFUSAL[refused.code], refused.code, f"{sentence[:1].upper()}{sentence[1:]}.")

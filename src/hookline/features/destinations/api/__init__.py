@@ -1,1 +1,0 @@
-"""Answer calls about destinations, and act on them."""

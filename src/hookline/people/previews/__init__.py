@@ -1,1 +1,0 @@
-"""How many people a definition would find, before anybody saves it."""

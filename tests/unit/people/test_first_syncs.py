@@ -1,0 +1,113 @@
+"""Destinations that are added: told what the others know, once, and nobody else is told anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.people.sync import sync
+from tests.unit.conftest import LocationOf
+from tests.unit.people.memory_journal import NOW_MS, record
+from tests.unit.people.test_sync_model import Profiles
+
+PROS = {("pros", f"u{n}"): "true" for n in range(4)}
+
+
+@pytest.fixture
+def profiles(location_of: LocationOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
+    """Four people whose plan is x, told to nobody yet; one message of a sync at a time, two of an first_sync."""
+    monkeypatch.setattr(sync, "MESSAGES_PER_STEP", 1)
+    monkeypatch.setattr(sync, "FIRST_SYNC_PEOPLE_PER_STEP", 2)
+    found = Profiles(location_of("profiles"))
+    found.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(4)))
+    return found
+
+
+def of_pros(profiles: Profiles, destination: str) -> dict[tuple[str, str], str]:
+    """What a destination was told of one audience."""
+    return {key: value for key, value in profiles.known[destination].items() if key[0] == "pros"}
+
+
+def test_members_are_told_to_the_new_one_alone(profiles: Profiles) -> None:
+    """Without waiting for the next sync, under messageIds of its own; who was never in is not told."""
+    profiles.journal.append(record("identify", "m9", userId="other", traits={"plan": "y"}))
+    profiles.sync_all()
+    before, synced = set(profiles.seen), dict(profiles.synced)
+    profiles.aim(("crm", "mail"))
+    while profiles.tell():
+        pass
+    assert of_pros(profiles, "mail") == PROS
+    assert profiles.synced == synced
+    assert len(profiles.seen) > len(before)
+    profiles.sync_all()
+    profiles.restart()
+    profiles.sync_all()
+    assert of_pros(profiles, "mail") == PROS
+
+
+def test_one_that_is_added_while_a_sync_is_told(profiles: Profiles) -> None:
+    """The sync goes on to the others; the new one is told of everybody, once."""
+    profiles.ingest.step()
+    profiles.ingest.step()
+    while len(of_pros(profiles, "crm")) < 2:
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.tell()
+    profiles.aim(("crm", "mail"))
+    while of_pros(profiles, "crm") != PROS:
+        assert profiles.tell()
+        assert of_pros(profiles, "mail") == {}
+    profiles.sync_all()
+    assert of_pros(profiles, "mail") == of_pros(profiles, "crm") == PROS
+
+
+def test_a_crash_in_the_middle_repeats_messages_and_tells_nobody_twice(profiles: Profiles) -> None:
+    """What was appended and not noted is appended again under the same ids."""
+    profiles.sync_all()
+    profiles.aim(("crm", "mail"))
+    assert profiles.tell(then_crash=True)
+    profiles.sync_all()
+    assert of_pros(profiles, "mail") == PROS
+
+
+def test_one_that_is_added_while_another_is_told(profiles: Profiles) -> None:
+    """The first is told of everybody, then the second; one that is taken out meanwhile is told no more."""
+    profiles.sync_all()
+    profiles.aim(("crm", "mail"))
+    while len(of_pros(profiles, "mail")) < 2:
+        profiles.tell()
+    profiles.aim(("crm", "mail", "shop"))
+    while profiles.tell():
+        pass
+    assert of_pros(profiles, "mail") == of_pros(profiles, "shop") == PROS
+    profiles.aim(("crm",))
+    profiles.aim(("crm", "mail"))
+    profiles.tell()
+    profiles.aim(("crm",))
+    profiles.sync_all()
+    assert not profiles.sync.to_send(profiles.now_ms)
+    profiles.aim(("crm", "shop"))
+    profiles.sync_all()
+    assert of_pros(profiles, "shop") == PROS
+    assert profiles.store.connection.execute("SELECT count(*) FROM introductions").fetchone() == (0,)
+
+
+def test_the_other_destination_instead(profiles: Profiles) -> None:
+    """In the middle of a sync, with nobody left who is in step: what was to be told is told to the new one."""
+    profiles.ingest.step()
+    profiles.ingest.step()
+    while not of_pros(profiles, "crm"):
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.tell()
+    profiles.aim(("mail",))
+    profiles.sync_all()
+    assert of_pros(profiles, "mail") == PROS
+
+
+def test_a_file_from_before_tells_nobody_anew(profiles: Profiles) -> None:
+    """Whom a definition was sent to when this began to be written down counts as told."""
+    profiles.sync_all()
+    profiles.store.connection.execute("UPDATE definitions SET told = NULL")
+    seen = len(profiles.seen)
+    profiles.restart()
+    profiles.sync_all()
+    assert len(profiles.seen) == seen
+    assert profiles.now_ms > NOW_MS

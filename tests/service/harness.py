@@ -38,6 +38,7 @@ __all__ = [
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
+REPORT_SECONDS = 10.0
 """Far more than it takes: a busy machine is no failure. Tests that are about the time say their own."""
 WRITE_KEY = "wk_site"
 SOURCE = {"id": "site", "name": "Site", "type": "server", "writeKeys": [WRITE_KEY]}
@@ -223,11 +224,20 @@ class Hookline:
         return send(self.control_port, method, f"/api/v1/{path}", body, every)
 
     def metric(self, name: str) -> float:
-        """The sum of a metric's samples on /metrics, 0.0 while it has none."""
-        answer = send(self.control_port, "GET", "/metrics", headers=bearer(self.admin_token))
-        assert answer.status == 200, answer
-        samples = [line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#")]
-        return sum(float(value) for key, _, value in samples if key.partition("{")[0] == name)
+        """The sum of a metric's samples on /metrics, 0.0 while it has none.
+
+        A role's values are not shown while its last report is old: a busy machine is given some seconds to report.
+        """
+        until = time.monotonic() + REPORT_SECONDS
+        while True:
+            answer = send(self.control_port, "GET", "/metrics", headers=bearer(self.admin_token))
+            assert answer.status == 200, answer
+            samples = [line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#")]
+            values = [float(value) for key, _, value in samples if key.partition("{")[0] == name]
+            silent = any(key.startswith("hookline_role_up") and float(value) == 0 for key, _, value in samples)
+            if values or not silent or time.monotonic() > until:
+                return sum(values)
+            time.sleep(0.1)
 
     def event(self, message_id: str, source: str | None = None) -> dict[str, Any] | None:
         """The answer of ``why`` for an event (DESIGN 6.7), None while the service does not know it."""

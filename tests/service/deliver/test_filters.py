@@ -76,7 +76,7 @@ def test_usage_on_a_grandfathered_plan(new_hookline: Callable[..., Hookline], re
         receiver.wait_for(last)
         wait_until(lambda: usage(hookline) == {"events": 3, "filtered": 2, "counted": 1})
         wait_until(lambda: hookline.metric("hookline_usage_filtered_total") == 2)
-        assert hookline.metric("hookline_deliver_filtered_total") == 2
+        wait_until(lambda: hookline.metric("hookline_deliver_filtered_total") == 2)
         hookline.settings["plan.grandfathered"] = True
         hookline.restart()
         assert usage(hookline) == {"events": 3, "filtered": 2, "counted": 3}

@@ -63,7 +63,9 @@ def test_events_go_on_while_the_server_is_away(
         for message in sent:
             hookline.wait_status(message, "crm", "delivered")
         assert {message: len(receiver.of(message)) for message in sent} == dict.fromkeys(sent, 1)
-        assert roles == {name: hookline.role(name) for name in roles}
+        # A crashed server may lack the last commits that it was allowed to lose: who wrote them begins again then.
+        if not (how is signal.SIGQUIT and "database_went_back" in hookline.log):
+            assert roles == {name: hookline.role(name) for name in roles}, hookline.log[-8000:]
         wait_until(lambda: _noticed(hookline), what="a notice tells of it")
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from hookline.events.fingerprint import fingerprints
 from hookline.events.timestamps import iso
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprints
 from hookline.people.definitions.feature import Feature
 
 EVENTS_PER_USER = 10

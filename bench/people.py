@@ -17,7 +17,7 @@ from hookline.bench.rig import Figures
 from hookline.connections.definitions.model import Audience, Condition, Count
 from hookline.database.location import DatabaseLocation
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.people.definitions.definition import in_order
 from hookline.people.definitions.feature import Feature, features_of
 from hookline.people.ingest.ingest import Backfill, Ingest

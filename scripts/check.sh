@@ -12,8 +12,7 @@ tests_of() {
     while read -r file; do
         case $file in
         tests/unit/*/test_*.py | tests/unit/test_*.py | tests/docs/test_*.py | clients/python/tests/test_*.py) echo "$file" ;;
-        # What control serves is tested by its rooms, not by its features.
-        src/hookline/features/* | src/hookline/api/*) echo tests/unit/control; echo tests/unit/web ;;
+        src/hookline/features/*) room=${file#src/hookline/features/} && echo "tests/unit/features/${room%%/*}" && echo tests/unit/web ;;
         tests/unit/*/* | src/hookline/*/*) room=${file#*/*/} && echo "tests/unit/${room%%/*}" ;;
         src/hookline/*.py) echo "tests/unit/test_${file##*/}" ;;
         clients/python/*) echo clients/python/tests ;;

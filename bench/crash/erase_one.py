@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 
 
 async def main() -> None:

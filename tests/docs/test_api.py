@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.docs.api_page import PAGE, reference
 from tests.docs.pages import ROOT
-from tests.unit.control.described import described
+from tests.unit.api.described import described
 
 
 def test_the_reference_is_of_this_description() -> None:

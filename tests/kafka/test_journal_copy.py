@@ -15,7 +15,7 @@ from hookline.journal.conformance import a_record, records_of
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.local.appender import SEGMENT_BYTES_MIN, LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.settings import Journal, Settings
 from hookline.transfer.journal_copy import JournalCopy
 from hookline.transfer.state import MoveFailed, load

@@ -20,7 +20,7 @@ from hookline.outcomes import positions
 from hookline.settings import Retention as Limits
 from hookline.settings import Seconds
 from tests.kafka.cluster import Cluster
-from tests.unit.control.conditions.moments import HOUR_MS, NOW_MS, moment
+from tests.unit.features.notices.conditions.moments import HOUR_MS, NOW_MS, moment
 
 DAY_MS = 24 * HOUR_MS
 STEADY_MS = [NOW_MS]

@@ -17,7 +17,7 @@ from hookline.control.pages import RAIL
 from hookline.features.destinations.pages.routes import TAB_TITLES
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.ui.conftest import CONTRAST, sign_in
-from tests.unit.control.route_needs import NEEDS
+from tests.unit.api.route_needs import NEEDS
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "build/screens"

@@ -1,4 +1,5 @@
-"""Databases for the tests of rooms that keep something: each test once on SQLite and once on PostgreSQL."""
+"""Databases for the tests of rooms that keep something: each test once on SQLite and once on PostgreSQL. And running
+control roles: one of its own for a test that changes something, one shared by those that only ask."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from hookline.database.location import DatabaseLocation, Schema, Which
 from hookline.database.outages import OUTAGES
 from hookline.settings import Database
 from tests.postgres import TEMPLATE, PostgresServer
+from tests.unit.control.running import Running
 
 LocationOf = Callable[[Which], DatabaseLocation]
 
@@ -75,3 +77,24 @@ def new_places(
     else:
         with backend.database(template) as url:
             yield lambda which: Schema(url, which)
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[Running]:
+    """Control on an empty data folder."""
+    with Running(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def control_on_both(tmp_path: Path, database: Database) -> Iterator[Running]:
+    """Control on empty databases, once in files and once in PostgreSQL."""
+    with Running(tmp_path / "data", database_url=database.url) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Control that many tests ask and none changes."""
+    with Running(tmp_path_factory.mktemp("asked") / "data") as running:
+        yield running

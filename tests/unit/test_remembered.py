@@ -5,8 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 
-from hookline.events.body import render_canonical
-from hookline.events.ordinary import render_ordinary
+from hookline.events.body import render_canonical, render_ordinary
 from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.privacy.suppressions import Suppressed
 from hookline.remembered import Remembered

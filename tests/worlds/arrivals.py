@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from hookline.events.fingerprint import fingerprint
-from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.plan import SOURCES
 

@@ -20,9 +20,9 @@ from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.store.batch import Batch
+from hookline.journal.local.disk import END_NAME, EndFile
 from hookline.journal.local.partition import PartitionWriter
-from hookline.journal.local.partition_ends import END_NAME, EndFile
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.recovery import recover
 from hookline.journal.local.segment import NextSegment
 from hookline.journal.port import JournalError, partition_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.deliver.lanes.lane import Lane
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Journal, Settings
 from hookline.simulation.outage import temporary_folder

@@ -16,7 +16,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Rece
 from hookline.api.calls import Call, current_call
 from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
 from hookline.api.services import Services, control_database, part
-from hookline.database.shared import Shared
+from hookline.database.connect import Shared
 
 HEADER = "idempotency-key"
 REPEATED = (b"idempotency-replayed", b"true")

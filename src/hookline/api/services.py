@@ -15,8 +15,8 @@ from litestar.di import NamedDependency
 
 from hookline.connections.past import Past
 from hookline.connections.store import Store
+from hookline.database.connect import Shared
 from hookline.database.location import location_of
-from hookline.database.shared import Shared
 from hookline.outcomes.reader import DeliverReader
 from hookline.settings import Settings
 

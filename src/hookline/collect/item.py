@@ -21,9 +21,8 @@ from hookline.collect.decode import (
     USER_KEY_CHARACTERS_MAX,
 )
 from hookline.collect.http.answers import REJECTIONS
-from hookline.events.fingerprint import fingerprint, fingerprints
 from hookline.events.timestamps import iso, resolve, resolve_all
-from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.journal.record import FORMAT_VERSION, Record, fingerprint, fingerprints
 from hookline.privacy.suppressions import Suppressed
 
 Scalar = str | int | float | None

@@ -4,6 +4,9 @@ It began as the wall clock's, and goes on with the time that the machine has bee
 carries it from process to process; only after the machine itself was started anew does the wall clock say how much time
 has passed, never less than none. Where many machines share a journal, the database's clock is what all of them begin
 with. What people see (when an event was received, when an attempt was made) stays the wall clock's.
+
+A ``Clock`` has all three, and is a seam for simulation: the wall clock, the service's own time, and monotonic time for
+waiting.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import struct
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 from uuid import UUID
 from zlib import crc32
 
@@ -138,3 +142,32 @@ def _running_ms() -> int:
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+class Clock(Protocol):
+    """Say where the time comes from."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch."""
+
+    def steady_ms(self) -> int:
+        """Return the service's own time, milliseconds since the epoch: it never jumps, and goes on after a restart."""
+
+    def monotonic(self) -> float:
+        """Seconds that never jump, of this process."""
+
+
+class SystemClock:
+    """The machine's clocks, and the data folder's."""
+
+    def __init__(self, steady: SteadyClock) -> None:
+        self.steady = steady
+        self.steady_ms = steady.now_ms
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch."""
+        return int(time.time() * 1000)
+
+    def monotonic(self) -> float:
+        """Seconds that never jump, of this process."""
+        return time.monotonic()

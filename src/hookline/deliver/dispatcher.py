@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
-from hookline.deliver.clock import Clock
+from hookline.database.steady_clock import Clock
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.lanes.lane import Lane, Target

@@ -18,9 +18,8 @@ from hookline.database.location import Schema, location_of
 from hookline.database.open import ensure
 from hookline.database.read_only import Unread
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, DatabaseUnreadable
-from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
+from hookline.database.steady_clock import KEEP_SECONDS, Clock, SystemClock, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
-from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
@@ -35,10 +34,9 @@ from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connector import tls_context
-from hookline.deliver.send.guard import Guard
 from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.port import Sender, Sink
-from hookline.deliver.send.resolver import Resolver
+from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.store.writer import DeliverStore
 from hookline.deliver.work import Counters
 from hookline.index.duplicates import Duplicates

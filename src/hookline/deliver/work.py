@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 
-from hookline.deliver.clock import Clock
+from hookline.database.steady_clock import Clock
 from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.retry.policy import RetrySchedule

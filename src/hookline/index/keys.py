@@ -14,8 +14,7 @@ from itertools import repeat
 from sys import byteorder
 from zlib import crc32
 
-from hookline.events.fingerprint import FINGERPRINT_BYTES
-from hookline.journal.record import Record
+from hookline.journal.record import FINGERPRINT_BYTES, Record
 
 KEY_BYTES = FINGERPRINT_BYTES
 

@@ -16,14 +16,13 @@ from hookline.connections.model import Destination, LaneConfig, Snapshot
 from hookline.connections.state import Feed, decode_object
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
-from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.events.warnings import EventWarning, warnings_of
 from hookline.index import lookup
 from hookline.journal.damaged import described, noted_damage
 from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.reading import is_lost
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationStatus, EventRules, FilterRules, ReplayStatus
 from hookline.outcomes.outcome import DeliveryStatus, QueuedReason
 from hookline.replays.model import Replay

@@ -13,9 +13,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 from hookline.database import home
+from hookline.database.connect import Shared
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
-from hookline.database.shared import Shared
 from hookline.whole_file import write_whole
 
 FILE_NAME = "privacy-key"

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hookline.database.connect import empty_log, overwrite_deleted
+from hookline.database.connect import Shared, empty_log, overwrite_deleted
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.database.read_only import ChangeFeed, counted
-from hookline.database.shared import Shared
 from hookline.database.sqlite import DatabaseUnreadable
 from hookline.privacy import id_digest
 from hookline.privacy.id_digest import IdDigests, PrivacyKeyError

@@ -14,11 +14,11 @@ import msgspec
 
 from hookline.connections.model import Offsets
 from hookline.database.commits import commits_of
+from hookline.database.connect import Shared
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.database.read_only import ChangeFeed, counted
-from hookline.database.shared import Shared
 from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter, RetryPlace, StoredAction
 from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest, State
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_offset_sets

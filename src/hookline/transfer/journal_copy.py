@@ -18,7 +18,7 @@ from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import MESSAGE_BYTES_MAX, Watermarks, open_topic, partition_count
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.port import JournalAway, JournalCorrupt, OffsetExpired
 from hookline.journal.reading import read_on

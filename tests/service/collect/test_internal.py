@@ -7,8 +7,7 @@ import json
 import time
 from pathlib import Path
 
-from hookline.events.fingerprint import fingerprint
-from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
 from hookline.journal.remote import RemoteAppender
 from tests.service.collect.conftest import Site
 from tests.service.harness import new_id

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from hookline.collect import decode
-from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 from tests.unit.collect.wire import OTHER_KEY, TRACK, Running, sized
 
 GOOD: dict[str, dict[str, Any]] = {

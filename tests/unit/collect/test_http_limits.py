@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 from hookline.collect import decode
-from hookline.collect.http.outbound import HEAD
+from hookline.collect.http.request import HEAD
 from hookline.setting_values import Bytes, Networks
 from hookline.settings import Collect, Settings
 from tests.service.waiting import wait_until

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from hookline.collect.decode import PIPELINED_MAX
-from hookline.collect.http.outbound import CLOSING
+from hookline.collect.http.request import CLOSING
 from hookline.collect.http.router import BUNDLES, FOLDER, HOSTS
 from hookline.connections.model import Snapshot, Source
 from tests.unit.collect.wire import DISABLED_KEY, KEY, TRACK, Running, request

@@ -21,10 +21,9 @@ from hookline.control import app, serve
 from hookline.control.app import Routes
 from hookline.control.pages import routes
 from hookline.control.serve import Server, start
-from hookline.events.fingerprint import fingerprint
 from hookline.features.connections.service import open_connections
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.record import FORMAT_VERSION, Record, Rejection
+from hookline.journal.record import FORMAT_VERSION, Record, Rejection, fingerprint
 from hookline.settings import Collect, Control, Database, Deliver, Plan, Settings
 
 build_application = app.application

@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
+from hookline.database.connect import ROWS_PER_STATEMENT, insert_many
 from hookline.database.connection import Connection, overwriting
 from hookline.database.open import open_profiles
 from hookline.database.postgres.connection import COPY_ROWS_MIN
-from hookline.database.shared import ROWS_PER_STATEMENT, insert_many
 from hookline.database.sqlite import IntegrityError
 from tests.unit.conftest import LocationOf
 

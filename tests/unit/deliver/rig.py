@@ -26,12 +26,11 @@ from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.send.port import Failure, Route, Sender, Sink
-from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.port import Lookups
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 from hookline.limits import LIMITS
 from hookline.outcomes.event_status import EventStatus, EventStatuses
 from hookline.outcomes.outcome import Outcome, of_status, to_number

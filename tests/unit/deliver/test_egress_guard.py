@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.send.guard import Guard, is_own_address, same_address
+from hookline.deliver.send.resolver import Guard, is_own_address, same_address
 
 BLOCKED_V4 = [
     *("0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "100.100.100.200"),

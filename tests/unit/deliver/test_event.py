@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.deliver.event import Event, Rendered
-from hookline.events.fingerprint import fingerprint
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 
 
 def event(number: int, shared: bool = False, body: bytes = b'{"type":"track","event":"Order","userId":"u"}') -> Event:

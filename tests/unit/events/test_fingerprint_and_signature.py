@@ -8,8 +8,8 @@ import hmac
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events.fingerprint import FINGERPRINT_BYTES, fingerprint, fingerprints
 from hookline.events.signature import Signer
+from hookline.journal.record import FINGERPRINT_BYTES, fingerprint, fingerprints
 
 
 def test_fingerprint_is_stable() -> None:

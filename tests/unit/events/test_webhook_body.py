@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events import canonical, ordinary
+from hookline.events import body as webhook_body
+from hookline.events import canonical
 from hookline.events.body import (
     message_id_header,
     message_id_headers,
@@ -254,16 +255,16 @@ def test_the_quick_way_merges_contexts(own: dict[str, object]) -> None:
     """What a browser sends has its address in the envelope, and takes no longer for it."""
     events = [_event("track", {"event": "e", **own}, {"context": {"ip": "203.0.113.7"}}) for _ in range(3)]
     expected = [canonicalize_slowly(render_plain(event)) for event in events]
-    assert ordinary.render_ordinary(events) == ordinary.render_ordinary(events) == expected
+    assert webhook_body.render_ordinary(events) == webhook_body.render_ordinary(events) == expected
 
 
 def test_long_calls_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Joining needs the memory twice, so it is bounded; the bodies are the same."""
     events = [_event("track", {"event": "e" * 40, "properties": {"n": n}}) for n in range(4)]
     together = render_all_canonical(events)
-    monkeypatch.setattr(ordinary, "TOGETHER_BYTES_MAX", 100)
+    monkeypatch.setattr(webhook_body, "TOGETHER_BYTES_MAX", 100)
     assert render_all_canonical(events) == together
-    assert [ordinary.render_ordinary((event,)) for event in events] == [[body] for body in together]
+    assert [webhook_body.render_ordinary((event,)) for event in events] == [[body] for body in together]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hookline.events.fingerprint import fingerprint
 from hookline.journal.port import Group, OffsetExpired
-from hookline.journal.record import Record, Rejection
+from hookline.journal.record import Record, Rejection, fingerprint
 
 START_MS = 1_795_158_000_000
 REJECTION = Rejection("missing_user_id", "Give a userId or an anonymousId.")

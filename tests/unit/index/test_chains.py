@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.events.fingerprint import fingerprint
 from hookline.index.bloom_filters import rows_of
 from hookline.index.chains import Chains, bucket_of, buckets_of
 from hookline.index.keys import KEY_BYTES, keys_of, rejected
 from hookline.index.mem_table import ENTRY_BYTES, MemTable
 from hookline.index.run import Run, seal
+from hookline.journal.record import fingerprint
 from tests.unit.index.journal_in_memory import record
 
 KEYS = st.lists(st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES), min_size=1, max_size=40)

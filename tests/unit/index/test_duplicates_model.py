@@ -10,11 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hookline.events.fingerprint import fingerprint
 from hookline.index import run
 from hookline.index.duplicates import Duplicates
 from hookline.index.lookup import find
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 
 WINDOW_SECONDS = 100

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from hookline.events.fingerprint import fingerprint
 from hookline.index.duplicates import Duplicates
 from hookline.index.lookup import find
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
+from hookline.journal.record import fingerprint
 from tests.unit.index.conftest import RUN_EVENTS, finish
 from tests.unit.index.journal_in_memory import record
 

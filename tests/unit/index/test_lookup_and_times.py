@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events.fingerprint import fingerprint
 from hookline.index.chains import SPAN_RECORDS, Times
 from hookline.index.keys import user_hash, user_hashes
 from hookline.index.lookup import find, find_users
+from hookline.journal.record import fingerprint
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 

@@ -12,7 +12,7 @@ from hookline.index import lookup
 from hookline.index.duplicates import Duplicates
 from hookline.index.lookup import newest_of
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
 from tests.unit.index.conftest import finish
 from tests.unit.index.journal_in_memory import record

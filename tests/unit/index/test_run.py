@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hookline.events.fingerprint import fingerprint
 from hookline.index.keys import keys_of, user_hash
 from hookline.index.mem_table import ENTRIES_PER_PART, MemTable
 from hookline.index.run import Run, RunDamaged, seal
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 from tests.unit.index.journal_in_memory import record
 
 SALT = 0x9E3779B1

@@ -16,7 +16,7 @@ from pathlib import Path
 from hookline.journal.conformance import a_record
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 
 SEGMENT_BYTES = 64 * 1024
 BODY_BYTES = 3_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookline.journal.conformance import records_of
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
 
 

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.partition_ends import EndFile
-from hookline.journal.local.partition_reader import PartitionReader
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.disk import EndFile
+from hookline.journal.local.partition_reader import LocalReader, PartitionReader
 from hookline.journal.local.retention import last_received_at
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, list_segments, segment_name
 from hookline.journal.port import JournalCorrupt, OffsetExpired

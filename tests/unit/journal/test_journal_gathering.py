@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.committer import GATHER_APPENDS, GATHER_BYTES, GATHER_TURNS_MAX, Committer
+from hookline.journal.local.appender import GATHER_APPENDS, GATHER_BYTES, GATHER_TURNS_MAX, Committer
 from hookline.journal.record import Record
 
 

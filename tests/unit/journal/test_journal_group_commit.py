@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.committer import Committer
+from hookline.journal.local.appender import Committer
 from hookline.journal.port import JournalBusy, JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from tests.unit.journal.stored import stored_ids

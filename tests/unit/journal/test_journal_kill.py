@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hookline.journal.conformance import records_of
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.telemetry.crashpoints import CRASH_POINTS, ENVIRONMENT_NAME
 from tests.unit.journal import crash_child

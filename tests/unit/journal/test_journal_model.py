@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.record import Record
 

@@ -10,7 +10,7 @@ import pytest
 
 from hookline.journal.folder import read_note
 from hookline.journal.kafka.address import noted, parse_address
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.opening import claim, open_reader
 from hookline.journal.port import JournalUnusable
 from hookline.settings import Journal, Secrets, Settings, SettingsError, load

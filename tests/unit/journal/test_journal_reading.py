@@ -13,7 +13,7 @@ import pytest
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.local import erase
 from hookline.journal.local.disk import Disk
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.port import JournalCorrupt, JournalError, OffsetExpired
 from hookline.journal.record import Rejection

@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.recovery import Recovery
 from hookline.journal.local.segment import (
     SEGMENT_HEADER_BYTES,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.port import JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.journal.remote import CONNECTIONS_MAX, FRAME_BYTES_MAX, JournalUnreachable, RemoteAppender, serve_append

@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.journal.port import Group, OffsetExpired
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 
 NOW_MS = 1_795_158_000_000
 SOURCE = "website"

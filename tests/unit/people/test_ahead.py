@@ -16,7 +16,7 @@ from bench import crowd
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.people import role
 from hookline.people.definitions.feature import Feature
 from hookline.people.ingest import ahead

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record, Rejection
 from hookline.people.timeline import EVER, Ownership, Stored, Timeline
 from tests.unit.people.memory_journal import NOW_MS, record

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from hookline.events.fingerprint import fingerprint
 from hookline.index.duplicates import Duplicates
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.record import FORMAT_VERSION, Record, Rejection
+from hookline.journal.local.partition_reader import LocalReader
+from hookline.journal.record import FORMAT_VERSION, Record, Rejection, fingerprint
 from hookline.privacy.search import search
 
 

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from hookline.connections.model import Filter
-from hookline.events.fingerprint import fingerprint
-from hookline.journal.record import Record, Rejection
+from hookline.journal.record import Record, Rejection, fingerprint
 from hookline.replays.model import ReplayRequest
 from hookline.replays.predicate import event_name, predicate_of
 from tests.unit.deliver.rig import destination

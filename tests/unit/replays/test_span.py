@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.partition_reader import LocalReader
 from hookline.replays.model import ReplayRequest
 from hookline.replays.offset_set import offset_at, span_of
 from tests.unit.deliver.conftest import make_rig, rig

@@ -13,7 +13,7 @@ import msgspec
 from hookline.api.caller import NOBODY, Caller
 from hookline.api.services import Services, control_database, part
 from hookline.client_address import network_of
-from hookline.database.shared import Shared
+from hookline.database.connect import Shared
 from hookline.database.sqlite import OperationalError
 from hookline.events.timestamps import iso
 from hookline.telemetry.log import logger

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hookline.api.caller import Role, is_reserved, looks
-from hookline.database.shared import Shared
+from hookline.database.connect import Shared
 from hookline.database.sqlite import IntegrityError
 
 if TYPE_CHECKING:

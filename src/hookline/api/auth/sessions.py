@@ -11,7 +11,7 @@ from typing import NamedTuple
 from litestar.datastructures import Cookie
 
 from hookline.api.caller import Role
-from hookline.database.shared import Shared
+from hookline.database.connect import Shared
 
 IDLE_MS = 12 * 3_600_000
 LIFETIME_MS = 7 * 86_400_000

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from hookline.api.caller import Scope, is_token, new_token
-from hookline.database.shared import Shared
+from hookline.database.connect import Shared
 from hookline.database.sqlite import IntegrityError
 
 TOKENS_MAX = 1_000

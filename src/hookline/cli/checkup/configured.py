@@ -20,7 +20,7 @@ from hookline.connections.state import Feed
 from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.deliver.send.client_certificate import fault_and_details, fault_of
-from hookline.deliver.send.guard import Guard
+from hookline.deliver.send.resolver import Guard
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.destinations import AHEAD
 from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE

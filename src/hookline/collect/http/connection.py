@@ -14,8 +14,17 @@ import httptools
 from hookline.collect import decode
 from hookline.collect.http.answers import BY_CODE
 from hookline.collect.http.clients import Clients
-from hookline.collect.http.outbound import BODY, CLOSING, HEAD, IDLE, Outbound
-from hookline.collect.http.request import HEAD_END, Exchange, KnownHead, RequestHead
+from hookline.collect.http.request import (
+    BODY,
+    CLOSING,
+    HEAD,
+    HEAD_END,
+    IDLE,
+    Exchange,
+    KnownHead,
+    Outbound,
+    RequestHead,
+)
 from hookline.collect.http.router import split
 from hookline.collect.intake import Intake
 from hookline.telemetry.log import logger

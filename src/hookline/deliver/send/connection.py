@@ -34,8 +34,8 @@ from hookline.deliver.send.answers import (
 )
 from hookline.deliver.send.client_certificate import tls_reason
 from hookline.deliver.send.exchange import Exchange
-from hookline.deliver.send.guard import same_address
 from hookline.deliver.send.port import Failure, Opaque, Sink
+from hookline.deliver.send.resolver import same_address
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 
 ANSWER_KEPT_BYTES = 2 * 1024

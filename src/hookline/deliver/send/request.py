@@ -15,7 +15,7 @@ from hookline.connections.catalog.kinds import request_headers
 from hookline.connections.model import Destination, SecretSetting
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.connections.rotation import running_rotation, secret_of, until_ms
-from hookline.deliver.clock import Clock
+from hookline.database.steady_clock import Clock
 from hookline.deliver.event import Event
 from hookline.events.signature import Signer, StandardSigner, webhook_id
 from hookline.route.filters import Filters

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
+from hookline.database.connect import commit_mark, connect, empty_log, insert_many, is_file, overwrite_deleted
 from hookline.database.connection import overwriting, replacing, transaction
 from hookline.database.location import DatabaseLocation
-from hookline.database.shared import insert_many
 from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.lanes.order import NEVER_MS

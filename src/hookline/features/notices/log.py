@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.database.connect import Shared
 from hookline.database.location import DatabaseLocation
-from hookline.database.shared import Shared
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding, OpenNotice
 from hookline.telemetry.notices import KINDS, sentence

@@ -134,10 +134,9 @@ class NoticeWebhooks:
     async def _send_one(self, url: ReceiverUrl, headers: dict[str, str], body: bytes) -> Answered:
         # Here: only who has URLs for notices pays for the sender's modules.
         from hookline.deliver.send.connector import tls_context
-        from hookline.deliver.send.guard import Guard
         from hookline.deliver.send.pool import Exchanges
         from hookline.deliver.send.request import request_of
-        from hookline.deliver.send.resolver import Resolver
+        from hookline.deliver.send.resolver import Guard, Resolver
 
         if self._sender is None:
             deliver = self._settings.deliver

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from hookline.database.connect import empty_log, overwrite_deleted
+from hookline.database.connect import Shared, empty_log, overwrite_deleted
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
-from hookline.database.shared import Shared
 from hookline.people.store.people import People
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.features.events.log import EventLog
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
-from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.delivery import DestinationStatus
 from hookline.outcomes.outcome import DeliveryStatus

@@ -20,14 +20,13 @@ import msgspec
 
 from hookline.connections.model import Destination, Offsets
 from hookline.database.location import DatabaseLocation, location_of
-from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.features.dead_letters.service import dead_letter_places
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader
 from hookline.journal.reading import read_on
-from hookline.journal.record import Record
+from hookline.journal.record import Record, fingerprint
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import DeliverReader
 from hookline.outcomes.results import Results

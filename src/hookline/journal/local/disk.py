@@ -1,13 +1,20 @@
 """The system calls through which the journal becomes durable: a seam for injecting faults.
 
 Reading, listing and removing files go to the operating system directly; what is here decides what may be acknowledged.
+
+Beside them the two small files of a partition: where it begins, below which retention has taken all, and how far it is
+durable. The end is a signal between processes that are alive, and a lower bound after a crash; recovery finds the true
+one. Its number stands there three times, and two that agree are believed: one that a disk or a program has changed is
+none that a reader follows beyond the journal's end, or that appending goes on behind.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -79,3 +86,107 @@ def _synchronise(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
         os.fdatasync(fd)
+
+
+START_NAME = "start"
+
+
+def read_start(folder: Path) -> int | None:
+    """Return the oldest offset that must be there; None when nothing believable says."""
+    try:
+        text = (folder / START_NAME).read_bytes()
+    except FileNotFoundError:
+        return None
+    first, _, again = text.partition(b" ")
+    return int(first) if first.isdigit() and first == again.strip() else None
+
+
+def write_start(folder: Path, offset: int, disk: Disk) -> None:
+    """Note it durably, before anything below is removed."""
+    temporary = folder / f"{START_NAME}.tmp"
+    fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    try:
+        write_all(disk, fd, [b"%d %d\n" % (offset, offset)], 0)
+        disk.fdatasync(fd)
+    finally:
+        os.close(fd)
+    temporary.rename(folder / START_NAME)
+    disk.sync_folder(folder)
+
+
+END_NAME = "end"
+COPIES = 3
+END_MAX = 1 << 48
+"""No partition gets as far: a page full of ones is no end."""
+_INTEGER_BYTES = 8
+_BYTES = COPIES * _INTEGER_BYTES
+
+
+class EndFile:
+    """The durable end of one partition: the appender sets it, readers see it at once."""
+
+    def __init__(self, path: Path, writable: bool = False) -> None:
+        """Map the file; raise FileNotFoundError where there is none, or nothing in it yet."""
+        fd = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
+        try:
+            # An older version wrote the number once; who opens the journal makes the file longer where it is.
+            length = _BYTES if os.fstat(fd).st_size >= _BYTES else _INTEGER_BYTES
+            self._map = mmap.mmap(fd, length, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+        except ValueError:
+            raise FileNotFoundError(f"{path} is empty") from None
+        finally:
+            os.close(fd)
+        # A cast view moves all eight bytes at once; struct's "<Q" goes byte by byte and could be seen half done.
+        self._cells = memoryview(self._map).cast("Q")
+        self._believed = 0
+
+    @property
+    def value(self) -> int:
+        """Return one past the last durable record, or a little less while it is being set."""
+        cells = self._cells
+        value = cells[0]
+        if len(cells) == COPIES and (value != cells[1] or value > END_MAX):
+            value = _agreed(cells, self._believed)
+        self._believed = value
+        return value
+
+    def publish(self, end: int) -> None:
+        """Let readers see every record below ``end``, which must be durable."""
+        cells = self._cells
+        cells[0] = cells[1] = cells[2] = end
+
+    def close(self) -> None:
+        """Unmap the file."""
+        self._cells.release()
+        self._map.close()
+
+
+def create_end_file(path: Path) -> None:
+    """Create the file with end 0 where there is none; real bytes, so that a full disk cannot fail a store later. One
+    that is too short is made whole where it stands, for readers may have mapped it."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            data = file.read()
+            if len(data) != _BYTES:
+                value = data[:_INTEGER_BYTES] if len(data) >= _INTEGER_BYTES else bytes(_INTEGER_BYTES)
+                os.pwrite(file.fileno(), value * COPIES, 0)
+                os.ftruncate(file.fileno(), _BYTES)
+                os.fsync(file.fileno())
+        return
+    except FileNotFoundError:
+        pass
+    temporary = path.with_suffix(".tmp")
+    fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    try:
+        os.write(fd, (0).to_bytes(_BYTES, sys.byteorder))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    temporary.rename(path)
+
+
+def _agreed(cells: memoryview, before: int) -> int:
+    """Return the number that two of three hold; the one before where all differ, or none can be."""
+    first, second, third = cells
+    value = third if third in (first, second) else second if second == first else before
+    return value if value <= END_MAX else before

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from hookline.journal.local.disk import Disk, is_full, write_all
-from hookline.journal.local.partition_ends import END_NAME, EndFile
+from hookline.journal.local.disk import END_NAME, Disk, EndFile, is_full, write_all
 from hookline.journal.local.recovery import Tail
 from hookline.journal.local.segment import (
     SEGMENT_HEADER_BYTES,

@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.journal.local.disk import Disk, write_all
+from hookline.journal.local.disk import END_NAME, Disk, EndFile, create_end_file, read_start, write_all, write_start
 from hookline.journal.local.erase import redo_erase
-from hookline.journal.local.partition_ends import END_NAME, EndFile, create_end_file, read_start, write_start
 from hookline.journal.local.segment import (
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,

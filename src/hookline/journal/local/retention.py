@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from hookline.journal.local.disk import Disk
-from hookline.journal.local.partition_ends import END_MAX, write_start
+from hookline.journal.local.disk import END_MAX, Disk, write_start
 from hookline.journal.local.recovery import CUT_SUFFIX
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.local.segment_view import SegmentView

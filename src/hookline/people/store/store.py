@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Any
 
 from hookline.database import connect
+from hookline.database.connect import insert_many
 from hookline.database.connection import Connection, overwriting, replacing, transaction
 from hookline.database.location import DatabaseLocation, Schema
 from hookline.database.open import open_profiles
-from hookline.database.shared import insert_many
 from hookline.database.sqlite import engine
 from hookline.people.store import identities, traits
 from hookline.people.store.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, ReadPosition

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from hookline.database.connect import insert_many
 from hookline.database.connection import Connection, overwriting, replacing
-from hookline.database.shared import insert_many
 from hookline.telemetry.crashpoints import crash_point
 
 TRAITS_MAX = 1_000

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.database.connect import insert_many
 from hookline.database.connection import overwriting, replacing
-from hookline.database.shared import insert_many
-from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
-from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
 from hookline.people.definitions.aggregates import NEVER
 from hookline.people.definitions.definition import CompiledDefinition, Key, as_json
 from hookline.people.definitions.feature import Feature

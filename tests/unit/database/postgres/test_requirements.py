@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from hookline.database.connect import commit_mark, connect
+from hookline.database.connect import commit_mark, connect, insert_many
 from hookline.database.connection import overwriting
 from hookline.database.installation import wait_for_database
 from hookline.database.location import Schema, Which
@@ -20,7 +20,6 @@ from hookline.database.postgres.connection import COPY_ROWS_MIN
 from hookline.database.postgres.installation import describe, verify_installation
 from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.postgres.requirements import SCHEMAS
-from hookline.database.shared import insert_many
 from hookline.database.sqlite import DatabaseUnusable
 from hookline.settings import Database, Settings
 from tests.postgres import TEMPLATE, PostgresServer

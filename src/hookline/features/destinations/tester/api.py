@@ -26,9 +26,8 @@ from hookline.connections.model import Destination
 from hookline.deliver.send.answers import HEAD_BYTES_MAX, answer_head
 from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connector import tls_context
-from hookline.deliver.send.guard import Guard
 from hookline.deliver.send.pool import Exchanges
-from hookline.deliver.send.resolver import Resolver
+from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.expressions.lexer import ExpressionError
 from hookline.features.destinations.tester.chosen_event import SampleType, chosen_record
 from hookline.features.destinations.tester.request_writer import (

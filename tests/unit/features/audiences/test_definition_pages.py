@@ -1,0 +1,171 @@
+"""The pages of audiences and computed traits, as they are sent, over profiles kept by their real store and journal."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import msgspec
+import pytest
+
+from hookline.connections.definitions.model import Audience
+from hookline.database.open import ensure
+from hookline.features.sources.service import schema_watcher
+from tests.unit.control.running import Running, record, source, wait_until
+from tests.unit.features.accounts.test_access import sign_in
+from tests.unit.features.audiences.test_audience_reach import BUYERS, People, defined, people
+
+__all__ = ["defined", "people"]
+
+
+def shown(control: Running, path: str) -> str:
+    """The text of a page's main part, for somebody who is signed in."""
+    answer = control.call("GET", path, headers={**sign_in(control), "X-Parts": "1"}, token=False)
+    assert answer.status == 200, answer
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", answer.text)).split())
+
+
+def links(control: Running, path: str) -> set[str]:
+    """Where a page leads."""
+    answer = control.call("GET", path, headers=sign_in(control), token=False)
+    return {unescape(each) for each in re.findall(r'<a [^>]*href="([^"]*)"', answer.text)}
+
+
+def test_before_there_are_profiles_the_pages_say_that_they_wait(defined: Running) -> None:
+    """Nothing is known yet: no members, no syncs, and a state that says so."""
+    assert "first sync pending Buyers buyers 0" in shown(defined, "/audiences")
+    assert "No sync yet" in shown(defined, "/audiences/buyers")
+    assert "No people yet" in shown(defined, "/audiences/buyers/members")
+    assert "No sync yet" in shown(defined, "/traits/spend/syncs")
+    assert "No such person" in shown(defined, "/traits/spend/why?user=u1")
+
+
+def test_the_list_has_members_the_last_sync_and_who_is_told(people: People) -> None:
+    """Counted as the last sync left them; the destination is a link of its own."""
+    control = people.control
+    wait_until(lambda: "in sync Buyers buyers 2 +2" in shown(control, "/audiences"))
+    wait_until(lambda: "in sync Spend spend 4" in shown(control, "/traits"))
+    assert {"/audiences/buyers", "/destinations/crm"} <= links(control, "/audiences")
+    assert "No audience matches" in shown(control, "/audiences?search=nobody")
+
+
+def test_what_an_audience_says_and_hangs_together_with(people: People) -> None:
+    """The condition as a sentence and as text, what it looks at, and the way back from there."""
+    text = shown(people.control, "/audiences/buyers")
+    assert (
+        'A person for whom all of these hold : who did "Order" at least 2 times where properties.total >= 5'
+        ' for whom any of these holds : with computed.spend >= 30 who never did "Refund"'
+    ) in text
+    assert "audiences: - id: buyers name: Buyers" in text
+    assert "traits.buyers" in text
+    assert "/traits/spend" in links(people.control, "/audiences/buyers")
+    assert "/audiences/buyers" in links(people.control, "/traits/spend")
+    assert 'the sum of properties.total over every "Order"' in shown(people.control, "/traits/spend")
+
+
+def test_members_and_values_lead_to_the_person_and_to_why(people: People) -> None:
+    """Those with an anonymous id alone are told once there is a user id."""
+    text = shown(people.control, "/audiences/buyers/members")
+    assert re.search(r"u1 \S+ – yes Why anon anonymous \S+ – once identified Why", text)
+    assert {
+        "/people/user/u1",
+        "/people/anonymous/anon",
+        "/audiences/buyers/why?user=u1",
+    } <= links(people.control, "/audiences/buyers/members")
+    assert "u1 30" in shown(people.control, "/traits/spend/values")
+
+
+def test_lists_of_people_have_pages(control: Running) -> None:
+    """Fifty at a time; the next page goes on with the person after."""
+    everybody = {**BUYERS, "condition": {"event": "Order"}, "destinations": []}
+    assert control.api("POST", "/sources", source()).status == 201
+    assert control.api("POST", "/audiences", everybody).status == 201
+    control.append(*(record(f"o{number}", "Order", userId=f"p{number:02}") for number in range(53)))
+    ensure(control.data_path / "profiles.db", "profiles")
+    found = People(control)
+    found._audiences, found._traits = msgspec.convert([everybody], list[Audience]), []
+    found.keep()
+    found.apply()
+    found.sync_all()
+    try:
+        (after,) = [each for each in links(control, "/audiences/buyers/members") if "after=" in each]
+        text = shown(control, after)
+        assert list(re.findall(r"p\d\d", text)) == ["p50", "p51", "p52"]
+        assert "First page" in text
+    finally:
+        found.close()
+
+
+def test_why_names_what_decided_each_clause(people: People) -> None:
+    """Ticks and crosses, the events as links, and the values that were looked at; ids of either kind are found."""
+    text = shown(people.control, "/audiences/buyers/why?user=u1")
+    assert "a member u1" in text
+    assert 'did "Order" at least 2 times where properties.total >= 5' in text
+    assert "2 events match:" in text
+    assert "computed.spend is 30" in text
+    assert "/events/m0?source=site" in links(people.control, "/audiences/buyers/why?user=u1")
+    assert "✗ no" in shown(people.control, "/audiences/buyers/why?user=u2")
+    assert "a member anon" in shown(people.control, "/audiences/buyers/why?user=anon")
+    assert "30 u1" in shown(people.control, "/traits/spend/why?user=u1")
+    assert "2 events match, 2 of them with a value" in shown(people.control, "/traits/spend/why?user=u1")
+
+
+def test_syncs_are_listed_and_drawn_when_there_are_several(people: People) -> None:
+    """Newest first, with a chart from the fifth on."""
+    assert "Show as table" not in shown(people.control, "/audiences/buyers/syncs")
+    for _ in range(5):
+        people.sync.bring_forward(("audience", "buyers"))
+        people.sync_all()
+    text = shown(people.control, "/audiences/buyers/syncs")
+    assert "Show as table" in text
+    assert "joined" in text
+
+
+def test_a_disabled_definition_says_so(people: People) -> None:
+    """It is off, and its members stay."""
+    people.control.api("PATCH", "/audiences/buyers", {"enabled": False})
+    wait_until(lambda: "off 2 members" in shown(people.control, "/audiences/buyers"))
+
+
+def test_the_form_begins_with_what_there_is(people: People) -> None:
+    """The condition, and what is known to offer; of a trait only what was given."""
+    control = people.control
+    begins = _data(control, "/audiences/buyers/edit", "begins")
+    assert msgspec.json.decode(begins) == BUYERS["condition"]
+    choices = msgspec.json.decode(_data(control, "/audiences/buyers/edit", "choices"))
+    assert choices["computed"] == [{"id": "spend", "name": "Spend"}]
+    assert choices["audiences"] == []
+    trait = msgspec.json.decode(_data(control, "/traits/spend/edit", "begins"))
+    assert trait == {"event": "Order", "aggregate": "sum", "property": "properties.total"}
+
+
+def test_the_builder_is_offered_what_sources_have_sent(control: Running) -> None:
+    """Names by how often they came, with paths as expressions write them, and traits of people and groups."""
+    assert control.api("POST", "/sources", source()).status == 201
+    control.append(
+        *(record(f"o{number}", "Order", properties={"total": 5, "gift card": True}) for number in range(3)),
+        record("s1", "Signed Up", properties={"plan": {"name": "pro"}}),
+        record("p1", type="page", name="Pricing"),
+        record("i1", type="identify", traits={"plan": "pro"}),
+        record("g1", type="group", groupId="g", traits={"employees": 5}),
+    )
+    schema_watcher(control.services).run_once()
+    offered = msgspec.json.decode(_data(control, "/audiences/new", "choices"))
+    assert offered["event"] == [
+        {"name": "Order", "paths": ["properties.gift\\ card", "properties.total"]},
+        {"name": "Signed Up", "paths": ["properties.plan", "properties.plan.name"]},
+    ]
+    assert offered["page"] == [{"name": "Pricing", "paths": []}]
+    assert (offered["traits"], offered["groupTraits"]) == (["plan"], ["employees"])
+
+
+@pytest.mark.parametrize("path", ["/audiences/nope", "/traits/nope/values", "/audiences/nope/edit"])
+def test_what_is_not_there_has_no_page(asked: Running, path: str) -> None:
+    """404, on a page that says so."""
+    assert asked.call("GET", path, headers=sign_in(asked), token=False).status == 404
+
+
+def _data(control: Running, path: str, name: str) -> str:
+    text = control.call("GET", path, headers=sign_in(control), token=False).text
+    (value,) = re.findall(f'data-{name}="([^"]*)"', text)
+    return unescape(value)

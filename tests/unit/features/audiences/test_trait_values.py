@@ -1,0 +1,45 @@
+"""Values of computed traits in the admin API, and what one is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.control.running import Running
+from tests.unit.features.audiences.test_audience_reach import People, defined, people
+
+__all__ = ["defined", "people"]
+
+SPEND = "/computed-traits/spend"
+
+
+def test_values_are_listed_in_pages(people: People) -> None:
+    """By person in the order in which they were first seen; who has no user id by an anonymous one."""
+    first = people.control.api("GET", f"{SPEND}/values?limit=3").json
+    assert [(each["userId"], each["value"]) for each in first["items"]] == [("u1", 30), ("u2", 10), ("u3", 12)]
+    rest = people.control.api("GET", f"{SPEND}/values?limit=3&after={first['after']}").json
+    assert [(each["userId"], each["anonymousId"], each["value"]) for each in rest["items"]] == [(None, "anon", 15)]
+    assert rest["after"] is None
+    assert people.control.api("GET", f"{SPEND}/values?after=x").json["code"] == "invalid_parameter"
+
+
+def test_a_value_is_explained(people: People) -> None:
+    """What it is, and the events it is made of, newest first."""
+    found = people.control.api("GET", f"{SPEND}/explain?userId=u3").json
+    assert (found["value"], found["found"], found["used"], found["historyComplete"]) == (12, 3, 3, True)
+    assert found["text"] == 'the sum of properties.total over every "Order"'
+    assert {each["messageId"] for each in found["events"]} == {"m3", "m4", "m5"}
+    assert people.control.api("GET", f"{SPEND}/explain?anonymousId=anon").json["value"] == 15
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("", 400), ("?userId=u1&anonymousId=anon", 400), ("?userId=nobody", 404)]
+)
+def test_a_person_is_named_by_one_id(people: People, query: str, status: int) -> None:
+    """None or both is refused, and one nobody has is not found."""
+    assert people.control.api("GET", f"{SPEND}/explain{query}").status == status
+
+
+def test_before_there_are_profiles_there_are_no_values(defined: Running) -> None:
+    """Nor is there a computed trait of any other id."""
+    assert defined.api("GET", f"{SPEND}/values").json == {"items": [], "after": None}
+    assert defined.api("GET", "/computed-traits/nope/values").status == 404

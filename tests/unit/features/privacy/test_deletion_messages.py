@@ -1,0 +1,98 @@
+"""Delete messages on their way into the journal: when they are due, as what, and found again to be erased."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+from hookline.features.events.log import EventLog
+from hookline.features.privacy.messages import KEPT_UP_MS, PAUSE_MS, DeletionMessages
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.local.partition_reader import LocalReader
+from hookline.journal.record import Record
+from hookline.journal.remote import RemoteAppender, serve_append
+from hookline.privacy import id_digest
+from hookline.privacy.model import DeletionRequest, Messages, NextTry
+from hookline.privacy.requests import Requests
+from hookline.privacy.search import SearchResult
+from hookline.privacy.suppressions import PrivacyStore, Suppressions
+from hookline.settings import Settings
+
+
+class Clock:
+    """A time to be set."""
+
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+class Sending:
+    """A planned request of one person, and a journal to send into."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.clock = Clock()
+        self.store = PrivacyStore(path / "privacy.db")
+        digests = id_digest.load(path)
+        self.requests = Requests(self.store, digests, Suppressions(self.store, digests), self.clock)
+        self.messages = Messages(self.store, self.clock)
+        made = self.requests.create(["u1"], "delete", "me")
+        found = SearchResult(["u1"])
+        found.events[0] = Counter(site=1)
+        self.requests.plan(made, found, [(0, "site", 1, ("crm", "mail"))])
+        planned = self.requests.get(made.number)
+        assert planned is not None
+        self.request: DeletionRequest = planned
+        self.log = EventLog(Settings(data_dir=str(path)))
+
+    async def run(self) -> None:
+        """Send twice now, as after a crash; then the second try to one destination, too early and when it is due."""
+        appender = LocalAppender(self.path / "journal", retention_seconds=10**9, retention_bytes=2**30)
+        server = await serve_append(self.path / "s", appender)
+        remote = RemoteAppender(self.path / "s")
+        sending = DeletionMessages(self.path, self.messages, self.requests, remote, self.log, self.clock)
+        await sending.send(self.request)
+        await sending.send(self.request)
+        (message,) = self.messages.of(self.request.number)
+        next_id = self.requests.message_id(self.request, 0, "site", 2)
+        self.messages.settle(message, [], NextTry(("mail",), next_id, self.clock() + PAUSE_MS))
+        await sending.send(self.request)
+        self.clock.ms += PAUSE_MS
+        await sending.send(self.request)
+        self.positions = await sending.positions(self.request)
+        await remote.close()
+        server.close()
+        await appender.close()
+
+    def records(self) -> list[Record]:
+        """What is in the journal."""
+        reader = LocalReader(self.path / "journal")
+        found = [record for group in reader.read(0, 0) for record in group.records]
+        reader.close()
+        return found
+
+
+def test_a_message_is_sent_once_per_try_and_only_when_due(tmp_path: Path) -> None:
+    """With three fields, aimed at those who have not accepted; every try is found again."""
+    sending = Sending(tmp_path)
+    asyncio.run(sending.run())
+    first, second = sending.records()
+    assert (first.origin, first.type, first.source) == ("deletion", "delete", "site")
+    assert (first.to, second.to) == (("crm", "mail"), ("mail",))
+    assert first.message_id != second.message_id
+    assert list(json.loads(second.body)) == ["type", "userId", "timestamp"]
+    assert json.loads(second.body)["userId"] == "u1"
+    assert list(sending.positions[0]) == [0, 1]
+    sending.log.close()
+    sending.store.close()
+
+
+def test_thirty_days_are_many_tries() -> None:
+    """The bound is the specification's, and a try takes hours at most."""
+    assert KEPT_UP_MS == 30 * 24 * 3_600_000
+    assert PAUSE_MS < KEPT_UP_MS / 100

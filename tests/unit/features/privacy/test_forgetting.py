@@ -1,0 +1,49 @@
+"""Ids of erased people leave control's own database: rows, free pages and log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hookline.api.audit.log import AuditChange, AuditLog
+from hookline.api.caller import Caller
+from hookline.connections.store import Store
+from hookline.database.connect import Shared
+from hookline.features.privacy.forgetting import Forgetting
+from hookline.replays.model import ReplayRequest
+from hookline.replays.store import ReplayStore
+from tests.unit.conftest import LocationOf
+
+USER, MESSAGE = "person-of-the-test", "message-of-the-test"
+
+
+def test_replays_and_the_audit_log_forget_a_person(location_of: LocationOf) -> None:
+    """What named them is cancelled and says ``erased``, what is about others stays; no byte is left in a file."""
+    place = location_of("control")
+    connections = Store(place)
+    replays, shared = ReplayStore(place), Shared(place)
+    audit = AuditLog(shared)
+    requests = [
+        ReplayRequest(destination="crm", user_id=USER),
+        ReplayRequest(destination="crm", message_ids=(MESSAGE, "another")),
+        ReplayRequest(destination="crm", user_id="somebody else"),
+    ]
+    lanes = [replays.create(each, 1, {0: 0}, {0: 9}, "me", "running").lane for each in requests]
+    for lane, value in zip(lanes, (USER, [MESSAGE, "another"], "somebody else"), strict=True):
+        change = AuditChange(f"replays/r{lane}", "userId", None, value)
+        audit.record(
+            Caller("account", "me", "owner", 1), "create_replay", f"replays/r{lane}", "127.0.0.1", "r", [change]
+        )
+    Forgetting(shared, replays).forget({USER}, {MESSAGE})
+    found = [replays.get(lane) for lane in lanes]
+    assert [each and each.state for each in found] == ["cancelled", "cancelled", "running"]
+    assert [each and each.request.user_id for each in found] == ["erased", None, "somebody else"]
+    assert found[1] is not None
+    assert found[1].request.message_ids == ("erased", "another")
+    assert [entry.changes[0].after for entry in audit.newest(9)] == ["somebody else", ["erased", "another"], "erased"]
+    if isinstance(place, Path):
+        files = b"".join(file.read_bytes() for file in place.parent.glob("control.db*"))
+        assert USER.encode() not in files
+        assert MESSAGE.encode() not in files
+    shared.close()
+    replays.close()
+    connections.close()

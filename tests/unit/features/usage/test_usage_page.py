@@ -1,0 +1,62 @@
+"""The usage as its page shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+from hookline.features.usage.pages import as_csv, usage_items, usage_page
+from hookline.insights.series import SeriesStore
+from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
+from tests.unit.control.running import Running, destination, source
+from tests.unit.features.usage.test_usage import fill
+
+TODAY = datetime.now(UTC).date()
+
+
+def days_ago(days: int) -> str:
+    """A day as the counts write it."""
+    return (TODAY - timedelta(days=days)).isoformat()
+
+
+def test_days_and_sources_add_up_to_the_same(control: Running) -> None:
+    """Every day of the range has its place in the chart, the busiest source is the first, deleted ones have no name."""
+    control.api("POST", "/sources", source("web"))
+    fill(control, (days_ago(1), "gone", 5, 1), (days_ago(0), "web", 10, 4), (days_ago(10), "web", 99, 0))
+    view = asyncio.run(usage_page(control.services, "7d"))
+    assert (view.events, view.filtered, view.counted) == (15, 5, 10)
+    assert [(each.id, each.name, each.counted) for each in view.sources] == [("web", "Web", 6), ("gone", "", 4)]
+    assert [list(row.values) for row in view.chart.rows] == [[0, 0]] * 5 + [[5, 1], [10, 4]]
+
+
+def test_a_year_is_shown_by_month(control: Running) -> None:
+    """From the first of a month on, each month once."""
+    fill(control, (days_ago(0), "web", 10, 4), (days_ago(300), "web", 7, 0))
+    view = asyncio.run(usage_page(control.services, "12m"))
+    assert len(view.chart.rows) in (12, 13)
+    assert view.chart.rows[-1].values == [10, 4]
+    assert (view.events, view.first[-2:]) == (17, "01")
+
+
+def test_the_csv_has_a_line_per_day_and_source(control: Running) -> None:
+    """With a head, and nothing but the head where nothing was counted."""
+    fill(control, (days_ago(0), "web", 10, 4))
+    lines = as_csv(usage_items(control.services, "7d")).splitlines()
+    assert lines == ["period,source,events,filtered,counted,suppressed", f"{days_ago(0)},web,10,4,6,0"]
+    assert as_csv([]).splitlines() == lines[:1]
+
+
+def test_destinations_are_added_up_over_the_range(control: Running) -> None:
+    """The busiest first, also one that is gone; what came before the range is left out."""
+    control.api("POST", "/sources", source())
+    control.api("POST", "/destinations", destination("crm"))
+    store, now = SeriesStore(control.data_path / "insights.db"), int(time.time()) // 10 * 10
+    counts = {"crm": DestinationCounts(delivered=3, failures=2), "gone": DestinationCounts(delivered=1)}
+    store.add_time_buckets([TimeBucket(at=now - days * 86_400, destinations=counts) for days in (20, 1, 0)])
+    store.close()
+    found = asyncio.run(usage_page(control.services, "7d")).destinations
+    assert [(each.id, each.name, each.delivered, each.failures) for each in found] == [
+        ("crm", "CRM", 6, 4),
+        ("gone", "", 2, 0),
+    ]

@@ -41,9 +41,9 @@ def test_every_key_and_aggregate_is_there() -> None:
     """The tables list exactly what there is."""
     heading = section(PAGE, "Conditions").split("### ")[0]
     keys = re.findall(r"^\| `(\w+)`", heading, re.MULTILINE)
-    keys += [row[0] for row in rows("What was done, and how often")]
+    keys += [row[0] for row in rows("Events and counts")]
     assert sorted(keys) == sorted(Condition.__struct_encode_fields__)
-    assert [row[0] for row in rows("Who the person is")] == list(PERSON_FIELDS)
+    assert [row[0] for row in rows("Traits of the person")] == list(PERSON_FIELDS)
     assert [row[0] for row in rows("Computed traits")] == list(get_args(Aggregate))
 
 

@@ -68,7 +68,7 @@ def measured(work: list[Work], crowd: Crowd) -> str:
         ("`deliver`, a delivery", f"{cost.deliver:.1f} µs of CPU"),
         ("three brokers together, an event in and out", f"{cost.brokers:.1f} µs of CPU"),
         ("PostgreSQL, an event", f"{cost.postgres:.2f} µs of CPU"),
-        ("journal, an event, each copy", f"{cost.journal_bytes:.0f} bytes (LZ4; the events are much alike)"),
+        ("journal, an event, each copy", f"{cost.journal_bytes:.0f} bytes (LZ4; the events are very similar)"),
         (
             "PostgreSQL, an event",
             f"{cost.database_bytes:.1f} bytes of tables, {cost.wal_bytes:.1f} of its log,"
@@ -77,11 +77,11 @@ def measured(work: list[Work], crowd: Crowd) -> str:
         ("PostgreSQL, a transaction that writes", f"{cost.save_seconds * 1000:.2f} ms"),
         (
             "connections to PostgreSQL",
-            f"{one.kept.connections} of all roles with one worker, {per_worker:.1f} for each more",
+            f"{one.kept.connections} of all roles with one worker, {per_worker:.1f} for each additional worker",
         ),
         ("memory of `collect`", _mb(one.memory_bytes["collect"])),
         (
-            f"memory of `deliver` behind in {_listed(PARTITIONS // each.workers for each in work[1:])} partitions",
+            f"memory of `deliver` catching up in {_listed(PARTITIONS // each.workers for each in work[1:])} partitions",
             _listed(_mb(max(_of(each.memory_bytes))) for each in work[1:]),
         ),
         (f"memory of `deliver` with {crowd.destinations:,} destinations", _mb(max(_of(crowd.memory_bytes)))),
@@ -107,7 +107,7 @@ def example(work: list[Work]) -> str:
         ("cores of brokers", f"1,000,000 × {cost.brokers:.1f} µs ÷ {BUSY}", f"{brokers}"),
         (
             "brokers' network",
-            f"1,000,000 × {cost.journal_bytes:.0f} bytes, in once, between them twice, out once",
+            f"1,000,000 × {cost.journal_bytes:.0f} bytes, once in, twice between them, once out",
             f"{inbound / 1e6:.0f} + {2 * inbound / 1e6:.0f} + {inbound / 1e6:.0f} MB/s",
         ),
         (
@@ -126,7 +126,7 @@ def example(work: list[Work]) -> str:
             f"{deliveries * cost.wal_bytes / 1e6:.0f} MB/s",
         ),
         (
-            "PostgreSQL, saves one after another",
+            "PostgreSQL, sequential saves",
             f"{delivers} × {SAVES_PER_SECOND} × {cost.save_seconds * 1000:.2f} ms",
             f"{saves * cost.save_seconds:.2f} s of each second",
         ),

@@ -140,7 +140,7 @@ def _take(page: Page, tour: list[Stop]) -> None:
     lines = [
         "# A tour",
         "",
-        "Pictures of the real pages, made by `make tour` from a service with half a minute of events.",
+        "`make tour` takes these pictures of the real pages, from a service with half a minute of events.",
     ]
     for stop in tour:
         answer = page.goto(stop.path)

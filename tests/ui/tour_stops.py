@@ -25,50 +25,49 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "overview",
             "Overview",
             "/",
-            "What came in, what went out, what waits and how long it takes, for an hour to a month; below it the "
-            "destinations that fail most. Every chart has its table.",
+            "Events in, deliveries out, queued events and latency, from an hour to a month. Below are the "
+            "destinations that fail most. Every chart has a table.",
         ),
         Stop(
             "setup",
             "Set-up",
             "/setup",
-            "From a source to the first delivered event: a line to paste with the key filled in, and a page that waits "
-            "for it and goes on by itself. It can be left and taken up again.",
+            "From a source to the first delivered event: a code line to paste with the write key filled in. The page "
+            "updates when the event arrives. You can leave the set-up and continue later.",
         ),
         Stop(
             "catalog",
             "Catalog",
             "/catalog",
-            "What events can be sent to. A kind of destination is a folder with a manifest; others can be added from "
-            "outside.",
+            "The kinds of destinations. A kind is a folder with a manifest; you can add your own.",
         ),
         Stop(
             "source",
             "A source",
             "/sources/website",
-            "Lines for thirteen SDKs, its write keys with rotation, its events live, their schema, and what was "
-            "rejected with the reason.",
+            "Code for thirteen SDKs, write keys with rotation, live events, their schema, and rejected events with "
+            "the reason.",
         ),
         Stop(
             "schema",
             "Its schema",
             "/sources/shop/schema",
-            "The events a source sends, how often, since when, and the types of their properties.",
+            "The events that a source sends: how often, since when, and the types of their properties.",
         ),
         Stop(
             "events",
             "Live events",
             "/events",
-            "Every event as it arrives, with its status. A row shows when events were skipped. Details of the selected "
-            "event appear beside the list: as a tree, raw, and as sent.",
+            "Every event as it arrives, with its status. If events were skipped, a row shows it. Details of the "
+            "selected event appear beside the list: as a tree, raw, and as sent.",
             lambda page: page.keyboard.press("j"),
         ),
         Stop(
             "event",
             "One event",
             f"/events/{event}",
-            "Why: accepted when, routed where and by which rule, each attempt with request and answer, and how to "
-            "verify the signature. `hookline why` says the same.",
+            "When Hookline accepted the event, where it was routed and by which rule, each attempt with request and "
+            "answer, and how to verify the signature. `hookline why` shows the same.",
         ),
         Stop(
             "destinations",
@@ -80,31 +79,33 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "delivery",
             "Delivery to one of them",
             "/destinations/support/delivery",
-            "The way of its events, response times, and failures grouped by their cause.",
+            "Events through the destination, response times, and failures grouped by cause.",
         ),
         Stop(
             "filters",
             "Filters",
             "/destinations/crm/filters",
-            "Drop, sample or thin out events; tried on recent ones before they are saved.",
+            "Drop, sample or trim events. Try filters on recent events before you save them.",
         ),
         Stop(
             "tester",
             "The event tester",
             "/destinations/crm/tester",
-            "The exact requests for an event before they are sent, and what the receiver answers, with timings.",
+            "See the exact requests for an event before you send them, then the receiver's answer with timings.",
         ),
         Stop(
             "letters",
             "Dead letters",
             "/destinations/support/dead-letters",
-            "What a destination did not get, and why: looked at, sent again one by one or by filter, or discarded.",
+            "Events that a destination did not get, and why. Inspect them, send them again one by one or by filter, "
+            "or discard them.",
         ),
         Stop(
             "replay",
             "A replay",
             f"/replays/{replay}",
-            "Stored events sent again, counted before it begins, at a chosen rate; paused and cancelled at will.",
+            "Sends stored events again at a rate that you choose. Hookline counts the events before it begins. You "
+            "can pause or cancel the replay.",
         ),
         Stop(
             "audience",
@@ -117,8 +118,8 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "audience-edit",
             "Its condition",
             "/audiences/big_spenders/edit",
-            "A sentence that offers what sources have sent, with the same as text below it. Before it is saved, it "
-            "says how many people that would be, and names some.",
+            "A visual editor that suggests what sources have sent, with the same condition as text below it. A "
+            "preview shows how many people match, and some of them, before you save.",
             _count_people,
         ),
         Stop("notices", "Notices", "/notices", "Problems that Hookline reports about itself, with the next step."),
@@ -126,13 +127,13 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "usage",
             "Usage",
             "/usage",
-            "Events per source, destination and day, tracked users, and what they take on disk.",
+            "Events per source, destination and day, tracked users, and disk space.",
         ),
         Stop(
             "versions",
             "Versions",
             "/settings/versions",
-            "Who changed what, field by field, and the way back.",
+            "Who changed what, field by field, and how to go back.",
         ),
     ]
 

@@ -12,9 +12,9 @@ import msgspec
 from hookline.events.timestamps import parse
 
 WARNINGS: dict[str, str] = {
-    "not_an_object": "{} must be a JSON object; what was given instead is not used.",
-    "unreadable_time": "{} cannot be read as a time and is not used; write ISO 8601, or seconds since the epoch.",
-    "empty_batch": "{} is null: no event was in it; send an array.",
+    "not_an_object": "{} must be a JSON object; the given value is ignored.",
+    "unreadable_time": "{} cannot be read as a time and is ignored; send ISO 8601, or seconds since the epoch.",
+    "empty_batch": "{} is null, so it had no event; send an array.",
 }
 """Every code with its sentence, which begins with the field."""
 

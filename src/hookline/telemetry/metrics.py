@@ -31,26 +31,30 @@ class Metric(NamedTuple):
     label: str | None = None
 
 
-_TROUBLE = "1 while a database of the role cannot be used, by the reason."
+_TROUBLE = "1 while a database of the role cannot be used, by reason."
 
 METRICS: dict[str, Metric] = {
     "hookline_collect_requests_total": Metric("counter", "requests", "Requests answered.", "collect", "status"),
     "hookline_collect_accepted_total": Metric("counter", "events", "Events acknowledged after commit.", "collect"),
-    "hookline_collect_rejected_total": Metric("counter", "events", "Items refused, by code.", "collect", "code"),
+    "hookline_collect_rejected_total": Metric("counter", "events", "Items rejected, by code.", "collect", "code"),
     "hookline_collect_warnings_total": Metric(
-        "counter", "warnings", "Warnings answered with accepted events, by code.", "collect", "code"
+        "counter", "warnings", "Warnings returned with accepted events, by code.", "collect", "code"
     ),
     "hookline_collect_refused_pixels_total": Metric(
-        "counter", "requests", "Pixels answered with a picture although their event was refused.", "collect", "code"
+        "counter",
+        "requests",
+        "Pixel requests answered with an image although their event was rejected.",
+        "collect",
+        "code",
     ),
     "hookline_collect_suppressed_total": Metric(
-        "counter", "events", "Events of suppressed people: answered, not stored.", "collect", "source"
+        "counter", "events", "Events of suppressed people, answered but not stored.", "collect", "source"
     ),
     "hookline_collect_rate_limited_total": Metric(
-        "counter", "requests", "Requests answered 429 because their source sends too much.", "collect", "source"
+        "counter", "requests", "Requests answered 429 because of their source's rate limit.", "collect", "source"
     ),
     "hookline_collect_rate_limited_addresses_total": Metric(
-        "counter", "requests", "Requests answered 429 because their address sends too much.", "collect"
+        "counter", "requests", "Requests answered 429 because of their address's rate limit.", "collect"
     ),
     "hookline_collect_body_bytes_total": Metric("counter", "bytes", "Body bytes read, before inflation.", "collect"),
     "hookline_collect_repaired_total": Metric(
@@ -58,34 +62,46 @@ METRICS: dict[str, Metric] = {
     ),
     "hookline_collect_connections": Metric("gauge", "connections", "Open client connections.", "collect"),
     "hookline_collect_refused_connections_total": Metric(
-        "counter", "connections", "Connections refused: too many, in all or of one address.", "collect"
+        "counter",
+        "connections",
+        "Connections refused because too many are open, in total or from one address.",
+        "collect",
     ),
     "hookline_collect_shed_connections_total": Metric(
-        "counter", "connections", "Idle connections closed early, to make room for others.", "collect"
+        "counter", "connections", "Idle connections closed early to make room for others.", "collect"
     ),
     "hookline_collect_buffered_bytes": Metric("gauge", "bytes", "Heads and bodies of unfinished requests.", "collect"),
     "hookline_collect_source_last_event_seconds": Metric(
-        "gauge", "seconds", "When a source was last heard, since the epoch.", "collect", "source"
+        "gauge", "seconds", "When a source last sent an event, since the epoch.", "collect", "source"
     ),
     "hookline_collect_spans_total": Metric(
-        "counter", "spans", "Spans of calls that the collector took, and that were dropped.", "collect", "outcome"
+        "counter", "spans", "Spans of calls that the collector accepted, and spans dropped.", "collect", "outcome"
     ),
     "hookline_collect_over_budget_total": Metric(
-        "counter", "requests", "Requests answered 503 for the journal's bytes are spent.", "collect", "source"
+        "counter", "requests", "Requests answered 503 because the journal's disk space is spent.", "collect", "source"
     ),
     "hookline_collect_over_budget_since_seconds": Metric(
-        "gauge", "seconds", "Since when, since the epoch, a source is refused for that; * is all.", "collect", "source"
+        "gauge",
+        "seconds",
+        "When the journal's disk space was spent for a source, since the epoch; * is all sources.",
+        "collect",
+        "source",
     ),
-    "hookline_journal_bytes": Metric("gauge", "bytes", "What the events of a local journal take.", "collect"),
+    "hookline_journal_bytes": Metric(
+        "gauge", "bytes", "Disk space that the events of a local journal take.", "collect"
+    ),
     "hookline_journal_waited_bytes": Metric(
-        "gauge", "bytes", "Of those, what working destinations wait for; 0 while there is room.", "collect"
+        "gauge",
+        "bytes",
+        "Bytes of the local journal that working destinations wait for; 0 while there is room.",
+        "collect",
     ),
     "hookline_journal_end_offset": Metric("gauge", "events", "Offset after the last durable event.", "collect"),
     "hookline_collect_connections_kept": Metric(
-        "gauge", "", "1 while collect goes by the connections it kept on the disk, for they cannot be read.", "collect"
+        "gauge", "", "1 while collect uses its copy of the connections on disk because it cannot read them.", "collect"
     ),
     "hookline_collect_database_trouble": Metric("gauge", "", _TROUBLE, "collect", "kind"),
-    "hookline_journal_away": Metric("gauge", "", "1 while the brokers of the journal take no events.", "collect"),
+    "hookline_journal_away": Metric("gauge", "", "1 while the journal's brokers accept no events.", "collect"),
     "hookline_deliver_read_total": Metric("counter", "events", "Events read by the shared readers.", "deliver"),
     "hookline_deliver_read_again_total": Metric("counter", "events", "Events read by catch-up readers.", "deliver"),
     "hookline_deliver_duplicates_total": Metric("counter", "events", "Repeated messageIds dropped.", "deliver"),
@@ -97,7 +113,7 @@ METRICS: dict[str, Metric] = {
     ),
     "hookline_deliver_breaker_opened_total": Metric("counter", "times", "Breakers opened.", "deliver"),
     "hookline_deliver_detached_total": Metric("counter", "times", "Lanes detached.", "deliver"),
-    "hookline_deliver_attached_again_total": Metric("counter", "times", "Lanes that caught up.", "deliver"),
+    "hookline_deliver_attached_again_total": Metric("counter", "times", "Lanes that caught up again.", "deliver"),
     "hookline_deliver_checkpoints_total": Metric("counter", "checkpoints", "Checkpoints committed.", "deliver"),
     "hookline_deliver_replays": Metric("gauge", "replays", "Replays being sent or paused.", "deliver"),
     "hookline_deliver_replayed_total": Metric("counter", "deliveries", "Deliveries made by replays.", "deliver"),
@@ -115,42 +131,40 @@ METRICS: dict[str, Metric] = {
         "gauge", "deliveries", "Events held in memory for a destination.", "deliver", "destination"
     ),
     "hookline_deliver_retry_rows": Metric(
-        "gauge", "deliveries", "Failed deliveries waiting for another try.", "deliver", "destination"
+        "gauge", "deliveries", "Failed deliveries waiting for another attempt.", "deliver", "destination"
     ),
     "hookline_deliver_breaker_open": Metric("gauge", "", "1 while the breaker is open.", "deliver", "destination"),
     "hookline_deliver_next_probe_timestamp_seconds": Metric(
-        "gauge", "seconds", "When a receiver with an open breaker is asked next, since 1970.", "deliver", "destination"
+        "gauge", "seconds", "When a receiver with an open breaker is probed next, since 1970.", "deliver", "destination"
     ),
     "hookline_deliver_filtered_total": Metric(
-        "counter", "events", "Events that a filter kept from a destination.", "deliver", "destination"
+        "counter", "events", "Events that filters dropped for a destination.", "deliver", "destination"
     ),
     "hookline_deliver_database_away": Metric(
-        "gauge", "", "1 while a database cannot be used, whatever the reason.", "deliver"
+        "gauge", "", "1 while a database cannot be used, for any reason.", "deliver"
     ),
     "hookline_deliver_database_trouble": Metric("gauge", "", _TROUBLE, "deliver", "kind"),
     "hookline_deliver_spans_total": Metric(
-        "counter", "spans", "Spans of requests that the collector took, and that were dropped.", "deliver", "outcome"
+        "counter", "spans", "Spans of requests that the collector accepted, and spans dropped.", "deliver", "outcome"
     ),
     "hookline_usage_events_total": Metric("counter", "events", "Events that sources sent.", "deliver", "source"),
     "hookline_usage_filtered_total": Metric(
-        "counter", "events", "Events that filters kept from every destination.", "deliver", "source"
+        "counter", "events", "Events that filters dropped for every destination.", "deliver", "source"
     ),
-    "hookline_dedup_window_seconds": Metric(
-        "gauge", "seconds", "How far back duplicates are recognised now.", "deliver"
-    ),
+    "hookline_dedup_window_seconds": Metric("gauge", "seconds", "How far back duplicates are recognised.", "deliver"),
     "hookline_dedup_index_failing": Metric(
-        "gauge", "partitions", "Partitions whose index of duplicates meets a failing disk.", "deliver"
+        "gauge", "partitions", "Partitions whose index of duplicates has disk errors.", "deliver"
     ),
     "hookline_dedup_ranges_given_up_total": Metric(
-        "counter", "ranges", "Ranges of events that could not be indexed: repeats of them go unnoticed.", "deliver"
+        "counter", "ranges", "Ranges of events that could not be indexed; their repeats are not recognised.", "deliver"
     ),
     "hookline_profiles_applied_total": Metric("counter", "events", "Events applied to people.", "profiles"),
     "hookline_profiles_missed_total": Metric(
-        "counter", "events", "Events that retention took, or the disk lost, before profiles read them.", "profiles"
+        "counter", "events", "Events that retention removed, or the disk lost, before profiles read them.", "profiles"
     ),
     "hookline_profiles_lag_events": Metric("gauge", "events", "Events that profiles have not read.", "profiles"),
     "hookline_profiles_lag_seconds": Metric(
-        "gauge", "seconds", "How long ago the last event that profiles read was received; 0 without a lag.", "profiles"
+        "gauge", "seconds", "Age of the last event that profiles read; 0 without a lag.", "profiles"
     ),
     "hookline_profiles_persons": Metric("gauge", "persons", "Persons known, merged ones counted once.", "profiles"),
     "hookline_profiles_synced_total": Metric(
@@ -158,19 +172,19 @@ METRICS: dict[str, Metric] = {
     ),
     "hookline_profiles_database_trouble": Metric("gauge", "", _TROUBLE, "profiles", "kind"),
     "hookline_profiles_backfill_events": Metric(
-        "gauge", "events", "Events to read again for conditions that are new.", "profiles"
+        "gauge", "events", "Events to read again for new conditions.", "profiles"
     ),
     "hookline_profiles_batch_seconds": Metric(
         "histogram", "seconds", "Time to read, apply and commit a batch of events.", "profiles"
     ),
     "hookline_control_requests_total": Metric("counter", "requests", "Admin requests answered.", "control", "status"),
     "hookline_control_sign_ins_total": Metric(
-        "counter", "tries", "Tries to sign in to the pages: succeeded, failed, or throttled.", "control", "outcome"
+        "counter", "tries", "Sign-ins to the pages: succeeded, failed, or throttled.", "control", "outcome"
     ),
     "hookline_control_connections_ended_total": Metric(
         "counter",
         "connections",
-        "Connections ended by their bounds: malformed, head_too_large, too_slow, shed to make room, or full.",
+        "Connections ended by limits: malformed, head_too_large, too_slow, shed to make room, or full.",
         "control",
         "reason",
     ),
@@ -178,7 +192,7 @@ METRICS: dict[str, Metric] = {
     "hookline_control_notices_open": Metric("gauge", "notices", "Notices that are open.", "control", "kind"),
     "hookline_control_notices_opened_total": Metric("counter", "notices", "Notices opened.", "control", "kind"),
     "hookline_control_notice_webhooks_total": Metric(
-        "counter", "requests", "Requests that sent a notice, by what they came to.", "control", "outcome"
+        "counter", "requests", "Requests that sent a notice, by outcome.", "control", "outcome"
     ),
 }
 

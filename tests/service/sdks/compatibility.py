@@ -15,29 +15,28 @@ PAGE = ROOT / "docs/compatibility.md"
 HEAD = """\
 # Compatibility
 
-Every SDK below was pointed at Hookline by changing its host and nothing else. It then made the same {calls} calls:
-identify, track, page, screen, group and alias, with a known and with an anonymous user, special characters, nested
-objects, times, and `integrations` that exclude all destinations (one call) or all but webhooks (another). The clocks of
-the SDKs were an hour behind, but for Go's and Java's, which cannot be set apart from the machine's. The test that does
-this (`tests/service/sdks`) wrote the table, and fails when it is no longer what is measured;
-`pytest tests/service/sdks --write-compatibility` writes it anew.
+Each SDK below ran with only its host changed, and made the same {calls} calls: identify, track, page, screen, group and
+alias, with a known and with an anonymous user, special characters, nested objects, times, and `integrations` that
+exclude all destinations (one call) or all but webhooks (another). The clocks of the SDKs were an hour behind, except
+for Go and Java, whose clocks cannot be set apart from the machine's. The test (`tests/service/sdks`) generates the
+table and fails when its measurements differ; `pytest tests/service/sdks --write-compatibility` writes the table again.
 
-Of each call arrived, unless a remark says otherwise: type, names, userId and anonymousId, every property, trait and
-context field unchanged, `context.library`, the SDK's own messageId as `X-Message-Id`, the time to the millisecond
-(moved by the clock's error where `sentAt` shows one of more than five seconds), under a valid `X-Signature`, once.
+Unless a remark says otherwise, each call arrived once, with: type, names, userId and anonymousId, every property, trait
+and context field unchanged, `context.library`, the SDK's own messageId as `X-Message-Id`, the time to the millisecond
+(corrected for the clock error if `sentAt` shows one of more than five seconds), and a valid `X-Signature`.
 
 | SDK | Version | Calls posted to | Key in | Packed | Arrived | Remarks |
 |---|---|---|---|---|---|---|
 """
 
 TAIL = """
-- *Arrived* counts the calls that were to arrive; the one that excludes all destinations was kept back.
-- *Packed* is gzip without anybody asking for it.
-- Calls of browsers got the browser's address as `context.ip` besides ([when](collection.md#addresses)).
-- *adds* is what the SDK puts into a call by itself; *leaves out* is what its calls have no place for.
-- RudderStack's SDKs send batches of up to 4 MiB where much is sent at once, and drop what is refused: let their source
-  take them with `batchBytes: 4194304` ([limits](collection.md#calls)).
-- SDKs of PHP and Ruby are run where their registries can be reached; elsewhere the test sends the bytes they sent.
+- *Arrived* counts the calls that should arrive. Hookline did not forward the call that excludes all destinations.
+- *Packed* is gzip by the SDK's default.
+- Calls from browsers also got the browser's address as `context.ip` ([when](collection.md#addresses)).
+- *adds* lists what the SDK itself puts into a call. *omits* lists what its calls have no place for.
+- At high volume, RudderStack's SDKs send batches of up to 4 MiB, and drop batches that are refused. Let their source
+  accept them with `batchBytes: 4194304` ([limits](collection.md#calls)).
+- The test runs the PHP and Ruby SDKs if their registries can be reached. Otherwise it sends the bytes they sent.
 """
 
 
@@ -76,12 +75,12 @@ def _remarks(run: Run) -> list[str]:
         found.append(f"has no {sdk.without} call")
     name, version = sdk.library
     if sdk.version not in version:
-        found.append(f"calls itself {name} {version}")
+        found.append(f"reports itself as {name} {version}")
     if sdk.times != "milliseconds":
-        found.append(f"cuts the time it is given to {sdk.times}")
+        found.append(f"truncates times to {sdk.times}")
     if any(_is_null(path) for path in sdk.lacks):
-        found.append("leaves out what is null")
-    for kind, words in (("missing", "leaves out"), ("changed", "changes"), ("added", "adds")):
+        found.append("omits null values")
+    for kind, words in (("missing", "omits"), ("changed", "changes"), ("added", "adds")):
         paths = _paths(run, kind)
         if paths:
             found.append(f"{words} {', '.join(paths)}")

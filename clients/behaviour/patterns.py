@@ -18,6 +18,7 @@ SHOWN_CHARACTERS_MAX = 600
 MESSAGE_ID_CHARACTERS_MAX = 512
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").fullmatch
+_REPEATED = re.compile(r"\{(.)\*(\d+)\}")
 _ABSENT = object()
 
 
@@ -164,6 +165,15 @@ class Matcher:
 def numbered(value: Any, number: int) -> Any:
     """Return a document with ``{n}`` in its strings replaced by the number."""
     return replaced(value, {"{n}": str(number)})
+
+
+def repeated(value: Any) -> Any:
+    """Return a document with ``{x*1000}`` in its strings replaced by so many ``x``."""
+    if isinstance(value, str):
+        return _REPEATED.sub(lambda found: found[1] * int(found[2]), value)
+    if isinstance(value, list):
+        return [repeated(item) for item in value]
+    return {name: repeated(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def replaced(value: Any, words: dict[str, str]) -> Any:

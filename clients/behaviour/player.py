@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from driver_process import DriverFailed, DriverProcess
-from patterns import Difference, Matcher, replaced, shown
+from patterns import Difference, Matcher, repeated, replaced, shown
 from stand_in import StandIn
 
 CASE_SECONDS = 30.0
@@ -36,7 +36,7 @@ class Player:
     """One case, played once. ``play`` raises ``Failed``, or returns how long it took."""
 
     def __init__(self, case: dict[str, Any], consumer: str, command: str) -> None:
-        self._case = case
+        self._case = repeated(case)
         self._consumer = consumer
         self._command = command
         self._matcher = Matcher()
@@ -204,14 +204,13 @@ class Player:
 
     def _do_arrived(self, step: dict[str, Any], place: str) -> None:
         wanted = step["arrived"]
-        self._service.wait(lambda: len(self._service.events) >= wanted, self._deadline)
-        if len(self._service.events) != wanted:
-            raise Difference(place, f"{wanted} events", f"{len(self._service.events)} events")
+        self._service.wait(lambda: len(self._service.events) >= _least(wanted), self._deadline)
+        self._matcher.match(wanted, len(self._service.events), place)
 
     def _do_requests(self, step: dict[str, Any], place: str) -> None:
-        self._wait_for_requests(step["requests"], place)
-        if len(self._service.arrived) != step["requests"]:
-            raise Difference(place, f"{step['requests']} requests", f"{len(self._service.arrived)} requests")
+        wanted = step["requests"]
+        self._wait_for_requests(_least(wanted), place)
+        self._matcher.match(wanted, len(self._service.arrived), place)
 
     def _wait_for_requests(self, count: int, place: str) -> None:
         if not self._service.wait(lambda: len(self._service.arrived) >= count, self._deadline):
@@ -241,7 +240,7 @@ class Player:
         if "requests" in case:
             service.wait(lambda: len(service.arrived) >= len(case["requests"]), late)
         if "events" in case:
-            service.wait(lambda: len(_without_repeats(service.events)) >= _least(case["events"]), late)
+            service.wait(lambda: len(_without_repeats(service.events)) >= _least_events(case["events"]), late)
         time.sleep(SETTLE_SECONDS)  # one too many would have been sent right behind
         if "requests" in case:
             self._check_requests(case["requests"])
@@ -291,10 +290,12 @@ def _without_repeats(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _least(wanted: Any) -> int:
-    if isinstance(wanted, list):
-        return len(wanted)
-    count = wanted.get("$count", 0) if isinstance(wanted, dict) else 0
-    return count if isinstance(count, int) else 0
+    """Return the least number that a number or its pattern allows."""
+    return int(wanted["$between"][0]) if isinstance(wanted, dict) else int(wanted)
+
+
+def _least_events(wanted: Any) -> int:
+    return len(wanted) if isinstance(wanted, list) else _least(wanted.get("$count", 0))
 
 
 def _check_ids(events: list[dict[str, Any]], rule: str) -> None:

@@ -18,7 +18,10 @@ ACCEPTED = {"status": 200, "body": {"success": True}}
 
 
 class Arrived(NamedTuple):
-    """One request as it arrived; ``body`` is its JSON, or None when that cannot be read."""
+    """One request as it arrived; ``body`` is its JSON, or None when that cannot be read.
+
+    ``is_taken`` says that it is answered as the service answers what it has on disk.
+    """
 
     at: float
     method: str
@@ -27,6 +30,7 @@ class Arrived(NamedTuple):
     raw: bytes
     body: Any
     connection: int
+    is_taken: bool = False
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -61,8 +65,8 @@ class StandIn:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """All events in the order of their arrival, repeats included."""
-        return [event for request in list(self.arrived) for event in request.events]
+        """All events that were taken, in the order of their arrival, repeats included."""
+        return [event for request in list(self.arrived) if request.is_taken for event in request.events]
 
     def begin(self) -> None:
         """Begin the time of a service that is away from the start."""
@@ -159,7 +163,7 @@ class StandIn:
         with self._lock:
             request = Arrived(time.monotonic(), line[0], line[1], headers, raw, _document(raw, headers), number)
             answer = self._answer_to(request)
-            self.arrived.append(request)
+            self.arrived.append(request._replace(is_taken=_is_taken(answer)))
         keeps = self._give(sock, answer) and headers.get("connection", "").lower() != "close"
         with self._lock:
             if self._is_away_next():
@@ -184,7 +188,7 @@ class StandIn:
         if fault == "reset":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False
-        body = answer.get("body", ACCEPTED["body"] if answer.get("status", 200) == 200 else {})
+        body = _answer_body(answer)
         text = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         head = "".join(f"{name}: {_value(value)}\r\n" for name, value in answer.get("headers", {}).items())
         whole = f"HTTP/1.1 {answer.get('status', 200)} X\r\nContent-Length: {len(text)}\r\n{head}\r\n".encode() + text
@@ -196,7 +200,17 @@ class StandIn:
             self._ended.wait()
             return False
         sock.sendall(whole)
-        return True
+        return bool(fault != "close")
+
+
+def _answer_body(answer: dict[str, Any]) -> Any:
+    return answer.get("body", ACCEPTED["body"] if answer.get("status", 200) == 200 else {})
+
+
+def _is_taken(answer: dict[str, Any]) -> bool:
+    body = _answer_body(answer)
+    is_good = answer.get("status", 200) == 200 and isinstance(body, dict) and body.get("success") is True
+    return is_good and answer.get("fault", "") in ("", "close")
 
 
 def _value(value: str) -> str:

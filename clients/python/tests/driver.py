@@ -21,7 +21,8 @@ from hookline_client.options import Options, resolve  # noqa: E402
 from hookline_client.receipts import FlushResult  # noqa: E402
 from hookline_client.version import VERSION  # noqa: E402
 
-FEATURES = ["environment", "fork", "thread", "upload"]
+FEATURES = ["environment", "fork", "free_fields", "loose_types", "nan", "thread", "upload"]
+NO_NUMBERS = {"$NaN": float("nan"), "$Infinity": float("inf"), "$-Infinity": float("-inf")}
 HANDLERS = ("error_handler", "before_send", "on_success", "transport")
 
 
@@ -70,7 +71,7 @@ class Driver:
 
     def _call(self, command: dict[str, Any]) -> dict[str, Any]:
         before = len(self._codes)
-        message_id = getattr(self._living, command["type"])(command["message"])
+        message_id = getattr(self._living, command["type"])(filled(command["message"]))
         if message_id is not None:
             return {"messageId": message_id}
         # A call of this library raises nothing: why it was not taken is what the handler was told meanwhile, in here.
@@ -79,7 +80,7 @@ class Driver:
 
     def _calls(self, command: dict[str, Any]) -> dict[str, Any]:
         call = getattr(self._living, command["type"])
-        messages = [numbered(command["message"], number) for number in range(command["count"])]
+        messages = [filled(command["message"], number) for number in range(command["count"])]
         return {"taken": sum(call(message) is not None for message in messages)}
 
     def _flush(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +102,7 @@ class Driver:
         child = os.fork()
         if child == 0:
             for call in command["calls"]:
-                getattr(self._living, call["type"])(call["message"])
+                getattr(self._living, call["type"])(filled(call["message"]))
             raise SystemExit(0)  # as a program ends: with its exit handlers
         _, status = os.waitpid(child, 0)
         return {"exit": os.waitstatus_to_exitcode(status)}
@@ -124,13 +125,13 @@ def counts(result: FlushResult) -> dict[str, int]:
     return {name: getattr(result, name) for name in FlushResult._fields if name != "receipts"}
 
 
-def numbered(value: Any, number: int) -> Any:
-    """Return a message with ``{n}`` in its strings replaced by the number."""
+def filled(value: Any, number: int = 0) -> Any:
+    """Return a message with its words replaced: ``{n}`` by the number, ``$NaN`` and the like by what JSON cannot say."""
     if isinstance(value, str):
-        return value.replace("{n}", str(number))
+        return NO_NUMBERS.get(value, value.replace("{n}", str(number)))
     if isinstance(value, dict):
-        return {name: numbered(item, number) for name, item in value.items()}
-    return [numbered(item, number) for item in value] if isinstance(value, list) else value
+        return {name: filled(item, number) for name, item in value.items()}
+    return [filled(item, number) for item in value] if isinstance(value, list) else value
 
 
 def main() -> None:

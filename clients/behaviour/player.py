@@ -174,7 +174,7 @@ class Player:
         self._ask({"do": "upload", "options": options}, step, place)
 
     def _do_defaults(self, step: dict[str, Any], place: str) -> None:
-        self._ask({"do": "defaults", "consumer": self._consumer}, {"gives": {"options": step["defaults"]}}, place)
+        self._ask({"do": "defaults", "consumer": self._consumer}, {"gives": {"options": {"$has": step["defaults"]}}}, place)
 
     def _do_fork(self, step: dict[str, Any], place: str) -> None:
         self._ask({"do": "fork", "calls": step["fork"]}, {"gives": {"exit": 0}, **step}, place)

@@ -179,6 +179,14 @@ func (c *Client) Stats() Stats {
 	return c.ledger.stats()
 }
 
+// Options returns the options in force, defaults and those from the environment included.
+func (c *Client) Options() Options {
+	if c.open() != nil {
+		return c.given
+	}
+	return c.options
+}
+
 // open settles the options, once.
 func (c *Client) open() error {
 	c.begin.Do(func() {

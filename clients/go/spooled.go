@@ -217,18 +217,17 @@ func (s *spooled) sendOwn(expected int) error {
 	if err != nil {
 		return err
 	}
-	missing := 0
-	s.mu.Lock()
 	if found == 0 { // events are not where they were written: somebody removed them
-		missing = expected - s.finished
+		s.mu.Lock()
+		done = expected - s.finished
+		s.mu.Unlock()
+		s.spool.abandon()
+		s.ledger.report("spool_damaged", codes["spool_damaged"], done)
 	}
-	s.finished += done + missing
+	s.mu.Lock()
+	s.finished += done
 	s.notify()
 	s.mu.Unlock()
-	if missing > 0 {
-		s.spool.abandon()
-		s.ledger.report("spool_damaged", codes["spool_damaged"], missing)
-	}
 	return nil
 }
 

@@ -85,13 +85,13 @@ func (s *spool) abandon() {
 // adopt takes over the oldest box whose process is gone; nil when there is none.
 func (s *spool) adopt() (*box, error) {
 	err := checkOwnFolder(s.folder)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return nil, err
+	var entries []fs.DirEntry
+	if err == nil {
+		entries, err = os.ReadDir(s.folder) // sorted: names begin with the time
 	}
-	entries, err := os.ReadDir(s.folder) // sorted: names begin with the time
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

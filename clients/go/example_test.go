@@ -140,11 +140,24 @@ func ExampleClient_IdentifyContext() {
 	// Output: <nil>
 }
 
+// Every page that a web server answers is a page view.
 func ExampleClient_PageContext() {
 	client := newClient()
 	defer client.Close()
-	fmt.Println(client.PageContext(context.Background(), &hookline.Page{UserId: "u1", Name: "Home"}))
-	// Output: <nil>
+	pages := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r)
+			_ = client.PageContext(r.Context(), &hookline.Page{
+				AnonymousId: "a1", // from your cookie
+				Name:        r.URL.Path,
+				Properties:  hookline.Properties{"referrer": r.Referer()},
+				Context:     hookline.Context{"userAgent": r.UserAgent()},
+			})
+		})
+	}
+	pages(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/docs", nil))
+	fmt.Println(client.Flush().Accepted)
+	// Output: 1
 }
 
 func ExampleClient_ScreenContext() {

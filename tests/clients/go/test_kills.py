@@ -5,68 +5,23 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.go.toolchain import environment, run
+from tests.clients.go.programs import PROGRAMS, Program
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, wait_until, webhook
 
-PROGRAMS = 4
 EVENTS_PER_KILL = 2_500
 KILLS_MAX = 20
 DELAY_SECONDS_MAX = 0.2
 ARRIVAL_SECONDS = 900.0
 SEED = 7
 SPOOLED = {"memory": False, "spool": True}
-
-
-class Program:
-    """A program that uses the library: its driver, told what to do line by line."""
-
-    def __init__(self, driver: Path, user: str) -> None:
-        self.user = user
-        self._process = subprocess.Popen([driver], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def begin(self, **command: Any) -> None:
-        """Give a command without waiting for its answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command).encode() + b"\n")
-        self._process.stdin.flush()
-
-    def answer(self) -> dict[str, Any]:
-        """Wait for the next answer."""
-        assert self._process.stdout is not None
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
-
-    def do(self, **command: Any) -> dict[str, Any]:
-        """Give a command and wait for its answer."""
-        self.begin(**command)
-        return self.answer()
-
-    def end(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.communicate()
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Iterator[list[Program]]:
-    """Programs that have no client yet."""
-    driver = tmp_path / "driver"
-    built = run("go", "build", "-o", str(driver), "./internal/driver")
-    assert built.returncode == 0, built.stdout
-    running = [Program(driver, f"program-{number}") for number in range(PROGRAMS)]
-    yield running
-    for program in running:
-        program.end()
 
 
 @pytest.mark.slow

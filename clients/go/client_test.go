@@ -185,6 +185,23 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// A connection that the service had closed while it was idle is no failure of the batch: it goes again at once, unseen.
+func TestIdleConnection(t *testing.T) {
+	s := newService(t, reply{status: 200, body: accepted}, reply{reset: true}, reply{status: 200, body: accepted})
+	h, o := &told{}, Options{}
+	h.handlers(&o)
+	c := newClient(t, s, o)
+	for _, name := range []string{"a", "b"} {
+		track(t, c, name)
+		equal(t, "accepted", c.Flush().Accepted, 1)
+	}
+	equal(t, "requests", len(s.came()), 3)
+	s.CloseClientConnections()
+	track(t, c, "c")
+	equal(t, "accepted", c.Flush().Accepted, 1)
+	equal(t, "told", h.all(), "")
+}
+
 // Retry-After is kept, also while somebody waits in a flush; the retry budget ends in a receipt.
 func TestRetryAfter(t *testing.T) {
 	s := newService(t, reply{status: 429, retryAfter: "1"})

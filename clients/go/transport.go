@@ -130,7 +130,7 @@ func (t *transport) send(ctx context.Context, batch []message) answer {
 	if err != nil {
 		return answer{code: "connection_failed", reason: failure("connection_failed", err).Message}
 	}
-	request.Header = t.headers
+	request.Header = t.headers.Clone() // a program's transport may add to it
 	response, err := t.round.RoundTrip(request)
 	if err != nil {
 		return faultOf(ctx, err)

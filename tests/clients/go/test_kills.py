@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,7 +74,7 @@ def test_nothing_is_lost_while_the_service_is_killed(
 
 
 def first_arrivals(receiver: Receiver) -> dict[str, list[tuple[int, str]]]:
-    """The events of each program in the order in which each first came: a killed service delivers some of them again."""
+    """Each program's events in the order in which they first came: a killed service delivers some of them again."""
     found: dict[str, dict[tuple[int, str], None]] = {}
     for request in receiver.requests:
         body = request.json

@@ -20,6 +20,10 @@ import (
 
 type object = map[string]any
 
+// options are those with a default that is no "none", by the names of the book.
+const options = "endpoint size flush_at flush_after debug max_queue_size max_queue_bytes batch_size timeout on_full " +
+	"block_timeout gzip max_retries retry_seconds receipts exit_timeout"
+
 type command struct {
 	Do      string
 	Type    string
@@ -62,7 +66,7 @@ func (d *driver) do(asked *command) object {
 	case "describe":
 		return object{
 			"language": "go", "version": hookline.Version, "consumers": []string{"background"}, "default_consumer": "background",
-			"features": []string{"spool", "gzip", "receipts", "default_context", "default_integrations", "on_full", "debug", "enabled"},
+			"features": append(strings.Fields(options), "spool", "default_context", "default_integrations", "ssl", "enabled"),
 		}
 	case "defaults":
 		return object{"options": defaults()}
@@ -188,14 +192,13 @@ func set(options *hookline.Options, name string, value any) bool {
 
 // defaults are the options in force when none is given.
 func defaults() object {
-	options := hookline.New("").Options()
+	inForce := hookline.New("").Options()
 	found := object{
-		"write_key": "", "consumer": "background", "ssl": !options.DisableSSL, "enabled": !options.Disabled,
+		"write_key": "", "consumer": "background", "ssl": !inForce.DisableSSL, "enabled": !inForce.Disabled,
 		"spool": nil, "default_context": nil, "default_integrations": nil,
 	}
-	for _, name := range strings.Fields("endpoint size flush_at flush_after debug max_queue_size max_queue_bytes batch_size " +
-		"timeout on_full block_timeout gzip max_retries retry_seconds receipts exit_timeout") {
-		switch value := fieldOf(&options, name).Interface().(type) {
+	for _, name := range strings.Fields(options) {
+		switch value := fieldOf(&inForce, name).Interface().(type) {
 		case time.Duration:
 			found[name] = value.Seconds()
 		default:

@@ -216,13 +216,18 @@ func TestRetryAfter(t *testing.T) {
 	track(t, c, "a")
 	equal(t, "code", c.Flush().Receipts[0].Code, "server_error")
 	equal(t, "no retries", len(s.came()), 1)
-	for header, want := range map[string]time.Duration{"7": 7 * time.Second, "Wed, 21 Oct 2015 07:28:00 GMT": 0} {
+	for header, want := range map[string]time.Duration{"7": 7 * time.Second, "Wed, 21 Oct 2015 07:28:00 GMT": 0, "3600": retryAfterMax, "99999999999999999999": retryAfterMax, "Wed, 21 Oct 2915 07:28:00 GMT": retryAfterMax} {
 		if got, asked := readRetryAfter(header); got != want || !asked {
 			t.Errorf("%s: %v", header, got)
 		}
 	}
-	if pause := pauseBefore(0, &answer{asked: true, retryAfter: time.Hour}); pause < retryAfterMax || pause > retryAfterMax+retryFirst {
-		t.Errorf("an hour became %v", pause)
+	for range 100 {
+		if pause := pauseBefore(0, &answer{asked: true, retryAfter: time.Second}); pause < time.Second || pause > time.Second+retryFirst {
+			t.Errorf("a second became %v", pause)
+		}
+		if pause := pauseBefore(90, &answer{}); pause < 0 || pause > retryMost {
+			t.Errorf("retry 90 after %v", pause)
+		}
 	}
 }
 
@@ -496,6 +501,25 @@ func TestFaults(t *testing.T) {
 		track(t, c, "a")
 		equal(t, "no Hookline", c.Flush().Receipts[0].Code, "unexpected_answer")
 	}
+}
+
+// Handlers may make calls, and their panics are their own.
+func TestHandlers(t *testing.T) {
+	s := newService(t)
+	var c *Client
+	calls := 0
+	o := Options{OnSuccess: func([]string) {
+		if calls++; calls == 1 {
+			track(t, c, "from a handler")
+			panic("no")
+		}
+	}, ErrorHandler: func(string, string) { panic("no") }}
+	c = newClient(t, s, o)
+	track(t, c, "a")
+	_ = c.Track(&Track{})
+	c.Flush()
+	c.Flush()
+	equal(t, "sent", strings.Join(s.names(), ", "), "a, from a handler")
 }
 
 // Receipts are bounded; the oldest go first.

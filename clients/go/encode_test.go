@@ -134,6 +134,48 @@ func FuzzEncoder(f *testing.F) {
 	})
 }
 
+// FuzzTrack: whatever the fields hold, the event is JSON that says the same.
+func FuzzTrack(f *testing.F) {
+	f.Add("u", "a", "E", "id", "key", "value", 1.5)
+	f.Add("\"", "\\", "\x00", "\"}", "\n", "\xff", -1e300)
+	under, err := newDefaults(Context{"app": "x"}, Integrations{"All": false}, &encoder{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, user, anonymous, name, id, key, text string, number float64) {
+		if user == "" || name == "" || key == "integrations" || key == "app" || key == "library" {
+			t.Skip()
+		}
+		e := &encoder{}
+		m := Track{UserId: user, AnonymousId: anonymous, Event: name, MessageId: id, Properties: Properties{key: text}, Context: Context{key: []any{number, text}}}
+		call := m.event()
+		if err := e.write(&call, under); err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal(e.buf, &got); err != nil || !utf8.Valid(e.buf) {
+			t.Fatalf("%q: %v", e.buf, err)
+		}
+		valid := func(s string) string { return string([]rune(s)) } // U+FFFD for each byte that is no UTF-8
+		shown := any(number)
+		if math.IsNaN(number) || math.IsInf(number, 0) {
+			shown = nil
+		}
+		want := map[string]any{"type": "track", "userId": valid(user), "event": valid(name), "messageId": valid(id),
+			"timestamp": got["timestamp"], "properties": map[string]any{valid(key): valid(text)}, "integrations": map[string]any{"All": false},
+			"context": map[string]any{valid(key): []any{shown, valid(text)}, "app": "x", "library": map[string]any{"name": libraryName, "version": Version}}}
+		if anonymous != "" {
+			want["anonymousId"] = valid(anonymous)
+		}
+		if id == "" {
+			want["messageId"] = got["messageId"]
+		}
+		if !reflect.DeepEqual(got, want) || message(e.buf).id() != want["messageId"] {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
 // Times that the service reads are passed on or written as it does; others are refused.
 func TestTimestamps(t *testing.T) {
 	for given, want := range map[string]string{

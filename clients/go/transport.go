@@ -240,13 +240,14 @@ func readRejected(given any) (found []rejection) {
 	return found
 }
 
-// readRetryAfter reads seconds or a date.
+// readRetryAfter reads seconds or a date, up to retryAfterMax.
 func readRetryAfter(header string) (time.Duration, bool) {
-	if seconds, err := strconv.ParseUint(strings.TrimSpace(header), 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true
+	seconds, err := strconv.ParseUint(strings.TrimSpace(header), 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(retryAfterMax/time.Second))) * time.Second, true
 	}
 	if at, err := http.ParseTime(header); err == nil {
-		return max(0, time.Until(at)), true
+		return min(max(0, time.Until(at)), retryAfterMax), true
 	}
 	return 0, false
 }
@@ -255,7 +256,7 @@ func readRetryAfter(header string) (time.Duration, bool) {
 // the service asks and a little longer, so that not all clients come back at once.
 func pauseBefore(retries int, a *answer) time.Duration {
 	if a.asked {
-		return min(a.retryAfter, retryAfterMax) + time.Duration(rand.Float64()*float64(retryFirst))
+		return a.retryAfter + time.Duration(rand.Float64()*float64(retryFirst))
 	}
 	return time.Duration(rand.Float64() * float64(min(retryMost, retryFirst<<min(retries, 20))))
 }

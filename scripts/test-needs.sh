@@ -51,6 +51,9 @@ fi
 # Every Python that the client library supports and this machine has.
 sh scripts/client-pythons.sh
 
+# A Go that is new enough for the Go client library.
+sh scripts/go.sh
+
 # SDKs of Go, Java, PHP and Ruby, with the programs that use them.
 sh scripts/sdk-programs.sh
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.clients.go.toolchain import report_lines
+
 settings.register_profile("hunt", max_examples=2_000, deadline=None, print_blob=True)
 settings.load_profile("ci")
 
@@ -112,6 +114,11 @@ class Within:
         self._ends = self._ends or time.monotonic() + self._seconds
         if time.monotonic() > self._ends:
             pytest.skip(f"not reached within {self._seconds:g} s")
+
+
+def pytest_report_header() -> list[str]:
+    """Say what is left out on this machine."""
+    return report_lines()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,3 @@
+module github.com/hookline/hookline-go
+
+go 1.22

@@ -1,0 +1,49 @@
+"""The Go client library by Go's own measures: format, vet, tests with the race detector, no dependency."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.clients.go.toolchain import LIBRARY, run
+
+OTHER_SYSTEMS = ("windows", "darwin")
+
+
+def test_it_is_formatted() -> None:
+    """gofmt has nothing to change."""
+    result = run("gofmt", "-l", ".")
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_its_own_tests_pass_with_the_race_detector() -> None:
+    """go vet and go test -race; the first time they compile the standard library."""
+    for command in (("vet", "./..."), ("test", "-race", "-timeout", "300s", "./...")):
+        result = run("go", *command)
+        assert result.returncode == 0, result.stdout[-8000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("system", OTHER_SYSTEMS)
+def test_it_builds_for_other_systems(system: str) -> None:
+    """Locks and owners of files are the system's; without them there is no spool, but a library."""
+    result = run("go", "build", ".", GOOS=system, CGO_ENABLED="0")
+    assert result.returncode == 0, result.stdout
+
+
+def test_it_has_no_dependency() -> None:
+    """go.mod names the oldest Go and nothing else."""
+    assert (LIBRARY / "go.mod").read_text().split()[2:] == ["go", "1.22"]
+
+
+def test_the_readme_has_every_option_and_code() -> None:
+    """Tables that nobody keeps by hand are soon wrong."""
+    readme = (LIBRARY / "README.md").read_text()
+    options = (LIBRARY / "options.go").read_text().partition("type Options struct {")[2].partition("\n}\n")[0]
+    codes = (LIBRARY / "errors.go").read_text().partition("var codes = ")[2]
+    names = re.findall(r"^\t(\w+) ", options, re.MULTILINE) + re.findall(r'^\t"(\w+)":', codes, re.MULTILINE)
+    assert [name for name in names if f"| `{name}` |" not in readme] == []

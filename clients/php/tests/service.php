@@ -19,8 +19,10 @@ while (true) {
     }
     preg_match('/content-length: (\d+)/i', $head, $found);
     $body = '';
-    while (strlen($body) < (int) ($found[1] ?? 0) && ($more = fread($connection, 65536)) !== '' && $more !== false) {
+    $left = (int) ($found[1] ?? 0);
+    while ($left > 0 && ($more = fread($connection, min($left, 65536))) !== '' && $more !== false) {
         $body .= $more;
+        $left -= strlen($more);
     }
     if ($head === '') {
         continue;

@@ -6,7 +6,9 @@ for how many seeds, cases and kills there are.
 
 from __future__ import annotations
 
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ LONGEST = (
     "tests/service/cli/test_bench.py",
     "tests/service/control/test_hostile_clients.py",
     "tests/clients/python/test_versions.py",
+    "tests/clients/php/",
     "tests/service/profiles/test_audience.py",
     "tests/service/crash/test_power_cut.py",
     "tests/service/profiles/test_role.py",
@@ -47,8 +50,24 @@ LONGEST = (
 )
 """Files that take longer than others: they come first, the longest at once, for all processes are to end together, and
 who takes one of them as the last file of all works on alone."""
+LEFT_OUT = {
+    folder: missing
+    for folder, needs in {"tests/clients/php": ("php", "phpunit", "phpcs")}.items()
+    if (missing := [program for program in needs if shutil.which(program) is None])
+}
+"""Tests of a language that cannot be had here, and what they miss. They are no skipped tests: the header names them."""
 SHARE_WITH_SERVICES = 0.6
 """Of the processes: those that wait for services. The others' work takes the machine whenever these wait."""
+
+
+def pytest_report_header() -> list[str]:
+    """Say which tests are left out, and why."""
+    return [f"left out: {folder} (not here: {', '.join(missing)})" for folder, missing in LEFT_OUT.items()]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave them out."""
+    return True if any(collection_path.as_posix().endswith(f"/{folder}") for folder in LEFT_OUT) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

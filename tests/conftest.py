@@ -7,12 +7,13 @@ for how many seeds, cases and kills there are.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.clients.go.toolchain import report_lines
+from tests.clients.languages import left_out
 
 settings.register_profile("hunt", max_examples=2_000, deadline=None, print_blob=True)
 settings.load_profile("ci")
@@ -33,6 +34,7 @@ LONGEST = (
     "tests/ui/test_hostile_content.py",
     "tests/service/postgres/test_going_back.py",
     "tests/clients/python/test_versions.py",
+    "tests/clients/php/",
     "tests/ui/test_definitions.py",
     "tests/service/profiles/test_role.py",
     "tests/service/postgres/test_trouble.py",
@@ -56,6 +58,11 @@ LONGEST = (
 who takes one of them as the last file of all works on alone."""
 SHARE_WITH_SERVICES = 0.6
 """Of the processes: those that wait for services. The others' work takes the machine whenever these wait."""
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the client libraries whose language cannot be had here."""
+    return True if any(collection_path.as_posix().endswith(f"/{folder}") for folder in left_out()) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -118,7 +125,7 @@ class Within:
 
 def pytest_report_header() -> list[str]:
     """Say what is left out on this machine."""
-    return report_lines()
+    return [f"left out: {folder} ({why})" for folder, why in left_out().items()]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -135,5 +142,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--client-events",
         type=int,
         default=5_000,
-        help="events that each consumer of the client library sends while the service restarts (default 5,000)",
+        help="events that each consumer of a client library sends while the service restarts (default 5,000)",
     )
+    parser.addoption("--client-cycles", type=int, default=10, help="kill -9 of clients in a test (default 10)")

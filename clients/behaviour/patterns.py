@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 CLOCK_SECONDS = 0.005
@@ -137,7 +137,9 @@ class Matcher:
         _require(isinstance(came, list), place, wanted, came)
         for index, (value, item) in enumerate(zip(wanted, came, strict=False)):
             match(value, item, f"{place}[{index}]")
-        _require(len(came) == len(wanted), place, f"{len(wanted)} items: {shown(wanted)}", f"{len(came)}: {shown(came)}")
+        _require(
+            len(came) == len(wanted), place, f"{len(wanted)} items: {shown(wanted)}", f"{len(came)}: {shown(came)}"
+        )
 
     def _match_rule(
         self, rule: str, wanted: dict[str, Any], came: Any, place: str, match: Callable[[Any, Any, str], None]
@@ -203,7 +205,7 @@ def _seconds(value: object) -> float | None:
     if not isinstance(value, str) or not _TIME(value):
         return None
     try:
-        return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp()
+        return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
 

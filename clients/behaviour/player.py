@@ -23,9 +23,25 @@ SETTLE_SECONDS = 0.05
 WRITE_KEY = "wk"
 
 FIELDS = frozenset(
-    "name why consumers needs init options environment service refuses steps requests events ids".split()
+    [
+        "name",
+        "why",
+        "consumers",
+        "needs",
+        "init",
+        "options",
+        "environment",
+        "service",
+        "refuses",
+        "steps",
+        "requests",
+        "events",
+        "ids",
+    ]
 )
-STEP_FIELDS = frozenset("gives takes killed_at message count type fill_to file absent lines text".split())
+STEP_FIELDS = frozenset(
+    ["gives", "takes", "killed_at", "message", "count", "type", "fill_to", "file", "absent", "lines", "text"]
+)
 
 
 class Failed(Exception):
@@ -176,7 +192,9 @@ class Player:
         self._ask({"do": "upload", "options": options}, step, place)
 
     def _do_defaults(self, step: dict[str, Any], place: str) -> None:
-        self._ask({"do": "defaults", "consumer": self._consumer}, {"gives": {"options": {"$has": step["defaults"]}}}, place)
+        self._ask(
+            {"do": "defaults", "consumer": self._consumer}, {"gives": {"options": {"$has": step["defaults"]}}}, place
+        )
 
     def _do_fork(self, step: dict[str, Any], place: str) -> None:
         self._ask({"do": "fork", "calls": step["fork"]}, {"gives": {"exit": 0}, **step}, place)

@@ -9,6 +9,7 @@ from tests.service.conftest import new_hookline, receiver
 __all__ = ["new_hookline", "receiver"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """``pytest tests/clients --client-cycles 100``: how many clients are killed."""
-    parser.addoption("--client-cycles", type=int, default=10, help="kill -9 of clients in a test (default 10)")
+@pytest.fixture
+def client_events(pytestconfig: pytest.Config) -> int:
+    """How many events each consumer sends while the service is killed."""
+    return int(pytestconfig.getoption("--client-events"))

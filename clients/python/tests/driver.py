@@ -94,7 +94,11 @@ class Driver:
 
     def _upload(self, command: dict[str, Any]) -> dict[str, Any]:
         arguments = [word for name, value in command["options"].items() for word in (f"--{name}", str(value))]
-        program = [sys.executable, "-c", "import sys; from hookline_client.uploader.command import main; sys.exit(main())"]
+        program = [
+            sys.executable,
+            "-c",
+            "import sys; from hookline_client.uploader.command import main; sys.exit(main())",
+        ]
         environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
         return {"exit": subprocess.run([*program, *arguments], env=environment, check=False).returncode}
 

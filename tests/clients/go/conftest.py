@@ -1,4 +1,4 @@
-"""Without a Go that is new enough these tests are left out; the head of the run says so."""
+"""Programs with the Go library in them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.go.programs import PROGRAMS, Program
-from tests.clients.go.toolchain import go_program, run
-
-collect_ignore_glob = [] if go_program() else ["test_*.py"]
+from tests.clients.go.toolchain import run
 
 
 @pytest.fixture

@@ -32,12 +32,11 @@ def test_nothing_is_lost_while_the_service_is_killed(
     programs: list[Program],
     tmp_path: Path,
     spooled: bool,
-    pytestconfig: pytest.Config,
+    client_events: int,
 ) -> None:
     """Programs go on calling; after each kill the service comes back, and every event arrives in the order of calls."""
-    events: int = pytestconfig.getoption("--client-events", default=5_000)
-    kills = min(KILLS_MAX, max(2, events // EVENTS_PER_KILL))
-    share = events // kills // PROGRAMS
+    kills = min(KILLS_MAX, max(2, client_events // EVENTS_PER_KILL))
+    share = client_events // kills // PROGRAMS
     where = {"spool": str(tmp_path / "spool")} if spooled else {"on_full": "block", "block_timeout": ARRIVAL_SECONDS}
     chance = random.Random(SEED)
     hookline = new_hookline(webhook("crm", receiver.url(), delivery={"order": "user"})).start()

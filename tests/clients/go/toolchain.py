@@ -23,11 +23,6 @@ def go_program() -> Path | None:
     return None
 
 
-def report_lines() -> list[str]:
-    """Say at the head of a test run what is left out without it."""
-    return [] if go_program() else ["go: none from 1.22 on, the Go client library is left out (sh scripts/go.sh)"]
-
-
 def environment() -> dict[str, str]:
     """Return the environment without what somebody set for other work; nothing is downloaded."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GO", "HOOKLINE_", "DEBUG"))}

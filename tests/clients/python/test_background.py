@@ -44,29 +44,28 @@ def arrived(receiver: Receiver) -> Counter[str]:
 
 @pytest.mark.timeout(1800)
 def test_nothing_is_lost_while_the_service_is_killed(
-    new_hookline: Callable[..., Hookline], receiver: Receiver, pytestconfig: pytest.Config
+    new_hookline: Callable[..., Hookline], receiver: Receiver, client_events: int
 ) -> None:
     """Threads go on calling; after each kill -9 the service comes back, and every event is acknowledged."""
-    events: int = pytestconfig.getoption("--client-events", default=5_000)
     hookline = new_hookline(webhook("crm", receiver.url())).start()
     client = Client(WRITE_KEY, endpoint=endpoint(hookline), on_full="block", block_timeout=ARRIVAL_SECONDS)
     sent: list[str | None] = []
 
     def call() -> None:
-        sent.extend([client.track("u1", "Test", {"n": number}) for number in range(events // THREADS)])
+        sent.extend([client.track("u1", "Test", {"n": number}) for number in range(client_events // THREADS)])
 
     threads = [threading.Thread(target=call) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
-    for kill in range(min(KILLS_MAX, max(2, events // EVENTS_PER_KILL))):
-        wait_until(lambda reached=events * kill // KILLS_MAX: client.stats.accepted >= reached, ARRIVAL_SECONDS)
+    for kill in range(min(KILLS_MAX, max(2, client_events // EVENTS_PER_KILL))):
+        wait_until(lambda reached=client_events * kill // KILLS_MAX: client.stats.accepted >= reached, ARRIVAL_SECONDS)
         hookline.kill9()
         hookline.start()
     for thread in threads:
         thread.join(ARRIVAL_SECONDS)
     result = client.flush(ARRIVAL_SECONDS)
     assert result.ok
-    assert result.accepted == len(sent) == len(set(sent)) == events // THREADS * THREADS
+    assert result.accepted == len(sent) == len(set(sent)) == client_events // THREADS * THREADS
     wait_until(lambda: arrived(receiver).keys() >= set(sent), ARRIVAL_SECONDS, "all at the receiver")
 
 

@@ -133,7 +133,7 @@ def fleet(tmp_path: Path, hookline: Hookline) -> Iterator[Fleet]:
 @pytest.fixture
 def cycles(request: pytest.FixtureRequest) -> int:
     """How many clients are killed."""
-    return int(request.config.getoption("--client-cycles", default=10))
+    return int(request.config.getoption("--client-cycles"))
 
 
 class Arrivals:

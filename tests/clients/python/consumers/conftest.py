@@ -45,9 +45,3 @@ def silence() -> Iterator[socket.socket]:
 def port_of(listening: socket.socket) -> int:
     """The port of a listening socket."""
     return int(listening.getsockname()[1])
-
-
-@pytest.fixture
-def client_events(request: pytest.FixtureRequest) -> int:
-    """How many events a test of restarts sends."""
-    return int(request.config.getoption("--client-events"))

@@ -1,0 +1,213 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Hookline\Consumer;
+
+use Hookline\Answer;
+use Hookline\BatchRequest;
+use Hookline\Files;
+use Hookline\HooklineException;
+use Hookline\Ledger;
+use Hookline\Options;
+
+/**
+ * Calls wait in memory and leave in batches through a `curl` process each, which tries again by itself for a minute.
+ *
+ * The end of the request waits for nothing: what is left goes to processes that outlive it. The write key and the events
+ * reach `curl` through files without a name, for every user of the machine can read command lines. A process is started
+ * by a shell that ends at once, so that it is nobody's child and never a zombie of ours, however long this one lives;
+ * what it says comes through a socket, whose end is its end.
+ *
+ * @phpstan-import-type Queued from Ledger
+ */
+final class ForkCurl extends QueueConsumer
+{
+    private const PROCESSES_MAX = 4;
+    /** How long a process tries again, and how often, with the growing pauses of curl. */
+    private const RETRY_SECONDS = 60;
+    private const RETRIES_MAX = 10;
+    /** Batches one last process sends; each is an open file. */
+    private const LAST_BATCHES_MAX = 64;
+    private const SAID_BYTES_MAX = 65_536;
+    /** What curl may see of our environment: the application's may hold the write key. */
+    private const ENVIRONMENT = [
+        'PATH', 'http_proxy', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY', 'no_proxy', 'NO_PROXY',
+        'SSL_CERT_FILE', 'SSL_CERT_DIR', 'CURL_CA_BUNDLE', 'LD_LIBRARY_PATH', 'TZ',
+    ];
+
+    private readonly string $program;
+    /** @var list<array{said: resource, text: string, batch: list<Queued>}> */
+    private array $processes = [];
+
+    public function __construct(Options $options, Ledger $ledger)
+    {
+        parent::__construct($options, $ledger);
+        $this->program = self::program();
+    }
+
+    public function waiting(): int
+    {
+        return parent::waiting() + array_sum(array_map(static fn ($process) => count($process['batch']), $this->processes));
+    }
+
+    public function end(float $seconds): void
+    {
+        $this->collect();
+        foreach ($this->processes as $process) {
+            $this->ledger->handedOver(count($process['batch']));
+        }
+        $this->processes = []; // which closes the sockets; curl does not mind
+        while (count($this->queue) > 0) {
+            $batches = [];
+            while (count($batches) < self::LAST_BATCHES_MAX && ($batch = $this->batch()) !== []) {
+                $batches[] = $batch;
+            }
+            $count = array_sum(array_map(count(...), $batches));
+            try {
+                $this->start($batches, ['file', '/dev/null', 'w']);
+                $this->ledger->handedOver($count);
+            } catch (\RuntimeException $failure) {
+                $this->ledger->dropped($count, 'curl_failed', Answer::lost('curl_failed', $failure->getMessage())->reason);
+            }
+        }
+    }
+
+    public function forked(): void
+    {
+        parent::forked();
+        $this->processes = [];
+    }
+
+    protected function step(float $deadline): bool
+    {
+        $this->collect();
+        while (count($this->processes) < self::PROCESSES_MAX && ($batch = $this->batch()) !== []) {
+            try {
+                [$ours, $its] = Files::quietly(static function (): array {
+                    $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+                    return $pair === false ? Files::fail('no socket pair') : $pair;
+                });
+                $this->start([$batch], $its);
+                stream_set_blocking($ours, false);
+                $this->processes[] = ['said' => $ours, 'text' => '', 'batch' => $batch];
+            } catch (\RuntimeException $failure) {
+                if (!$this->settle($batch, Answer::lost('curl_failed', $failure->getMessage()))) {
+                    break;
+                }
+            }
+        }
+        return false; // what was started takes its time
+    }
+
+    /** Wait for a process to end, or as long as the pause is. */
+    protected function pause(float $seconds, float $deadline): void
+    {
+        if ($this->processes === []) {
+            parent::pause($seconds, $deadline);
+            return;
+        }
+        $ready = array_column($this->processes, 'said');
+        $none = null;
+        $microseconds = (int) max(0.0, min(1.0, $deadline - self::now()) * 1e6);
+        Files::quietly(static fn () => stream_select($ready, $none, $none, 0, $microseconds)); // a signal may end it
+    }
+
+    /** Look which processes ended, and what they said. */
+    private function collect(): void
+    {
+        $all = $this->processes;
+        $this->processes = [];
+        $ended = [];
+        foreach ($all as $process) {
+            $process['text'] .= (string) Files::quietly(
+                static fn () => stream_get_contents($process['said'], self::SAID_BYTES_MAX)
+            );
+            if (feof($process['said'])) {
+                $ended[] = $process;
+            } else {
+                $this->processes[] = $process;
+            }
+        }
+        foreach ($ended as $process) {
+            $this->settle($process['batch'], self::answer($process['text']));
+        }
+    }
+
+    private static function answer(string $text): Answer
+    {
+        preg_match_all('/^status (\d{3})$/m', $text, $statuses);
+        $status = (int) (end($statuses[1]) ?: 0);
+        if ($status !== 0) {
+            return Answer::read($status, '', null)->passedOver();
+        }
+        preg_match_all('/^curl: \((\d+)\) (.*)$/m', $text, $complaints);
+        return Answer::none((int) (end($complaints[1]) ?: 0), end($complaints[2]) ?: 'it ended without a word');
+    }
+
+    /**
+     * Start a process that sends these batches one after the other.
+     *
+     * @param list<list<Queued>> $batches
+     * @param resource|array{string, string, string} $says where status and complaints go
+     * @throws \RuntimeException when it cannot be had
+     */
+    private function start(array $batches, mixed $says): void
+    {
+        Files::quietly(function () use ($batches, $says): void {
+            $files = [['file', '/dev/null', 'r'], ['file', '/dev/null', 'w'], $says, null];
+            $sections = [];
+            foreach ($batches as $batch) {
+                $request = new BatchRequest($this->options, array_column($batch, 1));
+                $sections[] = $this->section($request, count($files));
+                $files[] = Files::nameless($request->body);
+            }
+            $files[3] = Files::nameless(implode("next\n", $sections));
+            $environment = array_filter(array_intersect_key(getenv(), array_flip(self::ENVIRONMENT)), is_string(...));
+            $command = ['/bin/sh', '-c', '"$0" -q --config - <&3 &', $this->program];
+            $shell = proc_open($command, $files, $pipes, '/', $environment);
+            if ($shell === false || proc_close($shell) !== 0) {
+                Files::fail('no process');
+            }
+        });
+    }
+
+    private function section(BatchRequest $request, int $body): string
+    {
+        $lines = ['url = ' . self::quoted($request->url)];
+        foreach ([...$request->headerLines(), 'Expect:'] as $header) {
+            $lines[] = 'header = ' . self::quoted($header);
+        }
+        $seconds = (int) min(self::RETRY_SECONDS, $this->options->retry_seconds);
+        $retries = $seconds > 0 ? min(self::RETRIES_MAX, $this->options->max_retries) : 0;
+        return implode("\n", [
+            ...$lines,
+            "data-binary = \"@/dev/fd/$body\"",
+            sprintf('max-time = %.3F', $this->options->timeout_seconds),
+            // Not to a file: before a retry curl would cut it off, which /dev/null cannot.
+            'write-out = "%{stderr}\\nstatus %{http_code}\\n"',
+            'globoff',
+            'silent',
+            'show-error',
+            ...($this->options->ca_file === null ? [] : ['cacert = ' . self::quoted((string) realpath($this->options->ca_file))]),
+            ...($retries > 0 ? ["retry = $retries", 'retry-all-errors', "retry-max-time = $seconds"] : []),
+            '',
+        ]);
+    }
+
+    private static function quoted(string $value): string
+    {
+        return '"' . addcslashes($value, '"\\') . '"';
+    }
+
+    private static function program(): string
+    {
+        foreach (explode(':', getenv('PATH') ?: '/usr/local/bin:/usr/bin:/bin') as $folder) {
+            if (str_starts_with($folder, '/') && is_executable("$folder/curl") && function_exists('proc_open')) {
+                return "$folder/curl";
+            }
+        }
+        $sentence = "consumer 'fork_curl' needs the program curl and the function proc_open; install or allow them";
+        throw new HooklineException('invalid_option', $sentence);
+    }
+}

@@ -1,0 +1,89 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Hookline;
+
+/** Batches through libcurl: one handle with its kept-alive connection. */
+final class CurlTransport implements Transport
+{
+    private const ANSWER_BYTES_MAX = 1024 * 1024;
+
+    private ?\CurlHandle $handle = null;
+    /** @var list<\CurlHandle> */
+    private static array $ofParent = [];
+
+    public function __construct(private readonly ?string $authorities = null)
+    {
+    }
+
+    /** Send and wait for the answer. */
+    public function send(BatchRequest $request, float $seconds): Answer
+    {
+        $body = '';
+        $retryAfter = null;
+        $handle = $this->prepared($request, $seconds);
+        curl_setopt($handle, CURLOPT_HEADERFUNCTION, static function ($_, string $line) use (&$retryAfter): int {
+            if (stripos($line, 'retry-after:') === 0) {
+                $retryAfter = substr($line, 12);
+            }
+            return strlen($line);
+        });
+        curl_setopt($handle, CURLOPT_WRITEFUNCTION, static function ($_, string $data) use (&$body): int {
+            $body .= substr($data, 0, self::ANSWER_BYTES_MAX - strlen($body));
+            return strlen($data);
+        });
+        if (curl_exec($handle) === false) {
+            return Answer::none(curl_errno($handle), curl_error($handle));
+        }
+        return Answer::read((int) curl_getinfo($handle, CURLINFO_RESPONSE_CODE), $body, $retryAfter);
+    }
+
+    /** Send over a connection of its own and close it as soon as the request is written: nobody waits for the answer. */
+    public function sendOneWay(BatchRequest $request, float $seconds): Answer
+    {
+        $handle = $this->prepared($request, $seconds);
+        $size = strlen($request->body);
+        curl_setopt_array($handle, [
+            CURLOPT_FRESH_CONNECT => true,
+            CURLOPT_FORBID_REUSE => true,
+            CURLOPT_WRITEFUNCTION => static fn ($_, string $data): int => strlen($data),
+            CURLOPT_NOPROGRESS => false,
+            CURLOPT_PROGRESSFUNCTION => static fn ($_, $downAll, $down, $upAll, $up): int => $up >= $size ? 1 : 0,
+        ]);
+        curl_exec($handle);
+        $number = curl_errno($handle);
+        $isWritten = $number === 0 || curl_getinfo($handle, CURLINFO_SIZE_UPLOAD_T) >= $size;
+        return $isWritten ? new Answer(0) : Answer::none($number, curl_error($handle));
+    }
+
+    /**
+     * Leave the connection to the parent process. The handle is kept, for freeing it would say goodbye to the service in
+     * the parent's name.
+     */
+    public function forked(): void
+    {
+        if ($this->handle !== null) {
+            self::$ofParent[] = $this->handle;
+            $this->handle = null;
+        }
+    }
+
+    private function prepared(BatchRequest $request, float $seconds): \CurlHandle
+    {
+        $handle = $this->handle ??= curl_init();
+        curl_setopt_array($handle, [
+            CURLOPT_URL => $request->url,
+            CURLOPT_POST => true,
+            CURLOPT_POSTFIELDS => $request->body,
+            CURLOPT_HTTPHEADER => [...$request->headerLines(), 'Expect:'], // no waiting for a 100 Continue
+            CURLOPT_TIMEOUT_MS => max(1, (int) round($seconds * 1000)),
+            CURLOPT_CONNECTTIMEOUT_MS => max(1, (int) round($seconds * 1000)),
+            CURLOPT_NOSIGNAL => true, // signals belong to the application
+        ]);
+        if ($this->authorities !== null) {
+            curl_setopt($handle, CURLOPT_CAINFO, $this->authorities);
+        }
+        return $handle;
+    }
+}

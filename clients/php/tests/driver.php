@@ -1,0 +1,170 @@
+<?php
+
+declare(strict_types=1);
+
+// The library's side of the book of behaviour: reads commands and answers them, one JSON object a line.
+
+require __DIR__ . '/../autoload.php';
+
+use Hookline\Client;
+use Hookline\HooklineException;
+use Hookline\Message;
+use Hookline\Options;
+
+/** Speaks the driver's protocol for one client at a time. */
+final class Driver
+{
+    private const OUTCOMES = ['accepted', 'handed_over', 'rejected', 'gave_up', 'dropped'];
+    /** What a case may need that not every library has, besides the options. */
+    private const FEATURES = ['upload'];
+
+    private ?Client $client = null;
+    /** @var array<string, int> */
+    private array $told = [];
+    /** @var list<string> */
+    private array $codes = [];
+    /** @var list<string> */
+    private array $acknowledged = [];
+
+    /**
+     * @param array<string, mixed> $command
+     * @return array<string, mixed>
+     */
+    public function answer(array $command): array
+    {
+        return match ($command['do']) {
+            'describe' => [
+                'language' => 'php',
+                'version' => Message::VERSION,
+                'consumers' => Options::CONSUMERS,
+                'features' => [...self::FEATURES, ...Options::names()],
+                'default_consumer' => 'lib_curl',
+            ],
+            'defaults' => ['options' => self::defaults($command['consumer'] ?? 'lib_curl')],
+            'init' => $this->init($command['options'] ?? []),
+            'call' => $this->call($command['type'], $command['message']),
+            'calls' => $this->calls($command['count'], $command['type'], $command['message']),
+            'flush' => $this->result(fn (Client $client) => $client->flush((float) ($command['seconds'] ?? 10))),
+            'close' => $this->result(fn (Client $client) => $client->close((float) ($command['seconds'] ?? 10))),
+            'told' => ['codes' => $this->codes, 'acknowledged' => $this->acknowledged],
+            'upload' => ['exit' => self::upload($command['options'])],
+            'die' => self::kill(),
+            default => ['error' => 'unknown_command'],
+        };
+    }
+
+    /** @return array<string, mixed> */
+    private static function defaults(string $consumer): array
+    {
+        $options = Options::resolve(null, ['consumer' => $consumer]);
+        $values = [];
+        foreach (Options::names() as $name) {
+            $values[$name] = $options->$name;
+        }
+        return ['timeout' => $options->timeout_seconds, 'flush_at' => $options->batch_size] + $values;
+    }
+
+    /**
+     * @param array<string, mixed> $options
+     * @return array<string, mixed>
+     */
+    private function init(array $options): array
+    {
+        $handlers = [
+            'error_handler' => function (string $code): void {
+                $this->codes[] = $code;
+            },
+            'on_success' => function (array $ids): void {
+                array_push($this->acknowledged, ...$ids);
+            },
+        ];
+        try {
+            $this->client = new Client($options['write_key'] ?? null, array_diff_key($options, ['write_key' => 0]) + $handlers);
+            $this->told = $this->client->stats();
+            return ['ok' => true];
+        } catch (HooklineException $failure) {
+            return ['error' => $failure->errorCode];
+        }
+    }
+
+    /**
+     * @param array<string, mixed> $message
+     * @return array<string, mixed>
+     */
+    private function call(string $type, array $message): array
+    {
+        $before = count($this->codes);
+        try {
+            $taken = $this->living()->$type($message);
+        } catch (HooklineException $failure) {
+            return ['error' => $failure->errorCode];
+        }
+        $why = array_slice($this->codes, $before);
+        return $taken ? ['messageId' => $this->living()->lastMessageId()]
+            : ['messageId' => null] + ($why === [] ? [] : ['error' => $why[0]]);
+    }
+
+    /**
+     * @param array<string, mixed> $message
+     * @return array<string, mixed>
+     */
+    private function calls(int $count, string $type, array $message): array
+    {
+        $taken = 0;
+        for ($n = 0; $n < $count; $n++) {
+            $numbered = $message;
+            array_walk_recursive($numbered, static function (mixed &$value) use ($n): void {
+                $value = is_string($value) ? str_replace('{n}', (string) $n, $value) : $value;
+            });
+            $taken += (int) $this->living()->$type($numbered);
+        }
+        return ['taken' => $taken];
+    }
+
+    /** @return array<string, int> */
+    private function result(\Closure $work): array
+    {
+        $client = $this->living();
+        $work($client);
+        $now = $client->stats();
+        $result = ['waiting' => $client->waiting()];
+        foreach (self::OUTCOMES as $outcome) {
+            $result[$outcome] = $now[$outcome] - $this->told[$outcome];
+        }
+        $this->told = $now;
+        return $result;
+    }
+
+    private function living(): Client
+    {
+        return $this->client ?? throw new HooklineException('closed', 'init comes first');
+    }
+
+    /** @param array<string, string> $options */
+    private static function upload(array $options): int
+    {
+        $arguments = [PHP_BINARY, __DIR__ . '/../send.php'];
+        foreach ($options as $name => $value) {
+            array_push($arguments, '--' . strtr($name, '_', '-'), (string) $value);
+        }
+        $process = proc_open($arguments, [1 => STDERR, 2 => STDERR], $pipes);
+        return $process === false ? -1 : proc_close($process);
+    }
+
+    private static function kill(): never
+    {
+        exec('kill -9 ' . getmypid());
+        exit(1);
+    }
+}
+
+ini_set('error_log', '/dev/stderr'); // what debug logs is no answer
+$driver = new Driver();
+while (($line = fgets(STDIN)) !== false) {
+    try {
+        $answer = $driver->answer(json_decode($line, true, flags: JSON_THROW_ON_ERROR));
+    } catch (HooklineException $failure) {
+        $answer = ['error' => $failure->errorCode];
+    }
+    fwrite(STDOUT, json_encode($answer, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES) . "\n");
+}

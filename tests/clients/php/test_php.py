@@ -1,0 +1,90 @@
+"""The PHP library's own tests and its style, and each consumer with a real service."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.clients.php.driver import LIBRARY, Driver
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, wait_until, webhook
+
+GOOD = Reply(200, b'{"success": true}', {"Content-Type": "application/json"})
+CONSUMERS = ("lib_curl", "fork_curl", "socket")
+KILLED = 137
+"""How ``strace`` ends when its program was killed, as a shell has it; it may also end itself by the same signal."""
+STEPS = ("openat", "rename", "unlink", "fsync", "ftruncate", "flock", "write", "sendto")
+"""Calls of the system that the upload program makes on its way."""
+STEPS_MAX = 400
+EVENTS = 20
+EVENT_BYTES = 30_000
+BATCH_EVENTS = 17
+"""So many fit one request: the upload has two."""
+
+
+@pytest.mark.slow
+def test_its_own_tests_pass() -> None:
+    """PHPUnit, with warnings and risky tests as failures."""
+    result = subprocess.run(["phpunit"], cwd=LIBRARY, capture_output=True, text=True, timeout=200, check=False)
+    assert result.returncode == 0, result.stdout[-6000:]
+
+
+def test_its_style_is_psr_12() -> None:
+    """phpcs with the standard of the library's phpcs.xml."""
+    result = subprocess.run(["phpcs", "-q"], cwd=LIBRARY, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stdout[-6000:]
+
+
+def test_every_consumer_delivers(new_hookline: Callable[..., Hookline], receiver: Receiver, tmp_path: Path) -> None:
+    """Events arrive without a flush, at the end of the script; a wrong key is heard of in debug."""
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    for consumer in CONSUMERS:
+        with Driver(WRITE_KEY, hookline.collect_port, consumer, gzip=True, timeout=10.0) as driver:
+            assert driver.track(consumer, 150) == 150
+            assert driver.end() == 0
+        with Driver(WRITE_KEY, hookline.collect_port, consumer, debug=True) as driver:
+            assert driver.track(f"{consumer}-debug", 1) == 1
+            assert driver.ask("flush", seconds=5)["accepted"] == 1
+        with Driver("wk_wrong", hookline.collect_port, consumer, debug=True) as driver:
+            driver.track("wrong", 1)
+            assert driver.ask("told")["codes"] == ["unknown_write_key"]
+    log = tmp_path / "app.log"
+    with Driver(WRITE_KEY, hookline.collect_port, "file", filename=str(log)) as driver:
+        assert driver.track("file", 150) == 150
+        options = {"secret": WRITE_KEY, "file": str(log), "endpoint": f"http://127.0.0.1:{hookline.collect_port}"}
+        assert driver.ask("upload", options=options) == {"exit": 0}
+    expected = {f"{name}-{n}" for name in (*CONSUMERS, "file") for n in range(150)}
+    expected |= {f"{name}-debug-0" for name in CONSUMERS}
+    wait_until(lambda: {request.message_id for request in receiver.requests} == expected, what="all at the receiver")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("step", STEPS)
+def test_an_upload_that_is_killed_at_any_step_is_finished_by_the_next(step: str, tmp_path: Path) -> None:
+    """Killed at each call of the system in turn: nothing is lost, at most one batch is sent again."""
+    with Receiver() as service:
+        service.respond = lambda request: GOOD
+        for number in range(1, STEPS_MAX):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            log = folder / "app.log"
+            lines = [json.dumps({"messageId": f"m{n}", "x": "x" * EVENT_BYTES}) for n in range(EVENTS)]
+            log.write_text("\n".join(lines) + "\n")
+            before = len(service.requests)
+            command = ["php", str(LIBRARY / "send.php"), "--secret", "wk", "--file", str(log)]
+            command += ["--endpoint", f"http://127.0.0.1:{service.port}"]
+            inject = ["-e", f"trace={step}", "-e", f"inject={step}:signal=KILL:when={number}"]
+            killed = subprocess.run(["strace", "-qq", "-o", "/dev/null", *inject, *command], timeout=60, check=False)
+            assert killed.returncode in (0, -9, KILLED)
+            assert subprocess.run(command, timeout=60, check=False).returncode == 0
+            sent = [event["messageId"] for request in service.requests[before:] for event in request.json["batch"]]
+            assert set(sent) == {f"m{n}" for n in range(EVENTS)}
+            assert len(sent) <= EVENTS + BATCH_EVENTS
+            assert [path.name for path in folder.iterdir()] == ["app.log.lock"]
+            if killed.returncode == 0:
+                return
+    raise AssertionError(f"the program was killed {STEPS_MAX} times at {step}")

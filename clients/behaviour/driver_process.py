@@ -25,7 +25,7 @@ class DriverProcess:
 
     def __init__(self, command: str, environment: dict[str, str], name: str) -> None:
         self.name = name
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in said
         self._process = subprocess.Popen(
             shlex.split(command),
             stdin=subprocess.PIPE,

@@ -37,7 +37,7 @@ class Matcher:
         self._began = time.time()
 
     def match(self, wanted: Any, came: Any, place: str, is_whole: bool = True) -> None:
-        """Compare by patterns. If not ``is_whole``, fields of the outermost object that are not wanted are passed over."""
+        """Compare by patterns. If not ``is_whole``, other fields of the outermost object do not matter."""
         if isinstance(wanted, str) and wanted.startswith("$"):
             self._match_pattern(wanted, came, place)
         elif isinstance(wanted, dict):
@@ -73,7 +73,7 @@ class Matcher:
             self.match(wanted, came, place)
 
     def match_event(self, wanted: Any, came: Any, place: str) -> None:
-        """Compare an event. Its ``context.library`` has to be there and is the library's own, unless the case names it."""
+        """Compare an event. Its ``context.library`` must be there; it is the library's own unless the case names it."""
         if not isinstance(wanted, dict) or any(name.startswith("$") for name in wanted) or not isinstance(came, dict):
             self.match(wanted, came, place)
             return

@@ -18,7 +18,7 @@ CASE_SECONDS = 30.0
 END_SECONDS = 15.0
 """For a driver to end after its input; libraries bound their own end by ``exit_timeout``."""
 LATE_SECONDS = 8.0
-"""For requests that are still to come when the steps are over, such as those of processes that a library leaves behind."""
+"""For requests still to come when the steps are over, such as those of processes that a library leaves behind."""
 SETTLE_SECONDS = 0.05
 WRITE_KEY = "wk"
 
@@ -262,6 +262,8 @@ class Player:
         if "events" in case:
             service.wait(lambda: len(_without_repeats(service.events)) >= _least_events(case["events"]), late)
         time.sleep(SETTLE_SECONDS)  # one too many would have been sent right behind
+        if self._consumer == "socket":  # its calls have a connection each, and connections are not served in order
+            service.arrived.sort(key=lambda request: request.connection)
         if "requests" in case:
             self._check_requests(case["requests"])
         if "events" in case:
@@ -326,7 +328,7 @@ def _least_events(wanted: Any) -> int:
 
 
 def _check_ids(events: list[dict[str, Any]], rule: str) -> None:
-    """``unique``: no event came twice with another id; ``once``: none came twice at all."""
+    """``unique``: an event that came twice has the same id again; ``once``: none came twice."""
     by_id: dict[str, str] = {}
     by_content: dict[str, str] = {}
     for index, event in enumerate(events):
@@ -334,7 +336,8 @@ def _check_ids(events: list[dict[str, Any]], rule: str) -> None:
         message_id = str(event.get("messageId", ""))
         if by_id.setdefault(message_id, content) != content:
             raise Difference(f"events[{index}]", "one event for one messageId", f"another with {message_id}")
-        if by_content.setdefault(content, message_id) != message_id:
+        # Two calls of one millisecond may say the same, so this holds only where each call says something else.
+        if rule == "unique" and by_content.setdefault(content, message_id) != message_id:
             raise Difference(f"events[{index}]", f"the messageId {by_content[content]} again", message_id)
     if rule == "once" and len(by_id) != len(events):
         raise Difference("events", f"each event once, so {len(by_id)}", f"{len(events)}")

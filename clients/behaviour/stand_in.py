@@ -100,7 +100,7 @@ class StandIn:
         return listener
 
     def _listen(self) -> None:
-        self._listener.listen(64)
+        self._listener.listen(1024)
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def _is_away_next(self) -> bool:

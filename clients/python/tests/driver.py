@@ -21,7 +21,7 @@ from hookline_client.options import Options, resolve  # noqa: E402
 from hookline_client.receipts import FlushResult  # noqa: E402
 from hookline_client.version import VERSION  # noqa: E402
 
-FEATURES = ["environment", "fork", "free_fields", "loose_types", "nan", "thread", "upload"]
+FEATURES = ["environment", "exit_hook", "fork", "free_fields", "loose_types", "nan", "thread", "upload"]
 NO_NUMBERS = {"$NaN": float("nan"), "$Infinity": float("inf"), "$-Infinity": float("-inf")}
 HANDLERS = ("error_handler", "before_send", "on_success", "transport")
 
@@ -93,7 +93,7 @@ class Driver:
         return {"codes": [code for _, code in self._codes], "acknowledged": self._acknowledged}
 
     def _upload(self, command: dict[str, Any]) -> dict[str, Any]:
-        arguments = [word for name, value in command["options"].items() for word in (f"--{name}", str(value))]
+        arguments = [word for name, value in command["options"].items() for word in (option(name), str(value))]
         program = [
             sys.executable,
             "-c",
@@ -129,8 +129,13 @@ def counts(result: FlushResult) -> dict[str, int]:
     return {name: getattr(result, name) for name in FlushResult._fields if name != "receipts"}
 
 
+def option(name: str) -> str:
+    """Return an option of the upload program as its command line has it."""
+    return "--" + name.replace("_", "-")
+
+
 def filled(value: Any, number: int = 0) -> Any:
-    """Return a message with its words replaced: ``{n}`` by the number, ``$NaN`` and the like by what JSON cannot say."""
+    """Return a message with its words replaced: ``{n}`` by the number, ``$NaN`` by what JSON cannot say."""
     if isinstance(value, str):
         return NO_NUMBERS.get(value, value.replace("{n}", str(number)))
     if isinstance(value, dict):

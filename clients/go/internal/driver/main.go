@@ -29,7 +29,7 @@ type command struct {
 	Type    string
 	Message object
 	Count   int
-	Seconds float64
+	Seconds *float64
 	Options object
 }
 
@@ -66,7 +66,7 @@ func (d *driver) do(asked *command) object {
 	case "describe":
 		return object{
 			"language": "go", "version": hookline.Version, "consumers": []string{"background"}, "default_consumer": "background",
-			"features": append(strings.Fields(options), "spool", "default_context", "default_integrations", "ssl", "enabled"),
+			"features": append(strings.Fields(options), "spool", "default_context", "default_integrations", "ssl", "enabled", "thread", "environment"),
 		}
 	case "defaults":
 		return object{"options": defaults()}
@@ -81,10 +81,14 @@ func (d *driver) do(asked *command) object {
 		defer cancel()
 		return result(d.client.FlushContext(ctx))
 	case "close":
-		ctx, cancel := within(asked.Seconds)
-		defer cancel()
-		_ = d.client.CloseContext(ctx) // what it says is in the result
-		now, cancel := within(0)
+		if asked.Seconds == nil {
+			_ = d.client.Close() // what it says is in the result
+		} else {
+			ctx, cancel := within(asked.Seconds)
+			defer cancel()
+			_ = d.client.CloseContext(ctx)
+		}
+		now, cancel := within(new(float64))
 		defer cancel()
 		return result(d.client.FlushContext(now))
 	case "told":
@@ -328,6 +332,10 @@ func failed(err error) object {
 	return object{"error": err.Error()}
 }
 
-func within(seconds float64) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), time.Duration(seconds*float64(time.Second)))
+// within bounds what has no time of its own; without one it takes as long as it takes.
+func within(seconds *float64) (context.Context, context.CancelFunc) {
+	if seconds == nil {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), time.Duration(*seconds*float64(time.Second)))
 }

@@ -27,12 +27,20 @@ class Library(NamedTuple):
     version: str
     consumers: tuple[str, ...]
     features: frozenset[str]
+    usual: str
     reads_answers: tuple[str, ...]
     options: dict[str, frozenset[str]]
 
     def has(self, need: str, consumer: str) -> bool:
         """Tell if the library has a feature, or the consumer an option of that name."""
-        return need in self.features or need in self.options[consumer]
+        return need == "answers" or need in self.features or need in self.options[consumer]
+
+
+    def meant(self, case: dict[str, Any], consumer: str) -> dict[str, Any]:
+        """Return a case about answers with ``debug``, if that is how a consumer reads them."""
+        if "answers" not in case.get("needs", []) or consumer in self.reads_answers:
+            return case
+        return {**case, "options": {**case.get("options", {}), "debug": True}}
 
 
 class Play(NamedTuple):
@@ -56,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*[play.name for play in plays], sep="\n")
         return 0
     print(f"{library.language} {library.version}: {', '.join(library.consumers)}")
-    failed = run(plays, given.driver, given.jobs, given.verbose)
+    failed = run(plays, library, given)
     if left_out:
         print(f"{left_out} cases left out: they are about consumers or features that this library does not have")
     print(f"{len(plays) - failed} passed, {failed} failed")
@@ -85,13 +93,13 @@ def describe(command: str) -> Library:
         raise DriverFailed(f"{error}\n{driver.said()}") from None
     finally:
         driver.kill()
-    usual = "background" if "background" in consumers else said["default_consumer"]
     return Library(
         language=said["language"],
         version=said["version"],
         consumers=consumers,
         features=frozenset(said["features"]),
-        reads_answers=tuple(said.get("reads_answers", [usual])),
+        usual="background" if "background" in consumers else said["default_consumer"],
+        reads_answers=tuple(said["reads_answers"]),
         options=options,
     )
 
@@ -101,24 +109,27 @@ def select(library: Library, cases: list[tuple[str, dict[str, Any]]], only: str)
     plays: list[Play] = []
     left_out = 0
     for chapter, case in cases:
-        wanted = case.get("consumers", library.reads_answers)
+        wanted = case.get("consumers", [library.usual])
         able = [
             consumer
             for consumer in wanted
             if consumer in library.consumers and all(library.has(need, consumer) for need in case.get("needs", []))
         ]
-        named = [Play(f"{chapter}: {case['name']} [{consumer}]", case, consumer) for consumer in able]
+        named = [Play(f"{chapter}: {case['name']} [{consumer}]", library.meant(case, consumer), consumer) for consumer in able]
         plays += [play for play in named if only in play.name]
         left_out += not able and only in f"{chapter}: {case['name']}"
     return plays, left_out
 
 
-def run(plays: list[Play], command: str, jobs: int, verbose: bool) -> int:
+def run(plays: list[Play], library: Library, given: argparse.Namespace) -> int:
     """Play, print what failed, and return how many did."""
     failed = 0
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with ThreadPoolExecutor(max_workers=given.jobs) as pool:
         running: dict[Future[float], Play] = {
-            pool.submit(Player(play.case, play.consumer, command).play): play for play in plays
+            pool.submit(
+                Player(play.case, play.consumer, given.driver, play.consumer in library.reads_answers).play
+            ): play
+            for play in plays
         }
         for future in as_completed(running):
             play = running[future]
@@ -128,7 +139,7 @@ def run(plays: list[Play], command: str, jobs: int, verbose: bool) -> int:
                 failed += 1
                 print(f"FAILED {play.name}\n{_indented(play.case['why'])}\n{_indented(str(error))}\n", flush=True)
             else:
-                if verbose:
+                if given.verbose:
                     print(f"passed {play.name} ({seconds:.1f} s)", flush=True)
     return failed
 

@@ -51,10 +51,11 @@ class Failed(Exception):
 class Player:
     """One case, played once. ``play`` raises ``Failed``, or returns how long it took."""
 
-    def __init__(self, case: dict[str, Any], consumer: str, command: str) -> None:
+    def __init__(self, case: dict[str, Any], consumer: str, command: str, reads_answers: bool) -> None:
         self._case = repeated(case)
         self._consumer = consumer
         self._command = command
+        self._reads_answers = reads_answers
         self._matcher = Matcher()
         self._driver: DriverProcess | None = None
         self._drivers: list[DriverProcess] = []
@@ -177,7 +178,11 @@ class Player:
             self._matcher.match(count, answer.get("taken"), f"{place}, taken")
 
     def _do_settle(self, do: str, step: dict[str, Any], place: str) -> None:
-        self._ask({"do": do, "seconds": step[do]}, step, place)
+        gives = dict(step.get("gives", {}))
+        reads_answers = self._reads_answers or self._case.get("options", {}).get("debug", False)
+        if not reads_answers and "accepted" in gives:
+            gives["handed_over"] = gives.get("handed_over", 0) + gives.pop("accepted")
+        self._ask({"do": do, "seconds": step[do]}, {**step, "gives": gives}, place)
 
     def _do_told(self, step: dict[str, Any], place: str) -> None:
         self._ask({"do": "told"}, {"gives": step["told"]}, place)

@@ -6,8 +6,8 @@ namespace Hookline;
 
 /**
  * One way out of the process. A consumer takes messages that are encoded already and writes what became of each into
- * the ledger, exactly one outcome per message. It is made without doing anything: files, processes and connections begin
- * with the first message. No method throws. All times are bounds.
+ * the ledger, exactly one outcome per message. It is made without doing anything: files, processes and connections
+ * begin with the first message. No method throws. All times are bounds.
  */
 interface Consumer
 {

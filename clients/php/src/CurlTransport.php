@@ -45,6 +45,7 @@ final class CurlTransport implements Transport
         $handle = $this->prepared($request, $seconds);
         $size = strlen($request->body);
         curl_setopt_array($handle, [
+            CURLOPT_HTTPHEADER => [...$request->headerLines(), 'Expect:', 'Connection: close'],
             CURLOPT_FRESH_CONNECT => true,
             CURLOPT_FORBID_REUSE => true,
             CURLOPT_WRITEFUNCTION => static fn ($_, string $data): int => strlen($data),
@@ -58,8 +59,8 @@ final class CurlTransport implements Transport
     }
 
     /**
-     * Leave the connection to the parent process. The handle is kept, for freeing it would say goodbye to the service in
-     * the parent's name.
+     * Leave the connection to the parent process. The handle is kept, for freeing it would say goodbye to the service
+     * in the parent's name.
      */
     public function forked(): void
     {

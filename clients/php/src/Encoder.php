@@ -7,8 +7,8 @@ namespace Hookline;
 /**
  * From a message to its bytes, once: compact JSON in UTF-8 that the service takes.
  *
- * What JSON has no word for is written as what it most likely means: times in ISO 8601, enums as their value, objects as
- * they write themselves. NaN, the infinities and anything else are null; bytes that are no UTF-8 are replaced.
+ * What JSON has no word for is written as what it most likely means: times in ISO 8601, enums as their value, objects
+ * as they write themselves. NaN, the infinities and anything else are null; bytes that are no UTF-8 are replaced.
  */
 final class Encoder
 {

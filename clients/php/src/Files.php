@@ -8,8 +8,8 @@ namespace Hookline;
  * Files that this user put where they are, locked and brought to the disk; what anybody else put there is not used.
  *
  * In a folder like /tmp somebody could be there first, to read what is written, to have something else sent, or to make
- * a run believe that what waits was sent already. Nothing is removed or changed that is not trusted. Whatever fails is a
- * FileException; PHP's own warnings do not reach the application.
+ * a run believe that what waits was sent already. Nothing is removed or changed that is not trusted. Whatever fails is
+ * a FileException; PHP's own warnings do not reach the application.
  *
  * @phpstan-type Status array{dev: int, ino: int, mode: int, nlink: int, uid: int, size: int, mtime: int}
  */

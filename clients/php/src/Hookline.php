@@ -13,7 +13,8 @@ final class Hookline
 
     /**
      * Make the client of this process. Once: again with the same arguments it is the same client, with others an error,
-     * until `close`. Objects and functions among the options are not compared, as frameworks make them for every request.
+     * until `close`. Objects and functions among the options are not compared, as frameworks make them for every
+     * request.
      *
      * @param array<mixed> $options
      * @throws HooklineException `invalid_option`

@@ -63,7 +63,8 @@ final class Message
         $message = [
             'type' => $kind,
             'messageId' => self::messageId($given['messageId'] ?? '', $now),
-            'timestamp' => ($given['timestamp'] ?? '') === '' ? Timestamp::iso($now) : Timestamp::of($given['timestamp']),
+            'timestamp' => ($given['timestamp'] ?? '') === ''
+                ? Timestamp::iso($now) : Timestamp::of($given['timestamp']),
         ];
         $texts = ['userId', 'anonymousId', ...self::STRINGS[$kind]];
         foreach ($texts as $field) {
@@ -129,12 +130,11 @@ final class Message
     {
         $value = match (true) {
             $value instanceof \JsonSerializable => $value->jsonSerialize(),
-            $value instanceof \stdClass => (array) $value,
             $value instanceof \Traversable => iterator_to_array($value),
             default => $value,
         };
-        if ($value instanceof \stdClass) {
-            $value = (array) $value;
+        if ($value instanceof \stdClass) { // a mapping, whatever its keys are
+            return (array) $value;
         }
         if (is_array($value) && ($value === [] || !array_is_list($value))) {
             return $value;

@@ -8,7 +8,8 @@ namespace Hookline;
  * Every option of a client with its default; what is wrong is said by name.
  *
  * Properties have the options' own names, so that one list serves the array, the environment and the code. An option
- * given in code wins over the environment (`HOOKLINE_CLIENT_BATCH_SIZE`), which wins over the default. Times are seconds.
+ * given in code wins over the environment (`HOOKLINE_CLIENT_BATCH_SIZE`), which wins over the default. Times are
+ * seconds.
  */
 final class Options
 {

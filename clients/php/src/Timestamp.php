@@ -12,7 +12,8 @@ final class Timestamp
     /** The years 1 to 9999. */
     private const SECONDS_MIN = -62_135_596_800;
     private const SECONDS_MAX = 253_402_300_799;
-    private const ISO = '/^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?\s*([Zz]|UTC|GMT|[+-]\d\d(:?\d\d)?)?)?$/D';
+    private const ISO = '/^\d{4}-\d\d-\d\d'
+        . '([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?\s*([Zz]|UTC|GMT|[+-]\d\d(:?\d\d)?)?)?$/D';
     private const NUMBER = '/^[+-]?\d{1,15}(\.\d{1,9})?$/D';
 
     /** Write seconds since the epoch. */

@@ -112,12 +112,16 @@ final class ConsumersTest extends TestCase
         putenv('HOOKLINE_CLIENT_WRITE_KEY=wk_secret');
         $before = glob(sys_get_temp_dir() . '/hookline*');
         $running = self::curls();
-        $service = new ScriptedService([['hang' => 1]]);
+        $service = new ScriptedService([['hang' => 2]]);
         $client = new Client(null, ['endpoint' => $service->endpoint, 'consumer' => 'fork_curl', 'batch_size' => 1]);
         $client->track(['userId' => 'u', 'event' => 'Secret Plan']);
         putenv('HOOKLINE_CLIENT_WRITE_KEY');
+        $until = microtime(true) + 5; // the shell that starts it has ended, and curl may be about to begin
+        while (($ours = array_diff_key(self::curls(), $running)) === [] && microtime(true) < $until) {
+            usleep(10_000);
+        }
         $shown = '';
-        foreach (array_diff_key(self::curls(), $running) as $process => $line) {
+        foreach ($ours as $process => $line) {
             $shown .= $line . @file_get_contents("$process/environ");
         }
         self::assertStringContainsString('curl', $shown);
@@ -137,7 +141,7 @@ final class ConsumersTest extends TestCase
         $client = new Client('wk', ['endpoint' => $service->endpoint, 'consumer' => 'fork_curl', 'batch_size' => 2]);
         for ($n = 0; $n < 40; $n++) {
             $client->track(['userId' => 'u', 'event' => 'E']);
-            self::assertLessThanOrEqual(4, count(array_diff_key(self::curls(), $before)));
+            self::assertLessThanOrEqual(1, count(array_diff_key(self::curls(), $before)));
         }
         self::assertTrue($client->flush());
         self::assertSame(40, $client->stats()['handed_over']);

@@ -16,7 +16,7 @@ final class Driver
 {
     private const OUTCOMES = ['accepted', 'handed_over', 'rejected', 'gave_up', 'dropped'];
     /** What a case may need that not every library has, besides the options. */
-    private const FEATURES = ['upload'];
+    private const FEATURES = ['environment', 'exit_hook', 'upload'];
 
     private ?Client $client = null;
     /** @var array<string, int> */
@@ -39,6 +39,7 @@ final class Driver
                 'consumers' => Options::CONSUMERS,
                 'features' => [...self::FEATURES, ...Options::names()],
                 'default_consumer' => 'lib_curl',
+                'reads_answers' => [],
             ],
             'defaults' => ['options' => self::defaults($command['consumer'] ?? 'lib_curl')],
             'init' => $this->init($command['options'] ?? []),
@@ -111,11 +112,12 @@ final class Driver
     private function calls(int $count, string $type, array $message): array
     {
         $taken = 0;
+        $written = json_encode($message, JSON_THROW_ON_ERROR);
         for ($n = 0; $n < $count; $n++) {
             $numbered = $message;
-            array_walk_recursive($numbered, static function (mixed &$value) use ($n): void {
-                $value = is_string($value) ? str_replace('{n}', (string) $n, $value) : $value;
-            });
+            if (str_contains($written, '{n}')) {
+                $numbered = (array) json_decode(str_replace('{n}', (string) $n, $written));
+            }
             $taken += (int) $this->living()->$type($numbered);
         }
         return ['taken' => $taken];
@@ -162,7 +164,11 @@ ini_set('error_log', '/dev/stderr'); // what debug logs is no answer
 $driver = new Driver();
 while (($line = fgets(STDIN)) !== false) {
     try {
-        $answer = $driver->answer(json_decode($line, true, flags: JSON_THROW_ON_ERROR));
+        $command = json_decode($line, true, flags: JSON_THROW_ON_ERROR);
+        if (isset($command['message'])) { // what is a mapping in JSON stays one, also when it is empty
+            $command['message'] = (array) json_decode($line)->message;
+        }
+        $answer = $driver->answer($command);
     } catch (HooklineException $failure) {
         $answer = ['error' => $failure->errorCode];
     }

@@ -51,6 +51,7 @@ class Driver:
             "consumers": consumers,
             "features": FEATURES,
             "default_consumer": Options().consumer,
+            "reads_answers": ["background"],
         }
 
     def _defaults(self, command: dict[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ func (d *driver) do(asked *command) object {
 	switch asked.Do {
 	case "describe":
 		return object{
-			"language": "go", "version": hookline.Version, "consumers": []string{"background"}, "default_consumer": "background",
+			"language": "go", "version": hookline.Version, "consumers": []string{"background"}, "default_consumer": "background", "reads_answers": []string{"background"},
 			"features": append(strings.Fields(options), "spool", "default_context", "default_integrations", "ssl", "enabled", "thread", "environment"),
 		}
 	case "defaults":

@@ -12,19 +12,19 @@ use Hookline\Ledger;
 use Hookline\Options;
 
 /**
- * Calls wait in memory and leave in batches through a `curl` process each, which tries again by itself for a minute.
+ * Calls wait in memory and leave in batches, each through a `curl` process of its own, one after the other.
  *
- * The end of the request waits for nothing: what is left goes to processes that outlive it. The write key and the events
- * reach `curl` through files without a name, for every user of the machine can read command lines. A process is started
- * by a shell that ends at once, so that it is nobody's child and never a zombie of ours, however long this one lives;
- * what it says comes through a socket, whose end is its end.
+ * The end of the request waits for nothing: what is left goes to a process that outlives it and tries again for a
+ * minute. A batch that is under way then goes along, so it may arrive twice; its messageIds tell. The write key and
+ * the events reach `curl` through files without a name, for every user of the machine can read command lines. A
+ * process is started by a shell that ends at once, so that it is nobody's child and never a zombie of ours, however
+ * long this one lives; what it says comes through a socket, whose end is its end.
  *
  * @phpstan-import-type Queued from Ledger
  */
 final class ForkCurl extends QueueConsumer
 {
-    private const PROCESSES_MAX = 4;
-    /** How long a process tries again, and how often, with the growing pauses of curl. */
+    /** How long the last process tries again, and how often, with the growing pauses of curl. */
     private const RETRY_SECONDS = 60;
     private const RETRIES_MAX = 10;
     /** Batches one last process sends; each is an open file. */
@@ -37,8 +37,8 @@ final class ForkCurl extends QueueConsumer
     ];
 
     private readonly string $program;
-    /** @var list<array{said: resource, text: string, batch: list<Queued>}> */
-    private array $processes = [];
+    /** @var array{said: resource, text: string, batch: list<Queued>}|null the process under way */
+    private ?array $process = null;
 
     public function __construct(Options $options, Ledger $ledger)
     {
@@ -48,16 +48,14 @@ final class ForkCurl extends QueueConsumer
 
     public function waiting(): int
     {
-        return parent::waiting() + array_sum(array_map(static fn ($process) => count($process['batch']), $this->processes));
+        return parent::waiting() + count($this->process['batch'] ?? []);
     }
 
     public function end(float $seconds): void
     {
         $this->collect();
-        foreach ($this->processes as $process) {
-            $this->ledger->handedOver(count($process['batch']));
-        }
-        $this->processes = []; // which closes the sockets; curl does not mind
+        $this->queue->putBack($this->process['batch'] ?? []);
+        $this->process = null; // which closes the socket; curl does not mind
         while (count($this->queue) > 0) {
             $batches = [];
             while (count($batches) < self::LAST_BATCHES_MAX && ($batch = $this->batch()) !== []) {
@@ -65,10 +63,11 @@ final class ForkCurl extends QueueConsumer
             }
             $count = array_sum(array_map(count(...), $batches));
             try {
-                $this->start($batches, ['file', '/dev/null', 'w']);
+                $this->start($batches, ['file', '/dev/null', 'w'], true);
                 $this->ledger->handedOver($count);
             } catch (\RuntimeException $failure) {
-                $this->ledger->dropped($count, 'curl_failed', Answer::lost('curl_failed', $failure->getMessage())->reason);
+                $reason = Answer::lost('curl_failed', $failure->getMessage())->reason;
+                $this->ledger->dropped($count, 'curl_failed', $reason);
             }
         }
     }
@@ -76,25 +75,25 @@ final class ForkCurl extends QueueConsumer
     public function forked(): void
     {
         parent::forked();
-        $this->processes = [];
+        $this->process = null;
     }
 
     protected function step(float $deadline): bool
     {
-        $this->collect();
-        while (count($this->processes) < self::PROCESSES_MAX && ($batch = $this->batch()) !== []) {
+        if (!$this->collect()) {
+            return false; // a pause before it is tried again
+        }
+        if ($this->process === null && ($batch = $this->batch()) !== []) {
             try {
                 [$ours, $its] = Files::quietly(static function (): array {
                     $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
                     return $pair === false ? Files::fail('no socket pair') : $pair;
                 });
-                $this->start([$batch], $its);
+                $this->start([$batch], $its, false);
                 stream_set_blocking($ours, false);
-                $this->processes[] = ['said' => $ours, 'text' => '', 'batch' => $batch];
+                $this->process = ['said' => $ours, 'text' => '', 'batch' => $batch];
             } catch (\RuntimeException $failure) {
-                if (!$this->settle($batch, Answer::lost('curl_failed', $failure->getMessage()))) {
-                    break;
-                }
+                $this->settle($batch, Answer::lost('curl_failed', $failure->getMessage()));
             }
         }
         return false; // what was started takes its time
@@ -103,35 +102,32 @@ final class ForkCurl extends QueueConsumer
     /** Wait for a process to end, or as long as the pause is. */
     protected function pause(float $seconds, float $deadline): void
     {
-        if ($this->processes === []) {
+        if ($this->process === null) {
             parent::pause($seconds, $deadline);
             return;
         }
-        $ready = array_column($this->processes, 'said');
+        $ready = [$this->process['said']];
         $none = null;
         $microseconds = (int) max(0.0, min(1.0, $deadline - self::now()) * 1e6);
         Files::quietly(static fn () => stream_select($ready, $none, $none, 0, $microseconds)); // a signal may end it
     }
 
-    /** Look which processes ended, and what they said. */
-    private function collect(): void
+    /** Look if the process ended, and what it said; return false when its batch is to be tried again later. */
+    private function collect(): bool
     {
-        $all = $this->processes;
-        $this->processes = [];
-        $ended = [];
-        foreach ($all as $process) {
-            $process['text'] .= (string) Files::quietly(
-                static fn () => stream_get_contents($process['said'], self::SAID_BYTES_MAX)
-            );
-            if (feof($process['said'])) {
-                $ended[] = $process;
-            } else {
-                $this->processes[] = $process;
-            }
+        if ($this->process === null) {
+            return true;
         }
-        foreach ($ended as $process) {
-            $this->settle($process['batch'], self::answer($process['text']));
+        $said = $this->process['said'];
+        $this->process['text'] .= (string) Files::quietly(
+            static fn () => stream_get_contents($said, self::SAID_BYTES_MAX)
+        );
+        if (!feof($said)) {
+            return true;
         }
+        ['text' => $text, 'batch' => $batch] = $this->process;
+        $this->process = null;
+        return $this->settle($batch, self::answer($text));
     }
 
     private static function answer(string $text): Answer
@@ -139,7 +135,8 @@ final class ForkCurl extends QueueConsumer
         preg_match_all('/^status (\d{3})$/m', $text, $statuses);
         $status = (int) (end($statuses[1]) ?: 0);
         if ($status !== 0) {
-            return Answer::read($status, '', null)->passedOver();
+            preg_match_all('/^after (.+)$/m', $text, $afters);
+            return Answer::read($status, '', end($afters[1]) ?: null)->passedOver();
         }
         preg_match_all('/^curl: \((\d+)\) (.*)$/m', $text, $complaints);
         return Answer::none((int) (end($complaints[1]) ?: 0), end($complaints[2]) ?: 'it ended without a word');
@@ -150,16 +147,17 @@ final class ForkCurl extends QueueConsumer
      *
      * @param list<list<Queued>> $batches
      * @param resource|array{string, string, string} $says where status and complaints go
+     * @param bool $retries whether it tries again by itself: only where nobody is left to do so with a newer `sentAt`
      * @throws \RuntimeException when it cannot be had
      */
-    private function start(array $batches, mixed $says): void
+    private function start(array $batches, mixed $says, bool $retries): void
     {
-        Files::quietly(function () use ($batches, $says): void {
+        Files::quietly(function () use ($batches, $says, $retries): void {
             $files = [['file', '/dev/null', 'r'], ['file', '/dev/null', 'w'], $says, null];
             $sections = [];
             foreach ($batches as $batch) {
                 $request = new BatchRequest($this->options, array_column($batch, 1));
-                $sections[] = $this->section($request, count($files));
+                $sections[] = $this->section($request, count($files), $retries);
                 $files[] = Files::nameless($request->body);
             }
             $files[3] = Files::nameless(implode("next\n", $sections));
@@ -172,24 +170,25 @@ final class ForkCurl extends QueueConsumer
         });
     }
 
-    private function section(BatchRequest $request, int $body): string
+    private function section(BatchRequest $request, int $body, bool $tries): string
     {
         $lines = ['url = ' . self::quoted($request->url)];
         foreach ([...$request->headerLines(), 'Expect:'] as $header) {
             $lines[] = 'header = ' . self::quoted($header);
         }
-        $seconds = (int) min(self::RETRY_SECONDS, $this->options->retry_seconds);
+        $seconds = $tries ? (int) min(self::RETRY_SECONDS, $this->options->retry_seconds) : 0;
         $retries = $seconds > 0 ? min(self::RETRIES_MAX, $this->options->max_retries) : 0;
+        $authorities = $this->options->ca_file;
         return implode("\n", [
             ...$lines,
             "data-binary = \"@/dev/fd/$body\"",
             sprintf('max-time = %.3F', $this->options->timeout_seconds),
             // Not to a file: before a retry curl would cut it off, which /dev/null cannot.
-            'write-out = "%{stderr}\\nstatus %{http_code}\\n"',
+            'write-out = "%{stderr}\\nstatus %{http_code}\\nafter %header{retry-after}\\n"',
             'globoff',
             'silent',
             'show-error',
-            ...($this->options->ca_file === null ? [] : ['cacert = ' . self::quoted((string) realpath($this->options->ca_file))]),
+            ...($authorities === null ? [] : ['cacert = ' . self::quoted((string) realpath($authorities))]),
             ...($retries > 0 ? ["retry = $retries", 'retry-all-errors', "retry-max-time = $seconds"] : []),
             '',
         ]);

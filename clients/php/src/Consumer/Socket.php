@@ -11,13 +11,15 @@ use Hookline\Ledger;
 use Hookline\Options;
 
 /**
- * Every call is a request over a connection of its own, closed before there is an answer; with `debug` it waits for one.
+ * Every call is a request over a connection of its own, closed before there is an answer; with `debug` it waits for
+ * one.
  *
  * A call takes up to `timeout` seconds of the caller's time. After some in a row took all of them the consumer rests:
  * calls are dropped at once for a while, so that a service that hangs does not make its callers hang.
  */
 final class Socket implements Consumer
 {
+    private const RESTS = 'The service did not answer in time. No request is made for a while.';
     private const TIMEOUTS_MAX = 3;
     /** A rest takes so many times the timeout. */
     private const REST_FACTOR = 10;
@@ -40,7 +42,7 @@ final class Socket implements Consumer
             return $this->waitForAnswer($messageId, $request);
         }
         if (microtime(true) < $this->restUntil) {
-            $this->ledger->dropped(1, 'timed_out', 'The service did not answer in time. No request is made for a while.');
+            $this->ledger->dropped(1, 'timed_out', self::RESTS);
             return false;
         }
         $answer = $this->transport->sendOneWay($request, $this->options->timeout_seconds);

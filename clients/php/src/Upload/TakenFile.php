@@ -10,16 +10,16 @@ use Hookline\Files;
 /**
  * Takes a log file away from its writers without losing a line, and removes it when all of it is done.
  *
- * Beside `app.log` stand `app.log.uploading` (what was taken) and `app.log.uploading.place` (how far its upload is), the
- * same as the Python library's uploader has, so that either goes on with what the other left. The order of the steps
- * makes every one of them a place to be killed at:
+ * Beside `app.log` stand `app.log.uploading` (what was taken) and `app.log.uploading.place` (how far its upload is),
+ * the same as the Python library's uploader has, so that either goes on with what the other left. The order of the
+ * steps makes every one of them a place to be killed at:
  *
  * 1. No taken file is there: a place that is there belongs to one that is done. It is removed.
  * 2. The log is renamed; from now on writers make a new one.
- * 3. The lock of the taken file is waited for: then its last line is written. It is brought to the disk, so that a power
- *    cut cannot take back what was uploaded and leave a place beyond the end.
- * 4. Batches go out, the place follows. A place that is there belongs to this taken file, because of 1.
- * 5. The taken file is removed, then its place.
+ * 3. The lock of the taken file is waited for: then its last line is written. It is brought to the disk, so that a
+ * power    cut cannot take back what was uploaded and leave a place beyond the end. 4. Batches go out, the place
+ * follows. A place that is there belongs to this taken file, because of 1. 5. The taken file is removed, then its
+ * place.
  */
 final class TakenFile
 {
@@ -104,7 +104,8 @@ final class TakenFile
         if (Files::status("$this->path.place") === null) {
             return [];
         }
-        $place = json_decode((string) stream_get_contents(Files::open("$this->path.place", 'r', Files::checkOwn(...))), true);
+        $file = Files::open("$this->path.place", 'r', Files::checkOwn(...));
+        $place = json_decode((string) stream_get_contents($file), true);
         $upload = $place['upload'] ?? null;
         $offset = $place['offset_bytes'] ?? null;
         $good = is_string($upload) && is_int($offset) && $offset >= 0;

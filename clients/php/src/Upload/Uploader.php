@@ -61,7 +61,8 @@ final class Uploader
     private function runLocked(): int
     {
         $log = $this->options->filename;
-        // One uploader per log at a time. The lock file stays: who waits for a removed one would have a lock of its own.
+        // One uploader per log at a time. The lock file stays: who waits for a removed one would have a lock of its
+        // own.
         $lock = Files::open("$log.lock", 'c', Files::checkOwn(...));
         if (!Files::lock($lock, 0.0)) {
             return self::LATER;
@@ -143,7 +144,8 @@ final class Uploader
             return null;
         }
         $middle = intdiv(count($events), 2); // one line spoils the request for the others: it is looked for
-        return $this->send(array_slice($events, 0, $middle), $aside) ?? $this->send(array_slice($events, $middle), $aside);
+        return $this->send(array_slice($events, 0, $middle), $aside)
+            ?? $this->send(array_slice($events, $middle), $aside);
     }
 
     /** @param list<Line> $events */

@@ -15,7 +15,7 @@ from tests.clients.languages import left_out
 
 ROOT = Path(__file__).parents[2]
 BEHAVIOUR = ROOT / "clients/behaviour"
-LIBRARIES = [name for name in ("python", "go") if f"tests/clients/{name}" not in left_out()]
+LIBRARIES = [name for name in ("python", "go", "php") if f"tests/clients/{name}" not in left_out()]
 PLAY_SECONDS = 400.0
 CASES_MIN = 330
 ORIGINALS_FAULTS = (

@@ -38,12 +38,13 @@ final class ScriptedService
         return array_map(static fn ($line) => json_decode($line, true), $lines);
     }
 
-    /** Wait until so many events came; return them. */
+    /** Wait until so many events came, repeats not counted, as the service knows them; return these. */
     public function events(int $count): array
     {
         $until = microtime(true) + 10;
         do {
-            $events = array_merge([], ...array_map(static fn ($request) => $request['body']['batch'], $this->requests()));
+            $batches = array_map(static fn ($request) => $request['body']['batch'], $this->requests());
+            $events = array_values(array_column(array_merge([], ...$batches), null, 'messageId'));
             if (count($events) >= $count) {
                 return $events;
             }

@@ -16,7 +16,8 @@ final class Driver
 {
     private const OUTCOMES = ['accepted', 'handed_over', 'rejected', 'gave_up', 'dropped'];
     /** What a case may need that not every library has, besides the options. */
-    private const FEATURES = ['environment', 'exit_hook', 'upload'];
+    private const FEATURES = ['environment', 'exit_hook', 'free_fields', 'loose_types', 'nan', 'upload'];
+    private const NO_NUMBERS = ['$NaN' => NAN, '$Infinity' => INF, '$-Infinity' => -INF];
 
     private ?Client $client = null;
     /** @var array<string, int> */
@@ -37,7 +38,11 @@ final class Driver
                 'language' => 'php',
                 'version' => Message::VERSION,
                 'consumers' => Options::CONSUMERS,
-                'features' => [...self::FEATURES, ...Options::names()],
+                'features' => [
+                    ...self::FEATURES,
+                    ...(function_exists('pcntl_fork') ? ['fork'] : []),
+                    ...Options::names(),
+                ],
                 'default_consumer' => 'lib_curl',
                 'reads_answers' => [],
             ],
@@ -48,6 +53,7 @@ final class Driver
             'flush' => $this->result(fn (Client $client) => $client->flush((float) ($command['seconds'] ?? 10))),
             'close' => $this->result(fn (Client $client) => $client->close((float) ($command['seconds'] ?? 10))),
             'told' => ['codes' => $this->codes, 'acknowledged' => $this->acknowledged],
+            'fork' => ['exit' => $this->fork($command['calls'])],
             'upload' => ['exit' => self::upload($command['options'])],
             'die' => self::kill(),
             default => ['error' => 'unknown_command'],
@@ -96,7 +102,7 @@ final class Driver
     {
         $before = count($this->codes);
         try {
-            $taken = $this->living()->$type($message);
+            $taken = $this->living()->$type(self::filled($message));
         } catch (HooklineException $failure) {
             return ['error' => $failure->errorCode];
         }
@@ -112,15 +118,47 @@ final class Driver
     private function calls(int $count, string $type, array $message): array
     {
         $taken = 0;
-        $written = json_encode($message, JSON_THROW_ON_ERROR);
         for ($n = 0; $n < $count; $n++) {
-            $numbered = $message;
-            if (str_contains($written, '{n}')) {
-                $numbered = (array) json_decode(str_replace('{n}', (string) $n, $written));
-            }
-            $taken += (int) $this->living()->$type($numbered);
+            $taken += (int) $this->living()->$type(self::filled($message, $n));
         }
         return ['taken' => $taken];
+    }
+
+    /**
+     * Return a message with its words replaced: `{n}` by the number, `$NaN` by what JSON cannot say.
+     *
+     * @param array<mixed> $message
+     * @return array<mixed>
+     */
+    private static function filled(array $message, int $n = 0): array
+    {
+        foreach ($message as $name => $value) {
+            $message[$name] = match (true) {
+                is_string($value) => self::NO_NUMBERS[$value] ?? str_replace('{n}', (string) $n, $value),
+                is_array($value) => self::filled($value, $n),
+                $value instanceof stdClass => (object) self::filled((array) $value, $n),
+                default => $value,
+            };
+        }
+        return $message;
+    }
+
+    /**
+     * Make calls in a child, which ends as a script does.
+     *
+     * @param list<array{type: string, message: array<mixed>}> $calls
+     */
+    private function fork(array $calls): int
+    {
+        $child = pcntl_fork();
+        if ($child === 0) {
+            foreach ($calls as $call) {
+                $this->living()->{$call['type']}(self::filled($call['message']));
+            }
+            exit(0);
+        }
+        pcntl_waitpid($child, $status);
+        return pcntl_wexitstatus($status);
     }
 
     /** @return array<string, int> */

@@ -18,9 +18,9 @@ use Hookline\Options;
  *
  * 1. Appending happens under an exclusive `flock` of the open file, and only while the path still names that file.
  * 2. Whoever takes the file away renames it first and then waits for the same lock. A writer that checked the path
- * before    the rename holds the lock until its line is written; one that checks it afterwards opens the new file. 3.
- * A line is one write. What a full disk cut off is taken back before the lock is released; what a killed process left
- * behind is closed with a line end by the next writer. Either way no line is glued to another's rest.
+ *    before the rename holds the lock until its line is written; one that checks it afterwards opens the new file.
+ * 3. A line is one write. What a full disk cut off is taken back before the lock is released; what a killed process
+ *    left behind is closed with a line end by the next writer. Either way no line is glued to another's rest.
  *
  * A call returns when its line is written: the end of the process, however it comes, loses nothing. A process that is
  * stopped in its write delays the others by at most a second, once a second: then they give up until it goes on.

@@ -17,9 +17,9 @@ use Hookline\Files;
  * 1. No taken file is there: a place that is there belongs to one that is done. It is removed.
  * 2. The log is renamed; from now on writers make a new one.
  * 3. The lock of the taken file is waited for: then its last line is written. It is brought to the disk, so that a
- * power    cut cannot take back what was uploaded and leave a place beyond the end. 4. Batches go out, the place
- * follows. A place that is there belongs to this taken file, because of 1. 5. The taken file is removed, then its
- * place.
+ *    power cut cannot take back what was uploaded and leave a place beyond the end.
+ * 4. Batches go out, the place follows. A place that is there belongs to this taken file, because of 1.
+ * 5. The taken file is removed, then its place.
  */
 final class TakenFile
 {

@@ -58,6 +58,11 @@ if ! command -v phpcs >/dev/null || ! command -v phpunit >/dev/null; then
     sh scripts/apt-install.sh php-cli php-curl php-mbstring php-xml phpunit php-codesniffer ||
         echo "PHPUnit and phpcs cannot be had here: the PHP client library is not tested" >&2
 fi
+# The frameworks of the library's examples, one by one: not every system has both.
+for framework in symfony-framework-bundle:Symfony/Bundle/FrameworkBundle laravel-framework:Illuminate/Foundation; do
+    [ -d "/usr/share/php/${framework#*:}" ] || sh scripts/apt-install.sh "php-${framework%:*}" ||
+        echo "php-${framework%:*} cannot be had here: its example is not tested" >&2
+done
 
 # SDKs of Go, Java, PHP and Ruby, with the programs that use them.
 sh scripts/sdk-programs.sh

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import shutil
 from functools import cache
+from pathlib import Path
 
 from tests.clients.go.toolchain import go_program
 
 PHP_PROGRAMS = ("php", "phpunit", "phpcs")
+PHP_FRAMEWORKS = {"symfony": "Symfony/Bundle/FrameworkBundle", "laravel": "Illuminate/Foundation"}
+
+
+@cache
+def php_frameworks() -> list[str]:
+    """Return the frameworks that are here, as Debian packs them."""
+    return [name for name, folder in PHP_FRAMEWORKS.items() if (Path("/usr/share/php") / folder).is_dir()]
 
 
 @cache
@@ -19,4 +27,6 @@ def left_out() -> dict[str, str]:
         folders["tests/clients/go"] = "no Go from 1.22 on: sh scripts/go.sh"
     if missing := [program for program in PHP_PROGRAMS if shutil.which(program) is None]:
         folders["tests/clients/php"] = f"no {', '.join(missing)}: sh scripts/test-needs.sh"
+    elif absent := sorted(PHP_FRAMEWORKS.keys() - php_frameworks()):
+        folders["clients/php/examples"] = f"no {', '.join(absent)}: sh scripts/test-needs.sh"
     return folders

@@ -9,8 +9,21 @@ from functools import cache
 from tests.clients.go.toolchain import go_program
 
 PHP_PROGRAMS = ("php", "phpunit", "phpcs")
-PHP_FRAMEWORKS = {"Laravel": "Illuminate/autoload.php", "Symfony": "Symfony/Bundle/FrameworkBundle/autoload.php"}
-"""What the PHP library's examples are made with, and the file that loads it."""
+PHP_FRAMEWORKS = {"laravel": "Illuminate/autoload.php", "symfony": "Symfony/Bundle/FrameworkBundle/autoload.php"}
+"""What the examples of the PHP library are made with, and the file that loads it, in PHP's include path."""
+
+
+@cache
+def php_frameworks() -> list[str]:
+    """Return the frameworks that are here."""
+    if shutil.which("php") is None:
+        return []
+    program = "exit(stream_resolve_include_path($argv[1]) === false ? 1 : 0);"
+    found = {
+        name: subprocess.run(["php", "-r", program, loader], check=False).returncode == 0
+        for name, loader in PHP_FRAMEWORKS.items()
+    }
+    return [name for name in found if found[name]]
 
 
 @cache
@@ -20,17 +33,8 @@ def left_out() -> dict[str, str]:
     folders = {}
     if go_program() is None:
         folders["tests/clients/go"] = "no Go from 1.22 on: sh scripts/go.sh"
-    if missing := _missing_of_php():
-        folders["tests/clients/php"] = f"no {', '.join(missing)}: sh scripts/test-needs.sh"
-    return folders
-
-
-def _missing_of_php() -> list[str]:
     if missing := [program for program in PHP_PROGRAMS if shutil.which(program) is None]:
-        return missing
-    return [name for name, loader in PHP_FRAMEWORKS.items() if not _has_php_file(loader)]
-
-
-def _has_php_file(name: str) -> bool:
-    program = "exit(stream_resolve_include_path($argv[1]) === false ? 1 : 0);"
-    return subprocess.run(["php", "-r", program, name], check=False).returncode == 0
+        folders["tests/clients/php"] = f"no {', '.join(missing)}: sh scripts/test-needs.sh"
+    elif absent := sorted(PHP_FRAMEWORKS.keys() - php_frameworks()):
+        folders["clients/php/examples"] = f"no {', '.join(absent)}: sh scripts/test-needs.sh"
+    return folders

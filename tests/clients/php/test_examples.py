@@ -18,14 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.languages import PHP_FRAMEWORKS, php_frameworks
 from tests.clients.php.driver import LIBRARY
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, free_port, wait_until, webhook
 
-FRAMEWORKS = {
-    "laravel": ("Illuminate/autoload.php", "app"),
-    "symfony": ("Symfony/Bundle/FrameworkBundle/autoload.php", "src"),
-}
-"""What loads each framework, and the folder of the application's classes."""
+CLASSES = {"laravel": "app", "symfony": "src"}
+"""The folder of the application's classes."""
 AUTOLOAD = """<?php
 require '{framework}';
 require '{library}/autoload.php';
@@ -41,7 +39,7 @@ GOOD = Reply(200, b'{"success": true}', {"Content-Type": "application/json"}, de
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", php_frameworks())
 def test_the_page_is_out_before_the_events_are(framework: str, tmp_path: Path) -> None:
     """The service takes its time to answer, and the visitor does not wait for it."""
     with Receiver() as service:
@@ -59,7 +57,7 @@ def test_the_page_is_out_before_the_events_are(framework: str, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("consumer", ["lib_curl", "fork_curl", "socket"])
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", php_frameworks())
 def test_an_order_reaches_the_destination(
     framework: str, consumer: str, new_hookline: Callable[..., Hookline], receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -77,9 +75,9 @@ def application(framework: str, folder: Path, service: int, consumer: str = "lib
     """Run the example of a framework against a service at this port; its own port is given out."""
     root = folder / framework
     shutil.copytree(LIBRARY / "examples" / framework, root)
-    loader, classes = FRAMEWORKS[framework]
+    loader = AUTOLOAD.format(framework=PHP_FRAMEWORKS[framework], library=LIBRARY, folder=CLASSES[framework])
     (root / "vendor").mkdir()
-    (root / "vendor/autoload.php").write_text(AUTOLOAD.format(framework=loader, library=LIBRARY, folder=classes))
+    (root / "vendor/autoload.php").write_text(loader)
     environment = {
         "PATH": os.environ["PATH"],
         "APP_SECRET": "test",

@@ -35,7 +35,6 @@ class Library(NamedTuple):
         """Tell if the library has a feature, or the consumer an option of that name."""
         return need == "answers" or need in self.features or need in self.options[consumer]
 
-
     def meant(self, case: dict[str, Any], consumer: str) -> dict[str, Any]:
         """Return a case about answers with ``debug``, if that is how a consumer reads them."""
         if "answers" not in case.get("needs", []) or consumer in self.reads_answers:
@@ -115,7 +114,10 @@ def select(library: Library, cases: list[tuple[str, dict[str, Any]]], only: str)
             for consumer in wanted
             if consumer in library.consumers and all(library.has(need, consumer) for need in case.get("needs", []))
         ]
-        named = [Play(f"{chapter}: {case['name']} [{consumer}]", library.meant(case, consumer), consumer) for consumer in able]
+        named = [
+            Play(f"{chapter}: {case['name']} [{consumer}]", library.meant(case, consumer), consumer)
+            for consumer in able
+        ]
         plays += [play for play in named if only in play.name]
         left_out += not able and only in f"{chapter}: {case['name']}"
     return plays, left_out

@@ -260,7 +260,8 @@ final class ConsumersTest extends TestCase
         $found = [];
         foreach (glob('/proc/[0-9]*/cmdline') ?: [] as $file) {
             $line = (string) @file_get_contents($file);
-            if (preg_match('~^\S*/curl\0-q\0~', $line)) {
+            $fields = explode(' ', (string) strrchr((string) @file_get_contents(dirname($file) . '/stat'), ')'));
+            if (preg_match('~^\S*/curl\0-q\0~', $line) && (int) ($fields[4] ?? 0) === posix_getsid(0)) {
                 $found[dirname($file)] = $line;
             }
         }

@@ -23,19 +23,19 @@ DELIVER = Deliver()
         ("Longest pause", f"{DELIVER.retry_max / 60:g} min"),
         ("Retried for", f"{DELIVER.retry_window / 3600:g} h"),
         ("Requests at once, new receiver", f"{LIMITS.first_allowance}"),
-        ("Requests at once, well", f"{LIMITS.full_allowance}"),
+        ("Requests at once, healthy receiver", f"{LIMITS.full_allowance}"),
         ("Breaker opens", f"{LIMITS.open_failures} failures in a row, over {LIMITS.open_seconds:g} s"),
         (
-            "Asked again while it is open",
+            "Probes while it is open",
             f"after {breaker.PROBE_FIRST_SECONDS:g} s, doubling up to {breaker.PROBE_SECONDS_MAX:g} s",
         ),
         ("Your answer's head", f"{answers.HEAD_BYTES_MAX // 1024} KB"),
         ("Your answer's body", f"{answers.BODY_BYTES_MAX // 1024} KB"),
         ("Interim answers (1xx)", f"{connection.INTERIM_ANSWERS_MAX}"),
-        ("A name's look-up", f"{LIMITS.lookup_seconds_max:g} s"),
+        ("Name look-up", f"{LIMITS.lookup_seconds_max:g} s"),
         ("An idle connection", f"{connection.REST_SECONDS_MAX:g} s"),
         ("A connection's age", f"{pool.CONNECTION_AGE_SECONDS:g} s"),
-        ("Between one address of a name and the next", f"{connector.STAGGER_SECONDS * 1000:g} ms"),
+        ("Delay between two addresses of a name", f"{connector.STAGGER_SECONDS * 1000:g} ms"),
     ],
 )
 def test_each_bound_is_the_codes(what: str, value: str) -> None:

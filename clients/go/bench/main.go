@@ -1,7 +1,7 @@
 // Measures this library beside analytics-go 3 in one run: calls a second from eight goroutines, memory per call, and
 // events a second that one process brings to an endpoint.
 //
-//	go run . [-events N] [-rounds N] [-endpoint URL -key KEY]
+//	go run . [-events N] [-rounds N] [-batch N] [-endpoint URL -key KEY]
 //
 // Without an endpoint events go to a server in another process that reads them, counts them and does nothing else.
 package main
@@ -46,6 +46,7 @@ func main() {
 	rounds := flag.Int("rounds", 3, "runs of each; the medians are printed")
 	endpoint := flag.String("endpoint", "", "a service to send to")
 	key := flag.String("key", "wk_bench", "its write key")
+	flag.IntVar(&batch, "batch", batch, "events per request")
 	one := flag.String("one", "", "run one library in this process")
 	sink := flag.Bool("sink", false, "be the server that does nothing")
 	flag.Parse()
@@ -82,7 +83,7 @@ func compare(endpoint, key string, events, rounds int) {
 			if each.name == "analytics-go 3" {
 				count /= 4 // it takes its time
 			}
-			out, err := exec.Command(os.Args[0], "-one", each.name, "-endpoint", endpoint, "-key", key, "-events", fmt.Sprint(count)).Output()
+			out, err := exec.Command(os.Args[0], "-one", each.name, "-endpoint", endpoint, "-key", key, "-events", fmt.Sprint(count), "-batch", fmt.Sprint(batch)).Output()
 			must(err)
 			var found []float64
 			must(json.Unmarshal(out, &found))
@@ -102,6 +103,9 @@ func compare(endpoint, key string, events, rounds int) {
 	}
 }
 
+// batch is the number of events per request.
+var batch = 100
+
 var libraries = []library{
 	{"hookline-go", func(endpoint, key string, queue int) (func(int), func()) {
 		return ours(endpoint, key, queue, "", false)
@@ -117,7 +121,7 @@ var libraries = []library{
 }
 
 func ours(endpoint, key string, queue int, spool string, zip bool) (func(int), func()) {
-	options := hookline.Options{Endpoint: endpoint, MaxQueueSize: queue, MaxQueueBytes: 8 << 30, Spool: spool, SpoolBytes: 8 << 30, Gzip: zip}
+	options := hookline.Options{Endpoint: endpoint, MaxQueueSize: queue, MaxQueueBytes: 8 << 30, Spool: spool, SpoolBytes: 8 << 30, Gzip: zip, BatchSize: batch}
 	if endpoint == "" {
 		options.Transport = quick{}
 	}
@@ -133,7 +137,7 @@ func ours(endpoint, key string, queue int, spool string, zip bool) (func(int), f
 }
 
 func theirs(endpoint, key string, _ int) (func(int), func()) {
-	config := analytics.Config{Endpoint: endpoint, Logger: analytics.StdLogger(log.New(io.Discard, "", 0)), BatchSize: 100}
+	config := analytics.Config{Endpoint: endpoint, Logger: analytics.StdLogger(log.New(io.Discard, "", 0)), BatchSize: batch}
 	if endpoint == "" {
 		config.Endpoint, config.Transport = "http://127.0.0.1:1", quick{}
 	}

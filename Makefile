@@ -2,9 +2,9 @@
 .DEFAULT_GOAL := help
 # What is compiled is kept: services that tests start, and test files, would else be compiled at every start.
 unexport PYTHONDONTWRITEBYTECODE
-# Of the tests, for two cores and more: most of them wait for processes, brokers and browsers most of the time.
-WORKERS ?= 5
-.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges reference tour image lock clean
+# Of the tests, for two cores and more: they wait for processes, brokers and browsers, and more of them only wait longer.
+WORKERS ?= 4
+.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges reference tour screens image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,11 @@ check: .venv/.ready-dev ## Lint, and run the unit tests of what changed since ma
 hunt: .venv/.ready-dev ## Look for what a usual run does not meet: many times its cases, seeds and kills, for some hours
 	@sh scripts/test-needs.sh
 	@HOOKLINE_TEST_SIMULATION_SEEDS=5000 HOOKLINE_TEST_MODEL_SEEDS=500 HOOKLINE_TEST_FLIPS=2000 \
+		HOOKLINE_TEST_MAPPING_PAIRS=100000 \
 		.venv/bin/python -m pytest -n auto --dist loadscope --hypothesis-profile=hunt --timeout=7200 \
 		--fuzz-seconds 3600 --cycles 500 --client-cycles 100 \
 		tests/fuzz tests/clients tests/service/crash tests/unit/collect tests/unit/deliver tests/unit/journal \
-		tests/unit/people tests/worlds
+		tests/unit/kinds tests/unit/people tests/worlds
 
 lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
 	@.venv/bin/ruff format --check src tests examples clients deploy bench scripts
@@ -76,6 +77,9 @@ reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the c
 
 tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
 	@.venv/bin/python -m tests.ui.tour
+
+screens: .venv/.ready-dev ## Take a picture of every screen, light and dark, three widths, empty, busy and on fire (SCREENS=--quick; needs Chromium)
+	@.venv/bin/python -m tests.ui.contact_sheet $(SCREENS)
 
 image: ## Build the container image, from a base image named by its digest (PYTHON_IMAGE=...@sha256:...)
 	@sh scripts/image.sh

@@ -1,7 +1,7 @@
 """``python -m bench SCENARIO``: measure what ``hookline bench`` leaves out, with its figures, table and exit code.
 
 ``compare`` installs other programs; ``pages``, ``profiles`` and ``deletion`` fill a data folder first; ``beside`` tells
-what people cost deliveries, ``floods`` what a hostile source costs honest ones.
+what people cost deliveries, ``fanout`` what many destinations cost, ``floods`` what a hostile source costs honest ones.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from pathlib import Path
 
 from bench.beside import beside
 from bench.deletion import deletion
+from bench.fanout import fanout
 from bench.floods import floods
 from bench.pages import pages
 from bench.peers import Missing, compare
 from bench.people import people
+from bench.slow_disk import slow_disk
 from hookline.bench.machine import leave_on_sigterm
 from hookline.bench.run import SECONDS, Measure, measure
 
-SCENARIOS: dict[str, Measure] = {"compare": compare, "beside": beside, "floods": floods}
+SCENARIOS: dict[str, Measure] = {
+    "compare": compare,
+    "beside": beside,
+    "fanout": fanout,
+    "floods": floods,
+    "slow_disk": slow_disk,
+}
 FILLING = {"pages": pages, "profiles": people, "deletion": deletion}
 """Those that fill a folder: with how many events, ``--events`` says."""
 

@@ -39,6 +39,8 @@ NAMES = {
     "/settings/tokens": "t1",
     "/settings/audit-log": "1",
     "/dead-letters": "1",
+    "/issues": "1",
+    "/settings/notifications": "bench_rule",
     "/replays": "r1",
     "/deletion-requests": "dr1",
     "/people/user": "user-83115",
@@ -158,7 +160,12 @@ def _furnish(bench: Rig) -> dict[str, str]:
         connection.close()
     wait_until(lambda: bool(service.api("GET", "dead-letters")["items"]), REQUEST_SECONDS, "a dead letter")
     letter = service.api("GET", "dead-letters")["items"][0]["id"]
+    wait_until(lambda: bool(service.api("GET", "issues")["items"]), REQUEST_SECONDS, "its issue")
+    issue = service.api("GET", "issues")["items"][0]["id"]
+    rule = {"id": NAMES["/settings/notifications"], "name": "Bench", "when": ["dead_letters"]}
+    service.api("POST", "notifications", {**rule, "to": {"webhook": {"url": "https://example.com/hook"}}})
     made = {"/settings/people": person, "/settings/tokens": token, "/replays": replay, "/dead-letters": letter}
+    made |= {"/issues": issue}
     return {**NAMES, **{before: str(name) for before, name in made.items()}}
 
 

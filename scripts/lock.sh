@@ -9,8 +9,8 @@ compile() {
 compile pyproject.toml -o requirements.lock
 # The extras of the Python client are for its tests, so they are in the lock of the developers.
 compile pyproject.toml clients/python/pyproject.toml --all-extras --group dev -c requirements.lock -o requirements-dev.lock
-# The image has the extras for Kafka, PostgreSQL and tracing as well.
-compile pyproject.toml --extra kafka --extra postgres --extra otel -c requirements-dev.lock -o deploy/container/requirements.lock
+# The image has the extras for Kafka, PostgreSQL, tracing and files as well.
+compile pyproject.toml --extra files --extra kafka --extra postgres --extra otel -c requirements-dev.lock -o deploy/container/requirements.lock
 # What builds the packages themselves; beside the others in one environment, so of the same versions.
 printf 'hatchling>=1.27\neditables\n' | compile -c requirements-dev.lock - -o requirements-build.lock
 echo uv | compile - -o requirements-tools.lock

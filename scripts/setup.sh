@@ -77,12 +77,16 @@ python=$(find_python) || fail "Hookline needs Python 3.11 or newer; install it, 
 uv=$(find_uv) || exit 1
 export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE="${UV_LINK_MODE:-copy}"
 
+if [ ! -x .venv/bin/python ]; then
+    echo "Installing Hookline into .venv; this takes about a minute, once."
+fi
 [ -x .venv/bin/python ] || "$uv" venv --quiet --python "$python" .venv
 # Install rather than sync: the smaller lock must not take away what the larger one brought.
 "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r "$lock"
 # The build backend is locked like the rest: an isolated build would fetch the newest there is.
 "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r requirements-build.lock
 "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable clients/python
+echo "Compiling."
 # Compiled here, once: where PYTHONDONTWRITEBYTECODE is set, every start would do it anew, and take twice as long. Some
 # packages bring files that are no Python of this version, which nobody imports.
 .venv/bin/python -m compileall -qq -j 0 .venv/lib/python*/site-packages || true

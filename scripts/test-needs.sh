@@ -1,6 +1,6 @@
 #!/bin/sh
 # What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, rsync, PostgreSQL, PgBouncer, nginx, HAProxy, Apache,
-# Caddy, Go, PHP, and the real SDKs and Kafka in build/. Installs what is missing.
+# Caddy, Go, PHP, an S3-compatible server, and the real SDKs and Kafka in build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -54,6 +54,7 @@ sh scripts/client-pythons.sh
 # A Go that is new enough for the Go client library, and PHP for its own. Where one cannot be had, its library is left out
 # and the test run says so.
 sh scripts/go.sh
+sh scripts/s3-server.sh
 if ! command -v phpcs >/dev/null || ! command -v phpunit >/dev/null; then
     sh scripts/apt-install.sh php-cli php-curl php-mbstring php-xml phpunit php-codesniffer ||
         echo "PHPUnit and phpcs cannot be had here: the PHP client library is not tested" >&2

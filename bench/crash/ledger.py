@@ -14,7 +14,7 @@ from types import TracebackType
 from hookline.bench.machine import wait_until
 from hookline.bench.service import free_port
 
-SETTLE_SECONDS = 90.0
+SETTLE_SECONDS = 300.0
 EXPLAINED_SECONDS = 30.0
 
 

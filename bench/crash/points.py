@@ -2,7 +2,7 @@
 
 The points are those of ``telemetry/crashpoints.py``. Most are passed by any load; for the others their conditions are
 made here. Those of ``profiles``, which reads the journal beside delivery, lose no event and have tests of their own, as
-have those of ``transfer``.
+have those of ``files``, ``transfer`` and ``warehouse``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bench.crash import erase_one
@@ -18,14 +18,30 @@ from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
 from hookline.bench.machine import wait_until
 from hookline.telemetry.crashpoints import CRASH_POINTS, ENVIRONMENT_NAME
 
-REACHED_SECONDS = 90.0
+REACHED_SECONDS = 300.0
 RESTARTS_MAX = 20
 REPLAYED = timedelta(seconds=1)
 SEGMENTS_WANTED = 4
 KILLED = -9
 ERASE_POINTS = [name for name in CRASH_POINTS if name.startswith("journal.erase_")]
 RETENTION_POINT = "journal.retention_between_segments"
-POINTS = [name for name in CRASH_POINTS if not name.startswith(("profiles.", "worker.", "transfer."))]
+APART = ("files.", "profiles.", "worker.", "transfer.", "warehouse.")
+"""Points that have tests of their own."""
+POINTS = [name for name in CRASH_POINTS if not name.startswith(APART)]
+ROWS = (
+    (
+        "journal.after_write_before_sync",
+        "journal.after_sync_before_publish",
+        "journal.after_publish_before_answer",
+        "journal.recovery_before_publish",
+    ),
+    ("journal.segment_filled", "journal.segment_created_before_rename", "journal.segment_renamed_before_sync"),
+    ("deliver.answered_before_mark", "deliver.before_checkpoint", "deliver.after_checkpoint", "deliver.replay_opened"),
+    ("deliver.erased_before_answer", "privacy.looked_up", "privacy.sent", "privacy.journal_erased"),
+)
+"""Points at which one life after the other may end, with no time between them to make good what is missing."""
+LIVES = (*ROWS, *((name,) for name in POINTS if not any(name in row for row in ROWS)))
+"""Every point once: those rows, and each of the others by itself."""
 
 
 def tear_the_tail(scene: Scene) -> None:
@@ -46,7 +62,7 @@ def hang(scene: Scene) -> None:
 def wake_once_detached(scene: Scene) -> None:
     """Let the receiver go on when its lane has been detached, so that it catches up."""
     scene.service.wait_ready()
-    wait_until(lambda: scene.service.metric("hookline_deliver_detached_total") > 0, 60, "lane detached")
+    wait_until(lambda: scene.service.metric("hookline_deliver_detached_total") > 0, REACHED_SECONDS, "lane detached")
     scene.ledger.sinks[0].wake()
 
 
@@ -97,7 +113,7 @@ def point_kills(rounds: int, rate: float) -> Score:
         scene.service.start()
         for point in POINTS * rounds:
             try:
-                crash_at_point(scene, point)
+                crash_at_points(scene, (point,))
             except TimeoutError as error:
                 failures.append(f"{point}: {error}")
             lost = len(scene.ledger.balance().lost)
@@ -108,27 +124,29 @@ def point_kills(rounds: int, rate: float) -> Score:
         return scene.score("at every named point", len(POINTS) * rounds, remark=remark, failures=failures)
 
 
-def crash_at_point(scene: Scene, point: str) -> None:
-    """Let a process die exactly there under load, kill everything, start again and wait for what is missing."""
+def crash_at_points(scene: Scene, points: Sequence[str]) -> None:
+    """Let a process die exactly there under load, at one point after the other, and kill everything each time; then
+    start again and wait for what is missing."""
     scene.ledger.sinks[0].wake()
     if not scene.service.running:
         scene.service.start()
-    if point in ERASE_POINTS:
-        _crash_while_erasing(scene, point)
-    elif point == RETENTION_POINT:
+    if points[0] in ERASE_POINTS:
+        _crash_while_erasing(scene, points[0])
+    elif points[0] == RETENTION_POINT:
         _crash_while_dropping_segments(scene)
     else:
-        _crash_under_load(scene, point)
+        _crash_under_load(scene, points)
 
 
-def _crash_under_load(scene: Scene, point: str) -> None:
-    padding = next((size for prefix, size in PADDING_BYTES.items() if point.startswith(prefix)), 100)
+def _crash_under_load(scene: Scene, points: Sequence[str]) -> None:
+    padding = next((size for prefix, size in PADDING_BYTES.items() if points[0].startswith(prefix)), 100)
     scene.start_load(padding)
     scene.ledger.more(ENOUGH_EVENTS)
     scene.service.kill()
-    if point in BEFOREHAND:
-        BEFOREHAND[point](scene)
-    _crash(scene, f"{point}:{PASSAGE.get(point, 1)}", AFTER_START.get(point))
+    for point in points:
+        if point in BEFOREHAND:
+            BEFOREHAND[point](scene)
+        _crash(scene, f"{point}:{PASSAGE.get(point, 1)}", AFTER_START.get(point))
     scene.ledger.sinks[0].wake()
     scene.restart()
     _settle(scene)

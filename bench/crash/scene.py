@@ -19,7 +19,7 @@ from hookline.bench.service import Service
 RECEIVERS = 2
 """Two, so that one may hang."""
 
-BACK_SECONDS = 60.0
+BACK_SECONDS = 240.0
 ENOUGH_EVENTS = 200
 """How many are acknowledged before and after a crash, at the least."""
 

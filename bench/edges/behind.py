@@ -127,8 +127,8 @@ def play(folder: Path, odds: Sequence[Odd], events: int) -> list[Behind]:
 def _is_done(hookline: Hookline, played: _Played) -> bool:
     if hookline.status_at(played.ids[-1], played.source).get("status") != played.odd.ending:
         return False
-    waits = hookline.api("GET", f"destinations/{played.source}/metrics").json["waiting"]
-    return not (waits["events"] or waits["retrying"])
+    waits = hookline.api("GET", f"destinations/{played.source}/metrics").json["figures"]
+    return not (waits["queued"] or waits["retrying"])
 
 
 def _send_all(hookline: Hookline, played: Sequence[_Played], events: int) -> dict[str, float]:

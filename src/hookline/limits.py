@@ -24,15 +24,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Events of a lane that wait for their user's turn in memory; the rest wait as rows."""
 
     # what is in flight
-    in_flight_max: int = 2_048
-    unhealthy_in_flight_max: int = 512
+    in_flight_max: int = 5_632
+    """Of all lanes: room for one receiver far away that was given 4,096, and for others."""
+    unhealthy_in_flight_max: int = 1_408
     """Lanes that are not fully healthy share at most a quarter of the places."""
+    slow_in_flight_max: int = 4_224
+    """Lanes whose receivers take long, or are not well, share at most three quarters: the others, which need a place
+    for moments only, always find one."""
     failures_held_max: int = 16_384
     """Failed attempts that no checkpoint has saved yet: with so many, sending waits for one, as for a full ring."""
     lingering_max: int = 64
     """Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""
     replay_in_flight_max: int = 16
-    """Attempts of one replay in flight at once: a quarter of a live lane's."""
+    """Attempts of one replay in flight at once while something else wants the places: a quarter of a live lane's."""
     replays_running_max: int = 16
     """Replays being sent at once; the others wait in the order in which they were asked for."""
 
@@ -45,8 +49,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What a lane may begin with before its first success, and what it must be back at to count as healthy."""
     full_allowance: int = 64
     """Requests in flight at once of a healthy lane."""
-    allowance_max: int = 256
-    """What the allowance may grow to for a receiver that takes its time but takes all."""
+    allowance_max: int = 512
+    """What the allowance may grow to for a receiver that takes its time but takes all; its user may say up to 4,096."""
 
     # reading
     catch_up_cursors_max: int = 8
@@ -58,13 +62,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     # results, and time
     ring_entries: int = 65_536
-    ring_margin: int = 12_288
+    ring_margin: int = 28_672
     """Sending stops so many entries before the ring is full, for what is in flight, at five URLs each."""
     late_ms_max: int = 60_000
     """A last attempt is made at the window's end; later than this past it (the service was down), the event expires."""
 
     # looking names up
-    lookups_waiting_max: int = 1_000
+    lookups_waiting_max: int = 10_000
+    """A restart asks for the names of all destinations at once."""
     lookup_seconds_max: float = 5.0
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 SECRET_BYTES_MAX = 4_096
 MASK = "…"
+KEEP = "keep"
+"""Written in place of a secret: leave the stored one as it is."""
 _SHOWN_CHARS = 4
 _SHOWN_FROM_CHARS = 12
 _ENVIRONMENT = re.compile(r"env:HOOKLINE_SECRET_[A-Za-z0-9_]{1,100}")
@@ -67,6 +69,11 @@ def resolve_in(
     if not secret:
         raise SecretMissing(f"{where} is not set or empty; put the secret there and start Hookline again")
     return secret
+
+
+def stands_for_stored(value: str) -> bool:
+    """Return whether a value is ``keep`` or a mask."""
+    return value == KEEP or value.startswith(MASK)
 
 
 def mask(secret: str) -> str:

@@ -12,6 +12,7 @@ Seconds = NewType("Seconds", float)
 Bytes = NewType("Bytes", int)
 Networks = NewType("Networks", tuple[str, ...])
 Urls = NewType("Urls", tuple[str, ...])
+Names = NewType("Names", tuple[str, ...])
 
 DAY_SECONDS = 86_400.0
 
@@ -31,6 +32,8 @@ def parse_as(raw: object, kind: Any) -> Any:
         return parse_size(raw)  # type: ignore[arg-type]
     if kind is Networks:
         return Networks(tuple(str(ipaddress.ip_network(item, strict=False)) for item in _parse_list(raw)))
+    if kind is Names:
+        return Names(_parse_list(raw))
     if kind is Urls:
         return Urls(_parse_list(raw))
     if kind is bool:

@@ -1,8 +1,7 @@
 """All settings with their defaults, where they may come from, and how they are written.
 
-The keys are DESIGN 6.4. Precedence: command line flag, then environment, then ``hookline.yaml``, then the
-default below. The limits of SPEC.md section 8 live beside the code that enforces them; only what a person may
-change is here.
+docs/settings.md lists the keys. Precedence: command line flag, then environment, then ``hookline.yaml``, then the
+default below. Fixed limits live beside the code that enforces them; only what a person may change is here.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -23,6 +23,7 @@ from hookline.rate_limit import RateLimit, parse_rate_limit
 from hookline.setting_values import (
     DAY_SECONDS,
     Bytes,
+    Names,
     Networks,
     Seconds,
     Urls,
@@ -117,7 +118,7 @@ class Database(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deliver(msgspec.Struct, frozen=True, kw_only=True):
-    """The sending of webhook requests (SPEC 4.1 and 7)."""
+    """How webhook requests are sent, and how long they are tried again."""
 
     timeout: Seconds = Seconds(5.0)
     retry_first: Seconds = Seconds(1.0)
@@ -125,6 +126,7 @@ class Deliver(msgspec.Struct, frozen=True, kw_only=True):
     retry_window: Seconds = Seconds(4 * 3600.0)
     allow_networks: Networks = Networks(())
     ca_file: str | None = None
+    proxy: str | None = None
     connection_age: Seconds = Seconds(60.0)
     session_timeout: Seconds = Seconds(10.0)
 
@@ -144,7 +146,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the installation (SPEC 4.2 rule 10 and section 8)."""
+    """Which plan the installation is on: filters need the level business."""
 
     level: Literal["free", "team", "business"] = "business"
     grandfathered: bool = False
@@ -163,10 +165,27 @@ class Notices(msgspec.Struct, frozen=True, kw_only=True):
     secret: str | None = None
     breaker_open: Seconds = Seconds(60.0)
     dead_letters: int = 100
+    rejected_events: int = 100
+    backlog_age: Seconds = Seconds(3_600.0)
+    group_window: Seconds = Seconds(60.0)
+    recovered_after: Seconds = Seconds(120.0)
     retention_ahead: Seconds = Seconds(DAY_SECONDS)
     source_silent: Seconds = Seconds(DAY_SECONDS)
     partition_unowned: Seconds = Seconds(60.0)
     disk_free: Bytes = Bytes(1024**3)
+
+
+class Smtp(msgspec.Struct, frozen=True, kw_only=True):
+    """The mail server that notifications are sent by e-mail with, and the address they come from."""
+
+    url: str | None = None
+    from_: str | None = None
+
+
+class People(msgspec.Struct, frozen=True, kw_only=True):
+    """The traits that people can be searched for by, beside their ids."""
+
+    search_traits: Names = Names(("email", "name", "firstName", "lastName", "username", "company"))
 
 
 class Tracing(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +216,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan = Plan()
     secrets: Secrets = Secrets()
     notices: Notices = Notices()
+    smtp: Smtp = Smtp()
+    people: People = People()
     tracing: Tracing = Tracing()
     log: Log = Log()
 
@@ -237,7 +258,14 @@ def _by_descriptor(folder: Path) -> Path:
     return _OWN_DESCRIPTORS / str(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
 
-SECRET_KEYS = ("control.admin_token", "journal.tls_key_password", "journal.sasl_password", "notices.secret")
+SECRET_KEYS = (
+    "control.admin_token",
+    "journal.tls_key_password",
+    "journal.sasl_password",
+    "notices.secret",
+    "smtp.url",
+    "deliver.proxy",
+)
 """Settings whose values are shown to nobody."""
 
 
@@ -284,7 +312,7 @@ def keys() -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     for name, kind in get_type_hints(Settings).items():
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            found.update({f"{name}.{field}": inner for field, inner in get_type_hints(kind).items()})
+            found.update({f"{name}.{field.rstrip('_')}": inner for field, inner in get_type_hints(kind).items()})
         else:
             found[name] = kind
     return found
@@ -294,8 +322,13 @@ def value_of(settings: Settings, key: str) -> Any:
     """Return the value of a dotted key."""
     value: Any = settings
     for part in key.split("."):
-        value = getattr(value, part)
+        value = getattr(value, _attribute(part))
     return value
+
+
+def _attribute(part: str) -> str:
+    """Return the attribute of a part of a key: ``smtp.from`` would be a word of the language."""
+    return f"{part}_" if iskeyword(part) else part
 
 
 def environment_name(key: str) -> str:
@@ -375,7 +408,7 @@ def _build(parsed: Mapping[str, Any]) -> Settings:
     for name, kind in get_type_hints(Settings).items():
         prefix = f"{name}."
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            inner = {key.removeprefix(prefix): v for key, v in parsed.items() if key.startswith(prefix)}
+            inner = {_attribute(key.removeprefix(prefix)): v for key, v in parsed.items() if key.startswith(prefix)}
             arguments[name] = kind(**inner)
         elif name in parsed:
             arguments[name] = parsed[name]
@@ -403,6 +436,11 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"setting {key!r}: write a duration above zero")
     if settings.deliver.connection_age < 1:
         raise SettingsError("setting 'deliver.connection_age': write a duration from 1s")
+    if not re.fullmatch(r"http://(?!\Z)[^/?#\s]+:[0-9]+/?|(env|file):\S+", settings.deliver.proxy or "http://-:1"):
+        raise SettingsError(
+            "setting 'deliver.proxy': write http://user:password@proxy.example.com:3128, with percent-encoding in user"
+            " and password, or a reference such as file:proxy"
+        )
     for key in ("collect.idle_timeout", "control.idle_timeout"):
         if not 1 <= value_of(settings, key) <= DAY_SECONDS:
             raise SettingsError(f"setting {key!r}: write a duration from 1s to 24h")
@@ -412,8 +450,18 @@ def _validate(settings: Settings) -> None:
         raise SettingsError("setting 'deliver.session_timeout': write a duration from 1s to 5m")
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", settings.service_name):
         raise SettingsError("setting 'service_name': letters, digits and hyphens only; it names the User-Agent")
-    if settings.notices.dead_letters < 0:
-        raise SettingsError("setting 'notices.dead_letters': write a number from 0; 0 turns these notices off")
+    for key in ("notices.dead_letters", "notices.rejected_events"):
+        if value_of(settings, key) < 0:
+            raise SettingsError(f"setting {key!r}: write a number from 0; 0 turns these notices off")
+    if (settings.smtp.url is None) != (settings.smtp.from_ is None):
+        raise SettingsError("setting 'smtp.url': it goes with smtp.from; set both")
+    if not re.fullmatch(r"smtps?://(?!\Z)\S+|(env|file):\S+", settings.smtp.url or "smtp://-"):
+        raise SettingsError(
+            "setting 'smtp.url': write smtp://user:password@mail.example.com:587, with percent-encoding in user and"
+            " password, or a reference such as file:smtp-url"
+        )
+    if not re.fullmatch(r"[^\s@<>,;]+@[^\s@<>,;]+", settings.smtp.from_ or "a@b"):
+        raise SettingsError("setting 'smtp.from': write one address, such as hookline@example.com")
     if len(settings.notices.webhooks) > NOTICE_WEBHOOKS_MAX:
         raise SettingsError(f"setting 'notices.webhooks': write at most {NOTICE_WEBHOOKS_MAX} URLs")
     if not re.fullmatch(r"local|postgresql://(?!\Z)([^/?@\s]*@)?[^?@\s]*(\?\S*)?", settings.database.url):

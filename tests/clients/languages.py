@@ -1,13 +1,15 @@
-"""Which client libraries can be tested here. Go and PHP are not everywhere; the test run says which one is missing."""
+"""What can be tested here. Go, PHP and what is built with Go are not everywhere; the test run says what is missing."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
 
 from tests.clients.go.toolchain import go_program
 
+S3_SERVER = Path(__file__).parents[2] / "build" / "s3" / "versitygw"
 PHP_PROGRAMS = ("php", "phpunit", "phpcs")
 PHP_FRAMEWORKS = {"laravel": "Illuminate/autoload.php", "symfony": "Symfony/Bundle/FrameworkBundle/autoload.php"}
 """What the examples of the PHP library are made with, and the file that loads it, in PHP's include path."""
@@ -28,7 +30,7 @@ def php_frameworks() -> list[str]:
 
 @cache
 def left_out() -> dict[str, str]:
-    """Return the folders of the libraries that cannot be tested here, each with what is missing. They are no skipped
+    """Return the folders of what cannot be tested here, each with what is missing. They are no skipped
     tests: the head of the run names them."""
     folders = {}
     if go_program() is None:
@@ -37,4 +39,6 @@ def left_out() -> dict[str, str]:
         folders["tests/clients/php"] = f"no {', '.join(missing)}: sh scripts/test-needs.sh"
     elif absent := sorted(PHP_FRAMEWORKS.keys() - php_frameworks()):
         folders["clients/php/examples"] = f"no {', '.join(absent)}: sh scripts/test-needs.sh"
+    if not S3_SERVER.is_file():
+        folders["tests/service/files/s3"] = "no S3-compatible server: sh scripts/s3-server.sh"
     return folders

@@ -25,7 +25,7 @@ ORIGINALS_FAULTS = (
     "sentAt has milliseconds",
     "413 is not silent",
 )
-"""What SPEC.md names."""
+"""Faults of the original libraries; each has its case in the book."""
 
 
 @pytest.mark.slow

@@ -84,13 +84,13 @@ def test_commands_are_lists_and_the_last_is_a_command_of_hookline() -> None:
 
 
 def test_its_lock_is_the_service_with_every_extra() -> None:
-    """The image has what the service is locked to, to the hash, and beside it the client libraries of Kafka, PostgreSQL
-    and OpenTelemetry, with what these need."""
+    """The image has what the service is locked to, to the hash, and beside it what writes files and the client
+    libraries of Kafka, PostgreSQL and OpenTelemetry, with what these need."""
     pinned = re.compile(r"^([a-z0-9._-]+==\S+)", re.MULTILINE)
     service = set(pinned.findall((ROOT / "requirements.lock").read_text()))
     image = set(pinned.findall((CONTAINERFILE.parent / "requirements.lock").read_text()))
     more = {each.partition("==")[0] for each in image - service}
-    clients = {"confluent-kafka", "psycopg", "psycopg-binary"}
+    clients = {"confluent-kafka", "obstore", "psycopg", "psycopg-binary", "pyarrow"}
     assert clients | {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= more
     needed = {"charset-normalizer", "googleapis-common-protos", "protobuf", "requests", "urllib3"}
     assert {name for name in more if not name.startswith("opentelemetry-")} <= clients | needed

@@ -30,12 +30,16 @@ def test_files_that_are_named_exist(path: str) -> None:
 
 
 def test_settings_are_good_ones(tmp_path: Path) -> None:
-    """The block of settings loads, and variables that are named are settings."""
-    (block,) = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    """Each block of settings loads, and variables that are named are settings."""
+    (tmp_path / "proxy").write_text("http://user:password@proxy.example.com:3128")
+    behind_a_proxy, through_one = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     config = tmp_path / "hookline.yaml"
-    config.write_text(block)
+    config.write_text(behind_a_proxy)
     settings, _origins = load(config, environment={})
     assert settings.control.public_url == "https://hookline.example.com"
+    config.write_text(through_one.replace("file:proxy", f"file:{tmp_path / 'proxy'}"))
+    settings, _origins = load(config, environment={})
+    assert settings.deliver.proxy
     named = set(re.findall(r"HOOKLINE_[A-Z_]*[A-Z]", TEXT)) - {"HOOKLINE_SECRET"}
     assert named <= {environment_name(key) for key in keys()}
 

@@ -18,17 +18,22 @@ _PAGED = "Listing_"
 
 _HEAD = """# Admin API
 
-Everything the pages and the command line do goes through this. It is served below `/api/v1` of the control port;
-`/api/openapi.json` describes it as OpenAPI 3.1, and this page is made from that (`make reference`). Requests carry
-`Authorization: Bearer TOKEN`; errors are problem details (RFC 9457) with a `code` that [errors.md](errors.md) explains.
-A list answers a page, `{"items": […], "after": …}`: give `after` back to get the next one, null ends it.
+The pages and the command line use this API for everything they do. [Use the admin API](how-to/use-the-api.md) makes the
+first calls. The API is below `/api/v1` of the control port. `/api/openapi.json` describes it as OpenAPI 3.1, and
+`make reference` generates this page from that.
 
-The token is the admin token, or one made with `POST /api/v1/tokens` whose scope allows the call: `read` looks,
-`write` changes sources, destinations, filters, replays and dead letters, `admin` does everything. Every POST takes an
-`Idempotency-Key`: sent again with it within 24 hours, it gets the first answer and is not done again. Answers with an
-`ETag` say which state of an object they show; with it as `If-Match`, a change is made only if that is still its state
-(412 `changed_meanwhile`). `RateLimit` says how many requests the caller has left in this minute; beyond them the answer
-is 429 with `Retry-After`. Every answer has an `X-Request-Id` (the caller's own if it sent one), as has the audit log.
+- **Token.** Send `Authorization: Bearer TOKEN`, with the admin token or one created with `POST /api/v1/tokens`. The
+  scope `read` may read, `write` may also change sources, destinations, filters, replays and dead letters, and `admin`
+  may do everything.
+- **Errors** are problem details (RFC 9457) with a `code` that [error codes](errors.md) explains.
+- **Lists** answer one page, `{"items": […], "after": …}`. Pass `after` back to get the next page; null ends the list.
+- **Repeats.** Every POST takes an `Idempotency-Key`. If you send the same request with the same key again within
+  24 hours, Hookline returns the first answer and does nothing.
+- **Changes at the same time.** `ETag` names the state of an object. With it as `If-Match`, Hookline makes a change only
+  if the object still has that state (otherwise 412 `changed_meanwhile`).
+- **Limits.** `RateLimit` says how many requests you have left in this minute. Beyond that, the answer is 429 with
+  `Retry-After`.
+- **Request id.** Every answer has an `X-Request-Id`, yours if you sent one. The audit log has it too.
 """
 
 

@@ -26,9 +26,10 @@ def commands(of: App, prefix: str = "") -> dict[str, App]:
     return found
 
 
-COMMANDS = commands(app)
+COMMANDS = {name: command for name, command in commands(app).items() if command.show}
+"""What ``--help`` shows: scripts ask another one, and people do not."""
 TOOLS = sorted(COMMANDS.keys() - set(SUMMARIES))
-SERVER_OPTIONS = {"--config", "--data-dir", "--api", "--token", "--insecure-http"}
+SERVER_OPTIONS = {"--config", "--data-dir", "--api", "--token", "--insecure-http", "--utc"}
 
 
 def documented_options(heading: str) -> set[str]:

@@ -9,6 +9,8 @@ from zipfile import ZipFile
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from hookline.web.docs import HOME, PAGES
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "hookline"
 FOLDERS_OF_RIGS = {"crash", "edges", "faults", "fuzz", "isolation", "scale", "tests", "worlds"}
@@ -29,6 +31,19 @@ def test_the_wheel_holds_the_package_alone(names: set[str]) -> None:
     outside = {name for name in names if not name.startswith("hookline/") and ".dist-info/" not in name}
     modules = {f"hookline/{path.relative_to(SOURCES)}" for path in SOURCES.rglob("*.py")}
     assert (outside, {name for name in names if name.endswith(".py")} ^ modules) == (set(), set())
+
+
+def test_the_documentation_that_pages_show_is_in_the_wheel(names: set[str]) -> None:
+    """Every page below /docs is found in an installed package too."""
+    paths = [HOME, *(page.path for page in PAGES)]
+    assert {f"hookline/docs/{path}.md" for path in paths} - names == set()
+
+
+def test_kinds_of_destination_are_in_the_wheel(names: set[str]) -> None:
+    """Each folder of a kind is whole: what it is, its guide and its icon."""
+    files = {path for path in (SOURCES / "kinds").glob("*/*") if path.suffix in (".yaml", ".md", ".svg")}
+    assert {f"hookline/{path.relative_to(SOURCES)}" for path in files} - names == set()
+    assert any(path.name == "kind.yaml" for path in files)
 
 
 def test_no_rig_is_in_the_wheel(names: set[str]) -> None:

@@ -87,7 +87,7 @@ class BareSender(Sink):
         pool, transport, asked = self._pool, Socket(), 0
         pool.send(NO_TARGET, [(0, REQUEST)])
         (connection,) = self._connector.asked
-        connection.checked_address = ADDRESS
+        connection.checked_address = connection.peer_address = ADDRESS
         connection.connection_made(transport)
         for pieces in answers:
             if asked:

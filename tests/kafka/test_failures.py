@@ -457,7 +457,9 @@ def test_what_the_topic_lacks_is_missing_and_what_was_erased_is_not(
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(address.topic, encode(a_record(2)), partition=0)
-    producer.commit_transaction(30)  # leaves a mark at offset 3
+    producer.commit_transaction(30)  # leaves a mark at offset 3, some time after the coordinator has answered
+    with closing(KafkaReader(tmp_path, address)) as reader:
+        wait_until(lambda: reader.end(0) == 4)
     use(tmp_path, address, lambda appender: appender.append([a_record(4)]))
     follower = KafkaFollower(tmp_path, address, lambda: None)
     with closing(KafkaReader(tmp_path, address)) as reader, closing(follower):

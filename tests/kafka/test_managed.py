@@ -26,7 +26,7 @@ from hookline.journal.port import JournalAway
 from tests.kafka.cluster import Cluster
 from tests.kafka.security import PASSWORD, USER
 
-ASK_SECONDS = 30.0
+ASK_SECONDS = 120.0
 ALLOWED = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE)
 
 

@@ -31,7 +31,7 @@ SPEND = {
     "syncEvery": 1,
 }
 KILLED = -signal.SIGKILL
-RUN_SECONDS = 120
+RUN_SECONDS = 480
 
 
 class Client:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-ANSWER_SECONDS = 30.0
+ANSWER_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

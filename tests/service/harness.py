@@ -36,9 +36,9 @@ __all__ = [
     "webhook",
 ]
 
-READY_SECONDS = 60.0
-STOP_SECONDS = 30.0
-REPORT_SECONDS = 10.0
+READY_SECONDS = 240.0
+STOP_SECONDS = 120.0
+REPORT_SECONDS = 40.0
 """Far more than it takes: a busy machine is no failure. Tests that are about the time say their own."""
 WRITE_KEY = "wk_site"
 SOURCE = {"id": "site", "name": "Site", "type": "server", "writeKeys": [WRITE_KEY]}
@@ -58,7 +58,7 @@ def webhook(
     headers: Mapping[str, str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A webhook destination as connections.yaml and the API write it (DESIGN 6.5)."""
+    """A webhook destination as connections.yaml and the API write it."""
     settings: dict[str, Any] = {"webhooks": [{"url": url, "headers": dict(headers or {})} for url in urls]}
     if secret is not None:
         settings["sharedSecret"] = secret
@@ -240,7 +240,7 @@ class Hookline:
             time.sleep(0.1)
 
     def event(self, message_id: str, source: str | None = None) -> dict[str, Any] | None:
-        """The answer of ``why`` for an event (DESIGN 6.7), None while the service does not know it."""
+        """The answer of ``why`` for an event, None while the service does not know it."""
         answer = self.api("GET", f"events/{quote(message_id, safe='')}" + (f"?source={source}" if source else ""))
         assert answer.status in (200, 404), answer
         return dict(answer.json) if answer.status == 200 else None

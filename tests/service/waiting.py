@@ -13,11 +13,15 @@ POLL_SECONDS_MAX = 0.06
 POLL_SHARE = 0.02
 """Of the time waited so far: looking takes the machine from what is waited for."""
 WAIT_SECONDS = 30.0
-"""A bound that only a failure reaches, on a slow and busy machine too."""
+"""A bound that only a failure reaches."""
+PATIENCE = 4
+"""So many times what a wait asks for is waited: a machine on which everything else runs too is no failure, and waiting
+longer for what does not come costs only the time of a failure."""
 
 
 def wait_until(condition: Callable[[], T], seconds: float = WAIT_SECONDS, what: str = "") -> T:
-    """Call ``condition`` until it is truthy and return its value; AssertionError after ``seconds``."""
+    """Call ``condition`` until it is truthy and return its value; AssertionError after ``PATIENCE`` × ``seconds``."""
+    seconds *= PATIENCE
     began = time.monotonic()
     while True:
         value = condition()

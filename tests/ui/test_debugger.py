@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.service.harness import WRITE_KEY, Hookline, Receiver, new_id
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, new_id, webhook
 from tests.ui.conftest import CONTRAST, sign_in
 
 
@@ -58,6 +59,41 @@ def test_filters_are_the_address_and_the_server_leaves_out_the_rest(debugger: Pa
     expect(debugger.get_by_role("heading", name="No event matches")).to_be_visible()
 
 
+def test_rows_say_how_many_have_got_it_and_what_an_identify_call_sets(
+    debugger: Page, hookline: Hookline, receiver: Receiver
+) -> None:
+    """One destination that fails does not speak for the others; a range and a destination are in the address."""
+    picky = hookline.api("POST", "destinations", webhook("picky", receiver.url("/picky"), name="Picky"))
+    assert picky.status == 201
+    try:
+        receiver.respond = lambda request: Reply(503 if request.path == "/picky" else 200)
+        mark = new_id("marks")
+        assert hookline.post("/v1/identify", {"userId": "u1", "traits": {"plan": mark, "age": 7}}).status == 200
+        debugger.goto(f"/events?text={mark}&range=1h")
+        row = rows(debugger)
+        expect(row).to_contain_text(f"plan: {mark}, age: 7")
+        expect(row).to_contain_text("1 of 2 delivered")
+        expect(row.locator(".event-status")).to_have_attribute("title", re.compile("picky (retrying|queued)"))
+        debugger.get_by_label("Destination").select_option("picky")
+        debugger.get_by_label("Status").select_option("delivered")
+        expect(debugger.get_by_role("heading", name="No event matches")).to_be_visible()
+        debugger.get_by_label("Status").select_option("")
+        expect(debugger).to_have_url(re.compile(r"text=[^&]+&destination=picky&range=1h$"))
+        expect(row).to_have_count(1)
+        with debugger.expect_download() as file:
+            debugger.get_by_role("link", name="CSV").click()
+        assert file.value.path().read_text().splitlines()[1].endswith(("picky: retrying", "picky: queued"))
+        debugger.get_by_label("To", exact=True).fill("2020-01-01T00:00:00")
+        debugger.get_by_label("Accepted within").select_option("")
+        expect(debugger.get_by_role("heading", name="No event matches")).to_be_visible()
+        debugger.reload()
+        expect(debugger.get_by_label("To", exact=True)).to_have_value(re.compile("^2020-01-01T00:00"))
+        expect(debugger.get_by_role("heading", name="No event matches")).to_be_visible()
+    finally:
+        receiver.reply_with(200)
+        hookline.api("DELETE", "destinations/picky?waiting=discard")
+
+
 def test_it_holds_still_while_one_reads(debugger: Page, hookline: Hookline) -> None:
     """Pause, scrolling and selected text hold the list, and what came meanwhile is counted and comes at the end."""
     mark = new_id("hold")
@@ -105,3 +141,24 @@ def test_the_keyboard_walks_and_the_three_views(debugger: Page, hookline: Hookli
     debugger.locator("event-list").focus()
     debugger.keyboard.press("Enter")
     expect(debugger.locator("#message-id")).to_have_text(mark)
+
+
+def test_a_view_is_saved_found_and_deleted(debugger: Page, hookline: Hookline) -> None:
+    """What the address holds at that moment, under a name; the list shows it again."""
+    debugger.get_by_label("Type").select_option("track")
+    debugger.wait_for_url("**/events?type=track")
+    debugger.get_by_text("Views", exact=True).click()
+    expect(debugger.get_by_text("No saved views of this list yet.")).to_be_visible()
+    debugger.get_by_label("Save the current view as").fill("Only <b>track</b>")
+    debugger.get_by_role("button", name="Save view").click()
+    link = debugger.get_by_role("link", name="Only <b>track</b>")
+    expect(link).to_be_visible()
+    assert debugger.evaluate(CONTRAST) == []
+    debugger.goto("/events")
+    debugger.get_by_text("Views", exact=True).click()
+    link.click()
+    debugger.wait_for_url("**/events?type=track")
+    debugger.get_by_text("Views", exact=True).click()
+    debugger.get_by_role("button", name="Delete Only").click()
+    expect(debugger.get_by_text("No saved views of this list yet.")).to_be_visible()
+    assert hookline.api("GET", "views").json["items"] == []

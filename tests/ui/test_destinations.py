@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.service.harness import Hookline, Receiver, Reply, Request, wait_until, webhook
-from tests.ui.conftest import sign_in
+from tests.ui.conftest import sign_in, viewing
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,8 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     expect(page.get_by_role("dialog")).to_contain_text("New events are queued")
     page.get_by_label("Reason").fill("<b>maintenance</b>")
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    expect(page.locator(".destination-head")).to_contain_text("Paused (<b>maintenance</b>)")
+    expect(page.locator(".destination-head .line")).to_contain_text("Paused")
+    expect(page.locator(".destination-head bdi")).to_have_text("<b>maintenance</b>")
     standing = "destinations/crm/metrics"
     wait_until(lambda: hookline.api("GET", standing).json["state"] == "paused", what="deliver has heard of it")
     message_id = hookline.track("While paused")
@@ -131,10 +132,10 @@ def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
     hookline.wait_status(message_id, "crm", "retrying")
     page = signed_in
     page.goto("/destinations/crm")
-    page.get_by_role("button", name="Retry now").click()
+    page.get_by_role("button", name="Try now").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("at once")
-    dialog.get_by_role("button", name="Retry now").click()
+    dialog.get_by_role("button", name="Try now").click()
     hookline.wait_status(message_id, "crm", "delivered")
 
 
@@ -144,13 +145,13 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
         hookline.track(name, properties={"card": "4711"})
     page = signed_in
     page.goto("/destinations/crm/filters")
-    expect(page.locator("filter-test")).to_contain_text("matched 0 of")
+    expect(page.locator("filter-test")).to_contain_text("Matched 0 of")
     page.get_by_role("button", name="Add a filter").click()
     page.get_by_role("button", name="Add a clause").click()
     page.get_by_label("Field", exact=True).last.fill("event")
     page.get_by_label("Value").last.fill("Heartbeat")
     expect(page.locator("filter-builder")).to_contain_text("matches 2")
-    expect(page.locator("filter-test")).to_contain_text("matched 2 of")
+    expect(page.locator("filter-test")).to_contain_text("Matched 2 of")
     page.get_by_role("button", name="Edit as text").click()
     text = page.get_by_label("Condition")
     expect(text).to_have_value('type = "track" and event = "Heartbeat"')
@@ -164,6 +165,23 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
     expect(page.get_by_text("Saved. Applies")).to_be_visible()
     saved = hookline.api("GET", "destinations/crm").json["filters"]
     assert saved == [{"if": 'not (event = "Heartbeat")', "do": "dropProperties", "properties": ["properties.card"]}]
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
+def test_a_viewer_reads_filters_and_replays_without_controls(browser: Browser, hookline: Hookline, origin: str) -> None:
+    """What the filters do is text; nothing is offered that would be refused."""
+    hookline.api(
+        "PATCH", "destinations/crm", {"filters": [{"if": 'event = "Heartbeat"', "do": "sample", "percent": 5}]}
+    )
+    with viewing(browser, hookline, origin) as page:
+        page.goto("/destinations/crm/filters")
+        expect(page.locator("filter-builder")).to_contain_text('if event = "Heartbeat"')
+        expect(page.locator("filter-builder")).to_contain_text("send only 5 %")
+        expect(page.locator("filter-builder :is(input, select, textarea, button)")).to_have_count(0)
+        expect(page.locator("filter-test")).to_have_count(0)
+        page.goto("/destinations/crm/replay")
+        expect(page.get_by_text("Editors can send stored events again")).to_be_visible()
+        expect(page.get_by_role("button", name="Count first")).to_have_count(0)
     hookline.api("PATCH", "destinations/crm", {"filters": []})
 
 
@@ -196,6 +214,12 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
         hookline.wait_status(message_id, "crm", "failed")
     page.goto("/destinations/crm/dead-letters?outcome=refused")
     expect(page.locator("table.list tbody tr")).to_have_count(3)
+    kept = page.viewport_size
+    assert kept
+    for width in (390, 1280, 1920, 2560):
+        page.set_viewport_size({"width": width, "height": kept["height"]})
+        assert page.locator("td.grow").first.evaluate("cell => cell.offsetWidth") >= 160, width
+    page.set_viewport_size(kept)
     page.get_by_role("link", name="Refused").first.click()
     expect(page.locator("table.attempts")).to_contain_text("refused 400")
     expect(page.locator("json-tree")).to_contain_text('event: "Refused"')
@@ -203,7 +227,30 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
     page.get_by_role("dialog", name="Send it again").get_by_role("button", name="Retry").click()
     page.wait_for_url("**/replays/r*")
     expect(page.locator("main .mark").first).to_contain_text("done")
-    page.goto("/destinations/crm/dead-letters")
+    page.goto("/destinations/crm/dead-letters?status=expired")
+    expect(page.get_by_role("heading", name="No dead letters match")).to_be_visible()
+    page.goto("/destinations/crm/dead-letters?status=failed&range=1h")
+    expect(page.locator("table.list tbody tr")).to_have_count(3)
+    with page.expect_download() as file:
+        page.get_by_role("link", name="CSV").click()
+    assert [line.split(",")[4] for line in file.value.path().read_text().splitlines()] == ["event", *["Refused"] * 3]
+    page.get_by_role("checkbox", name="Select Refused").first.check()
+    expect(page.locator("[data-picked]")).to_contain_text("1 dead letters selected")
+    hookline.track("Delivered meanwhile")
+    page.locator("[data-picked]").get_by_role("button", name="Discard").click()
+    page.get_by_role("dialog", name="Discard the selected").get_by_role("button", name="Discard").click()
+    expect(page.locator("table.list tbody tr")).to_have_count(2)
+    expect(page.locator("[data-picked]")).to_be_hidden()
+    kept = {each["messageId"] for each in hookline.api("GET", "dead-letters?destination=crm").json["items"]}
+    assert len(kept) == 2
+    assert kept < set(ids)
+    page.get_by_text("From, to").click()
+    page.get_by_label("To", exact=True).fill("2020-01-01T00:00:00")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("heading", name="No dead letters match")).to_be_visible()
+    assert "to=20" in page.url
+    assert "status=failed" in page.url
+    page.goto("/destinations/crm/dead-letters?status=failed")
     page.get_by_role("button", name="Discard all").first.click()
     page.get_by_label("Type crm to continue").fill("crm")
     page.get_by_role("dialog", name="Discard").get_by_role("button", name="Discard all").click()
@@ -215,13 +262,29 @@ def test_a_replay_is_counted_before_it_is_sent(signed_in: Page, hookline: Hookli
     ids = [hookline.track("To replay") for _ in range(4)]
     hookline.wait_status(ids[-1], "crm", "delivered")
     page = signed_in
+    before = hookline.api("GET", "replays").json
     page.goto("/destinations/crm/replay")
     page.get_by_label("Event name").fill("To replay")
     page.get_by_role("button", name="Count first").click()
     expect(page.locator("[data-counted]")).to_contain_text("4 events would be sent again")
     sent = sum(request.json.get("event") == "To replay" for request in picky.requests)
     assert sent == 4
+    expect(page.get_by_text("Saved", exact=True)).to_have_count(0)
     page.get_by_role("button", name="Send 4 events").click()
+    dialog = page.get_by_role("dialog", name="Send 4 events")
+    expect(dialog).to_contain_text("This sends 4 events to CRM again")
+    expect(dialog).not_to_contain_text("The form is empty")
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_label("Event name").fill("")
+    page.get_by_role("button", name="Count first").click()
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("dialog")).to_contain_text("The form is empty: these are all stored events")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert hookline.api("GET", "replays").json == before
+    page.get_by_label("Event name").fill("To replay")
+    page.get_by_role("button", name="Count first").click()
+    page.get_by_role("button", name="Send 4 events").click()
+    dialog.get_by_role("button", name="Send 4 events").click()
     page.wait_for_url("**/replays/r*")
     expect(page.locator("main .mark").first).to_contain_text("done")
     assert sum("x-hookline-replay" in request.headers for request in picky.requests) >= 4

@@ -50,7 +50,7 @@ def test_a_failing_receiver_is_seen_and_its_recovery_too(
     expect(overview.get_by_text("server error").first).to_be_visible()
     overview.evaluate(MARK)
     receiver.reply_with(200)
-    expect(overview.locator(".line-of-time").get_by_text("delivered")).to_be_visible(timeout=60_000)
+    expect(overview.locator(".line-of-time").get_by_text("delivered")).to_be_visible(timeout=240_000)
     assert not was_reloaded(overview)
 
 
@@ -69,7 +69,7 @@ def test_new_connections_appear(overview: Page, hookline: Hookline) -> None:
     overview.evaluate(MARK)
     hookline.api("POST", "sources", {"id": "shop", "name": "Web shop", "writeKeys": ["wk_shop"]})
     hookline.api("POST", "destinations", webhook("erp", "https://erp.example.com/x", sources=["shop"]))
-    expect(overview.locator(".thing", has_text="erp.example.com")).to_contain_text("from shop")
+    expect(overview.locator("#destinations tr", has_text="erp")).to_contain_text("shop")
     assert not was_reloaded(overview)
     overview.goto("/sources")
     expect(overview.locator("tr", has_text="Web shop")).to_contain_text("1 destination")
@@ -97,13 +97,13 @@ def test_charts_tell_numbers(overview: Page, hookline: Hookline) -> None:
 
 
 def test_a_rotation_is_seen_until_its_overlap_ends(overview: Page, hookline: Hookline) -> None:
-    """The destination's card says how it signs, which old secret is still good and for how long, and no secret."""
+    """The destination's row says which old secret is still good and for how long, and no secret."""
     overview.evaluate(MARK)
     # Of no source: nobody answers there, and other tests wait until all receivers have what they were sent.
     pay = webhook("pay", "https://pay.example.com/x", sources=[], secret="the-old-secret")
     hookline.api("POST", "destinations", pay)
-    card = overview.locator(".thing", has_text="pay.example.com")
-    expect(card).to_contain_text("signed: X-Signature")
+    card = overview.locator("#destinations tr", has_text="pay")
+    expect(card).to_be_visible()
     secret = hookline.api("POST", "destinations/pay/rotate-secret", {"overlap": "36h"}).json["secret"]
     expect(card).to_contain_text("X-Signature: old secret ends tomorrow")
     assert overview.evaluate(CONTRAST) == []
@@ -149,7 +149,8 @@ class TestCounts:
 
     def test_the_numbers_follow(self, overview: Page, hookline: Hookline) -> None:
         """Accepted and delivered count up while one looks."""
-        stations = [overview.locator(".way li", has_text=name).locator(".count") for name in ("Accepted", "Delivered")]
+        names = [overview.get_by_text(name, exact=True) for name in ("Accepted", "Delivered")]
+        stations = [overview.locator(".way li", has=name).locator(".count") for name in names]
         for total in (1, 2):
             hookline.track()
             for station in stations:

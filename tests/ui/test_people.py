@@ -24,6 +24,8 @@ def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
 
 def looks_right(page: Page) -> None:
     """Nothing sticks out, and everything can be read."""
+    page.locator("main").wait_for()  # a click may have led elsewhere: between two pages there is no document
+    page.wait_for_load_state()
     assert (page.evaluate(WIDTH), page.evaluate(CONTRAST)) == (False, [])
 
 
@@ -94,8 +96,9 @@ def test_from_the_first_owner_to_a_viewer(page: Page, browser: Browser, hookline
 def test_a_token_is_made_used_revoked_and_on_record(page: Page, hookline: Hookline) -> None:
     """Its text is shown once; what it changed is in the audit log under its name, with the field before and after."""
     page.goto("/login")
-    page.get_by_label("Password").fill(hookline.admin_token)
+    page.locator("#password").fill(hookline.admin_token)
     page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("#light")).to_be_visible()  # else its way there meets the next one
     page.goto("/settings/tokens")
     looks_right(page)
     page.get_by_role("button", name="New token").click()

@@ -86,7 +86,7 @@ def test_a_person_is_found_by_any_id(overview: Page) -> None:
     overview.goto("/people")
     search.fill("nobody at all")
     search.press("Enter")
-    expect(overview.locator("main")).to_contain_text("No person has the id “nobody at all”")
+    expect(overview.locator("main")).to_contain_text("Nobody found for “nobody at all”")
 
 
 def test_everything_known_is_there_with_where_it_comes_from(page: Page, hookline: Hookline) -> None:

@@ -14,7 +14,12 @@ def test_a_change_is_seen_and_undone(overview: Page, hookline: Hookline) -> None
     """From the rail to the change, its field before and after, and back; the way back is a version too."""
     hookline.api("PUT", "sources/undone", {"id": "undone", "name": "Before", "writeKeys": ["wk_undone"]})
     hookline.api("PATCH", "sources/undone", {"name": "<b>After</b>"})
+    if overview.get_by_role("button", name="Menu").is_visible():
+        overview.get_by_role("button", name="Menu").click()
     overview.get_by_role("link", name="Settings").click()
+    expect(overview.get_by_role("heading", level=1)).to_have_text("Your account")
+    overview.get_by_role("link", name="Versions").click()
+    expect(overview).to_have_title("Versions · Hookline")
     row = overview.get_by_role("row", name="current")
     expect(row).to_contain_text("~ changed source undone")
     row.get_by_role("link").click()

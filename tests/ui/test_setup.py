@@ -74,7 +74,7 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
 
     page.get_by_role("link", name="Continue").click()
     page.get_by_role("button", name="Enable").click()
-    expect(page.get_by_role("heading", name="CRM gets the events")).to_be_visible()
+    expect(page.get_by_role("heading", name="CRM now gets the events")).to_be_visible()
     crm = hookline.api("GET", "destinations/crm").json
     assert (crm["enabled"], crm["sources"], len(crm["settings"]["webhooks"])) == (True, ["web-shop"], 2)
     assert crm["settings"]["webhooks"][0]["headers"] == {"X-Team": "shop"}
@@ -92,7 +92,8 @@ def test_it_is_taken_up_where_it_was_left(page: Page, hookline: Hookline) -> Non
     hookline.api("POST", "sources", {"id": "app", "name": "App", "type": "mobile"})
     page.get_by_role("link", name="App").click()
     page.get_by_role("link", name="Skip: events can come later").click()
-    expect(page.get_by_role("heading", name="Where should they go?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Where should events go?")).to_be_visible()
+    expect(page.locator(".stations li.skipped")).to_have_text("First event skipped")
     page.goto("/setup?source=app")
     expect(page.get_by_text("Waiting for the first event…").last).to_be_visible()
     page.get_by_role("navigation", name="Steps").get_by_role("link", name="Source").click()

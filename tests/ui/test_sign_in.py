@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.service.harness import Hookline, send
 from tests.ui.conftest import sign_in
+
+
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
+    """A service of its own: with accounts, which other tests make, the form asks for other things."""
+    with Hookline(tmp_path_factory.mktemp("sign-in") / "h", []) as running:
+        running.track("Before anybody looked")
+        yield running
 
 
 def test_a_wrong_token_says_so_and_the_right_one_opens(page: Page, hookline: Hookline) -> None:

@@ -61,7 +61,7 @@ def test_it_offers_to_take_the_batches_of_rudderstack(overview: Page, hookline: 
 def test_it_needs_a_session(page: Page) -> None:
     """Signed out, the page leads to the form and its parts are refused."""
     page.goto("/sources/site")
-    expect(page.get_by_label("Admin token")).to_be_visible()
+    expect(page.locator("#password")).to_be_visible()
     assert page.request.get("/sources/site", headers={"X-Parts": "1"}).status == 401
 
 

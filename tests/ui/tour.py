@@ -32,6 +32,8 @@ SOURCES = [
     {"id": "app", "name": "Mobile app", "type": "mobile", "writeKeys": ["wk_app"]},
 ]
 NAMES = ("Product Viewed", "Product Added", "Checkout Started", "Order Completed", "Signed Up", "Coupon Applied")
+FIRST_NAMES = ("Ada", "Grace", "Olga", "Kofi", "Mei", "Zora", "Ravi", "Lena")
+LAST_NAMES = ("Lovelace", "Hopper", "Okafor", "Tanaka", "Silva")
 
 
 def main() -> int:
@@ -77,7 +79,7 @@ def _define(hookline: Hookline) -> None:
     spend = {"event": "Order Completed", "aggregate": "sum", "property": "properties.total", "within": "90d"}
     told = {"destinations": ["crm"], "syncEvery": "5s"}
     hookline.api("PUT", "computed-traits/total_spend", {"id": "total_spend", "name": "Total Spend", **spend, **told})
-    idle = {"event": "", "never": True, "within": "10m"}
+    idle = {"event": "*", "never": True, "within": "10m"}
     hookline.api("PUT", "audiences/idle", {"id": "idle", "name": "Idle", "condition": idle, "syncEvery": "5s"})
     clauses = [
         {"event": "Order Completed", "count": {"gte": 2}, "within": "30d", "where": "properties.total >= 100"},
@@ -124,9 +126,12 @@ def _support(request: Request) -> Reply:
 
 
 def _call(picked: random.Random) -> dict[str, Any]:
-    user = f"u{picked.randrange(40)}"
+    number = picked.randrange(40)
+    user = f"u{number}"
     if picked.random() < 0.15:
-        traits = {"email": f"{user}@example.com", "plan": picked.choice(("free", "pro"))}
+        name = f"{FIRST_NAMES[number % 8]} {LAST_NAMES[number // 8]}"
+        email = f"{name.lower().replace(' ', '.')}@example.com"
+        traits = {"email": email, "name": name, "plan": picked.choice(("free", "pro"))}
         return {"type": "identify", "userId": user, "traits": traits}
     if picked.random() < 0.3:
         path = picked.choice(("/", "/pricing", "/cart"))

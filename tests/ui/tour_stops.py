@@ -29,6 +29,12 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "destinations that fail most. Every chart has a table.",
         ),
         Stop(
+            "issues",
+            "Issues",
+            "/issues",
+            "Failures gathered by destination and cause, with what to do next and one button to send all of it again.",
+        ),
+        Stop(
             "setup",
             "Set-up",
             "/setup",
@@ -122,6 +128,19 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "preview shows how many people match, and some of them, before you save.",
             _count_people,
         ),
+        Stop(
+            "people",
+            "People",
+            "/people",
+            "People by the beginning of an id, e-mail or name. Each has a page: traits, audiences, and what they did.",
+        ),
+        Stop(
+            "search",
+            "Search",
+            "/",
+            "Ctrl-K or ⌘K finds ids, people, event names, pages, actions and documentation from everywhere.",
+            _search,
+        ),
         Stop("notices", "Notices", "/notices", "Problems that Hookline reports about itself, with the next step."),
         Stop(
             "usage",
@@ -139,5 +158,10 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
 
 
 def _count_people(page: Page) -> None:
-    page.get_by_role("button", name="Preview audience").click()
-    page.locator("definition-preview .sampled").wait_for()
+    page.locator("definition-preview .matched").wait_for()
+
+
+def _search(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search").fill("order")
+    page.get_by_role("option").first.wait_for()

@@ -20,8 +20,13 @@ FOLDERS = (ROOT / "src", ROOT / "clients/python/src")
 FUNCTIONS = ("compile", "fullmatch", "match", "search", "sub", "split", "findall", "finditer")
 BEGINNINGS = {
     ("collect/http/request.py", "_ABSOLUTE"),
+    ("connections/kinds.py", "_ORIGIN"),
     ("database/postgres/dialect.py", "_WORD"),
     ("expressions/parse.py", "_ODD_START"),
+    ("kinds/mapping/own.py", "_BEFORE_NAME"),
+    ("kinds/postgres/names.py", "_LOWER_BEGINNING"),
+    ("kinds/requests.py", "_BEYOND_ORIGIN"),
+    ("kinds/requests.py", "_ORIGIN"),
 }
 """Patterns used with ``match``: each asks how a text begins, and accepts nothing by that."""
 

@@ -33,6 +33,9 @@ def lanes_exceed(role: DeliverRole) -> Iterator[str]:
     in_flight = sum(len(lane.in_flight) for lane in engine.lanes.values())
     if in_flight > engine.in_flight:
         yield f"the engine counts {engine.in_flight} deliveries in flight, its lanes hold {in_flight}"
+    held_long = sum(len(lane.in_flight) for lane in engine.lanes.values() if lane.holds_long)
+    if not held_long <= engine.held_long <= engine.in_flight:
+        yield f"the engine counts {engine.held_long} of {engine.in_flight} as held for long, its lanes hold {held_long}"
 
 
 def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:

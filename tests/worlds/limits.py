@@ -11,6 +11,7 @@ SMALL = Limits(
     held_events_max=4,
     in_flight_max=24,
     unhealthy_in_flight_max=6,
+    slow_in_flight_max=18,
     lingering_max=4,
     catch_up_cursors_max=2,
     open_failures=6,

@@ -31,11 +31,11 @@ final class ScriptedService
         rmdir($this->folder);
     }
 
-    /** @return list<array<string, mixed>> head, body, bytes of each request so far */
+    /** @return list<array<string, mixed>> head, body, bytes of each request so far; one that is half written is not yet */
     public function requests(): array
     {
-        $lines = file("$this->folder/requests", FILE_IGNORE_NEW_LINES) ?: [];
-        return array_map(static fn ($line) => json_decode($line, true), $lines);
+        $lines = explode("\n", (string) file_get_contents("$this->folder/requests"));
+        return array_map(static fn ($line) => json_decode($line, true), array_slice($lines, 0, -1));
     }
 
     /** Wait until so many events came, repeats not counted, as the service knows them; return these. */

@@ -41,7 +41,7 @@ def message(kind: str, /, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_rules_of_the_api_are_told_where_they_are_broken(kind: str, fields: dict[str, Any], code: str) -> None:
-    """Each rule of SPEC.md 2.3 has its code, the service's own."""
+    """Each rule about a call has its code, the service's own."""
     with pytest.raises(InvalidCall) as raised:
         message(kind, **fields)
     assert raised.value.code == code
@@ -105,7 +105,7 @@ def test_page_traits_count_as_properties() -> None:
 def test_a_single_string_of_a_page_is_its_name(
     given: tuple[Any, ...], named: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    """SPEC.md 2.3: one string is the name, not the category; the category comes before it."""
+    """One string is the name, not the category; the category comes before it."""
     assert view(given, named) == expected
 
 

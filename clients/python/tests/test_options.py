@@ -49,7 +49,7 @@ OTHERS: dict[str, Any] = {
 
 
 def test_defaults_are_those_of_the_specification() -> None:
-    """SPEC.md 2.4, one by one."""
+    """Every option, one by one."""
     options = resolve("wk", {}, {})
     assert (options.size, options.flush_at, options.flush_after) == (20, 20, 5.0)
     assert (options.consumer, options.debug, options.error_handler) == ("background", False, None)

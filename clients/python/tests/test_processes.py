@@ -210,7 +210,7 @@ if __name__ == '__main__':
 
 
 def test_debug_analytics_turns_logging_on(service: ScriptedService) -> None:
-    """SPEC.md 2.4: through logging, to stderr when the program has set up nothing else."""
+    """Through logging, to stderr when the program has set up nothing else."""
     program = START + "c = Client('wk', endpoint=sys.argv[1]); c.track('u', 'A'); c.close()"
     assert '"event":"A"' in run(program, service.url, DEBUG="analytics").stderr
     assert '"event":"A"' in run(program, service.url, DEBUG="http,analytics").stderr

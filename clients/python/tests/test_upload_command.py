@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
 def test_a_run_uploads_with_the_key_and_prints_nothing(
     service: ScriptedService, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The three arguments of SPEC 4.2 are enough; without a terminal a good run is silent."""
+    """Secret, file and endpoint are enough; without a terminal a good run is silent."""
     assert main(["--secret", "wk", "--file", str(log), "--endpoint", service.url]) == 0
     (post,) = service.posts
     assert (post.path, post.headers["authorization"]) == ("/v1/batch", "Basic d2s6")

@@ -25,6 +25,7 @@ from litestar.typing import FieldDefinition
 
 import hookline
 from hookline.api.problem import MEDIA_TYPE, ProblemBody
+from hookline.connections.model import SETTINGS_DESCRIPTION, WebhookSettings
 
 PATH = "/api/openapi.json"
 ABOUT = (
@@ -53,6 +54,11 @@ ANSWER_HEADERS: dict[str, Any] = {
     "RateLimit": {"description": "What is left of the caller's requests, and until when.", "schema": TEXT},
     "RateLimit-Policy": {"description": "How many requests a caller may make in how long.", "schema": TEXT},
 }
+SETTINGS: dict[str, Any] = {
+    "description": "Of a webhook: WebhookSettings. Of any other kind what its settingsSchema in the catalog allows.",
+    "anyOf": [{"$ref": "#/components/schemas/WebhookSettings"}, {"type": "object", "additionalProperties": True}],
+}
+"""The settings of a destination, which the type alone does not tell."""
 PROBLEM: dict[str, Any] = {
     "description": "A problem.",
     "headers": ANSWER_HEADERS,
@@ -121,7 +127,7 @@ class Structs(OpenAPISchemaPlugin):
     """Has msgspec describe its structs, down to the last pattern; the framework knows less of them."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, Any] = {str(ProblemBody): ProblemBody}
+        self._kinds: dict[str, Any] = {str(ProblemBody): ProblemBody, str(WebhookSettings): WebhookSettings}
 
     def is_plugin_supported_field(self, field_definition: FieldDefinition) -> bool:
         """Return whether it is a struct, or one that may also be asked for as text."""
@@ -145,6 +151,9 @@ class Structs(OpenAPISchemaPlugin):
     def _described(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         schemas, components = msgspec.json.schema_components(self._kinds.values(), ref_template=REFERENCE)
         _spell_ends(components)
+        for described in components.values():
+            if described.get("properties", {}).get("settings", {}).get("description") == SETTINGS_DESCRIPTION:
+                described["properties"]["settings"] = SETTINGS
         return dict(zip(self._kinds, schemas, strict=True)), components
 
 

@@ -139,7 +139,10 @@ def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
     if not isinstance(error, msgspec.ValidationError):
         return Problem(400, "malformed_json", f"The body is not JSON: {error}.")
     message, _, place = str(error).partition(" - at ")
-    field = FieldError(pointer=_pointer(place), detail=message)
+    pointer = _pointer(place)
+    if missing := re.fullmatch("Object missing required field `(.+)`", message):
+        message, pointer = f"{missing[1]!r} is missing; add it", f"{pointer}/{missing[1]}"
+    field = FieldError(pointer=pointer, detail=message)
     where = f" at {field.pointer}" if field.pointer else ""
     return Problem(422, "invalid_object", f"{message}{where}.", [field])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,10 +53,12 @@ class Rig:
         events_max: int = EVENTS_MAX,
         connections: Callable[[int], Connections] = one_receiver,
         settings: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
     ) -> None:
+        """``within``: a command that runs the service in surroundings of its own."""
         self.folder = folder
         self.port = receiver_port or free_port()
-        self.service = Service(folder / "service", connections(self.port), settings=settings)
+        self.service = Service(folder / "service", connections(self.port), settings=settings, within=within)
         self.events_max = events_max
         self.accepted = Ledger(folder / "accepted", events_max)
         self.arrivals = Ledger(folder / "arrivals", events_max)
@@ -182,10 +184,11 @@ def rig(
     events_max: int = EVENTS_MAX,
     connections: Callable[[int], Connections] = one_receiver,
     settings: Mapping[str, str] | None = None,
+    within: Sequence[str] = (),
 ) -> Iterator[Rig]:
     """A rig in a temporary folder, started, and gone afterwards; ``connections`` are those for a receiver's port."""
     with TemporaryDirectory(prefix="hookline-bench-") as folder:
-        made = Rig(Path(folder), receiver_port, events_max, connections, settings)
+        made = Rig(Path(folder), receiver_port, events_max, connections, settings, within)
         try:
             made.service.start()
             yield made

@@ -1,15 +1,17 @@
-"""A small client of the admin API (DESIGN 6.6) for the commands; every failure is a sentence."""
+"""A small client of the admin API for the commands; every failure is a sentence."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
 
 from hookline.settings import parse_listen
+
+if TYPE_CHECKING:  # else only where something is asked: a quarter of the time of --help
+    import http.client
 
 Json = Any
 """Free-form JSON."""
@@ -62,6 +64,8 @@ class AdminApi:
 
     def open(self, path: str, headers: dict[str, str], silence_seconds: float) -> http.client.HTTPResponse:
         """GET ``/api/v1`` + path and return the answer unread; no part of it may take longer than the silence."""
+        import http.client
+
         connection = _connection(self.url, silence_seconds)
         every = {"Authorization": f"Bearer {self._token}", **headers}
         try:
@@ -80,7 +84,8 @@ class AdminApi:
         return self.every("/sources")
 
     def newest(self, path: str, limit: int, **query: str | int | None) -> list[Json]:
-        """The first items of a list, at most so many."""
+        """The first items of a list, at most so many; raises NotFound where there are none because a source or a
+        destination that is asked for does not exist."""
         items: list[Json] = []
         after: str | None = None
         while len(items) < limit:
@@ -89,7 +94,17 @@ class AdminApi:
             after = page["after"]
             if after is None:
                 break
+        if not items:
+            self._require_known(query)
         return items
+
+    def _require_known(self, query: Mapping[str, str | int | None]) -> None:
+        for name in ("source", "destination"):
+            if query.get(name) is not None:
+                try:
+                    self.get(f"/{name}s/{quote(str(query[name]), safe='')}")
+                except NotFound:
+                    raise NotFound(f"there is no {name} {query[name]!r}; see hookline {name}s list") from None
 
     def every(self, path: str) -> list[Json]:
         """Every item of a list."""
@@ -110,7 +125,9 @@ class AdminApi:
         if isinstance(answer, dict):
             sentence = str(answer.get("detail") or answer.get("title") or sentence)
             for error in answer.get("errors") or []:
-                sentence += f"\n  {error.get('pointer', '')}: {error.get('detail', '')}"
+                place, what = error.get("pointer", ""), str(error.get("detail", ""))
+                if what not in sentence:  # the only one is often the sentence already
+                    sentence += f"\n  {place}: {what}"
         return NotFound(sentence) if status == 404 else CommandFailed(sentence)
 
 
@@ -118,6 +135,8 @@ def exchange(
     url: str, method: str, body: bytes | None, headers: dict[str, str], timeout_seconds: float = TIMEOUT_SECONDS
 ) -> tuple[int, str, bytes]:
     """One HTTP exchange: status, content type and body; raise CommandFailed when the server cannot be reached."""
+    import http.client
+
     parts = urlsplit(url)
     connection = _connection(url, timeout_seconds)
     try:
@@ -131,6 +150,9 @@ def exchange(
 
 
 def _connection(url: str, timeout_seconds: float) -> http.client.HTTPConnection:
+    import http.client
+    import ssl
+
     parts = urlsplit(url)
     if parts.scheme == "https":
         return http.client.HTTPSConnection(parts.netloc, timeout=timeout_seconds, context=ssl.create_default_context())

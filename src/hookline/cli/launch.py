@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +13,18 @@ import msgspec
 
 from hookline.setting_text import URL_KEYS, is_secret, without_secrets
 from hookline.settings import SECRET_KEYS, Settings, environment_name, value_of
+
+
+def command_to_type() -> str:
+    """Return how a person on this machine runs ``hookline``: by its name where that finds this installation, else by
+    its path, from the current folder where it lies below."""
+    own = Path(sys.executable).parent / "hookline"
+    found = shutil.which("hookline")
+    if not own.exists() or (found is not None and Path(found).resolve() == own.resolve()):
+        return "hookline"
+    here = Path.cwd()
+    return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))
+
 
 LAUNCH_FILE = "launch.json"
 """In ``run/`` of the data folder."""

@@ -37,8 +37,10 @@ def run(arguments: list[str]) -> int:
         from hookline.cli.service.roles import role
 
         return role(command, arguments[1:])
+    gc.disable()  # what imports make stays: to look through it again and again takes a tenth of the time of --help
     from hookline.cli.commands import execute
 
+    gc.enable()
     try:
         return execute(arguments)
     except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough

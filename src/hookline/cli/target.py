@@ -27,16 +27,19 @@ class Target:
     """Settings file (default: ./hookline.yaml where it exists)."""
 
     data_dir: str | None = None
-    """Data folder of the server; its admin token is read there."""
+    """Data folder of the server. The admin token is read from it."""
 
     api: str | None = None
-    """Address of the admin API, such as https://hookline.example.com; a token is then given with --token."""
+    """Address of the admin API of another server, such as https://hookline.example.com. Needs --token."""
 
-    insecure_http: Annotated[bool, Parameter(negative="")] = False
-    """Let --api be plain HTTP to another machine: everybody on the way can read the token."""
+    insecure_http: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    """Allow plain HTTP for --api on another machine. Anyone on the network path can read the token."""
 
     token: Annotated[str | None, Parameter(env_var="HOOKLINE_CONTROL_ADMIN_TOKEN", show_env_var=True)] = None
     """Admin token (default: the setting, else the file admin-token of the data folder)."""
+
+    utc: Annotated[bool, Parameter(negative="", show_default=False, group="Parameters")] = False
+    """Print times in UTC. On a terminal, lists otherwise show local time."""
 
     def settings(self) -> Settings:
         """The settings of the server as far as they can be known from here."""
@@ -96,7 +99,7 @@ class Target:
 class Options(Target):
     """Options of a command that asks the server for something."""
 
-    as_json: Annotated[bool, Parameter(name="--json", negative="", group="Parameters")] = False
+    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False, group="Parameters")] = False
     """Print the answer as JSON."""
 
 

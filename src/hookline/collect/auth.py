@@ -1,4 +1,4 @@
-"""From a write key to its source: a header's, else the body's, else the query's (DESIGN 6.1).
+"""From a write key to its source: a header's, else the body's, else the query's.
 
 A header is HTTP Basic's user name, else Jitsu's ``X-Write-Key``. Jitsu's keys are ``key:secret`` wherever they stand
 (and ``key:***`` in the body); ours hold no colon, so what stands behind one is left away.

@@ -15,7 +15,7 @@ import msgspec
 
 from hookline.connections.model import BATCH_BYTES_MIN
 
-# SPEC.md section 8 and DESIGN 6.1.
+# The limits that docs/collection.md names.
 EVENT_BYTES_MAX = 32_768
 """A single call, and one event of a batch with what the envelope adds to it."""
 BATCH_BYTES_MAX = BATCH_BYTES_MIN

@@ -28,7 +28,7 @@ from hookline.privacy.suppressions import Suppressed
 Scalar = str | int | float | None
 
 Choices = dict[str, msgspec.Raw]
-"""A destination selection map as written (SPEC 2.4); a value is a boolean or that destination's options."""
+"""A destination selection map as written (``integrations``); a value is a boolean or that destination's options."""
 
 
 class Context(msgspec.Struct, gc=False):
@@ -229,8 +229,7 @@ def unreadable(body: bytes, arrival: Arrival, type_: str | None, code: str) -> R
 
 
 def selection(head: Head, shared: tuple[Choices, ...]) -> dict[str, bool] | None:
-    """Return the effective destination selection (SPEC 2.4), later maps over earlier ones; None when it disables
-    nothing."""
+    """Return the effective destination selection, later maps over earlier ones; None when it disables nothing."""
     if not shared and not head.integrations and (head.context is None or not head.context.integrations):
         return None
     own = (head.context.integrations if head.context is not None else None, head.integrations)

@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from hookline.connections.catalog.kinds import kind_problems
 from hookline.connections.definitions.check import (
     Surroundings,
     definition_problems,
@@ -22,25 +21,31 @@ from hookline.connections.definitions.check import (
 )
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.history import WORDS, Kind
-from hookline.connections.model import STANDARD_WEBHOOKS, Destination, Filter, Source, check_static_headers
+from hookline.connections.kinds import kind_problems
+from hookline.connections.model import Destination, Filter, Source, WebhookSettings
+from hookline.connections.notifications import Notification, notification_problems, reference_problems
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.secrets import check_secret, check_standard_secret, is_reference
 from hookline.events.view import EVENT_FIELDS, EVENT_OBJECTS
 from hookline.expressions.lexer import ExpressionError
 from hookline.expressions.parse import parse
 from hookline.expressions.tree import parse_path
+from hookline.kinds.headers import STANDARD_WEBHOOKS, check_static_headers
 
 PLAN_LEVEL = "business"
 SOURCES_MAX = 10_000
 DESTINATIONS_MAX = 20_000
 AUDIENCES_MAX = 1_000
 COMPUTED_TRAITS_MAX = 1_000
+NOTIFICATIONS_MAX = 200
+"""Each is held against every open notice, every few seconds."""
 
 COUNTS_MAX: dict[Kind, int] = {
     "source": SOURCES_MAX,
     "destination": DESTINATIONS_MAX,
     "audience": AUDIENCES_MAX,
     "computedTrait": COMPUTED_TRAITS_MAX,
+    "notification": NOTIFICATIONS_MAX,
 }
 
 ProblemCode = Literal[
@@ -60,6 +65,8 @@ ProblemCode = Literal[
     "invalid_secret",
     "invalid_certificate",
     "invalid_filter",
+    "invalid_settings",
+    "invalid_mapping",
     "invalid_definition",
     "duplicate_trait",
     "unknown_destination",
@@ -101,6 +108,7 @@ def check_all(
     plan_level: str = PLAN_LEVEL,
     audiences: Sequence[tuple[str, Audience]] = (),
     computed_traits: Sequence[tuple[str, ComputedTrait]] = (),
+    notifications: Sequence[tuple[str, Notification]] = (),
 ) -> list[Problem]:
     """Return the problems of a whole configuration; each object comes with its path."""
     problems: list[Problem] = []
@@ -130,7 +138,13 @@ def check_all(
         named.add((kind, definition.id))
     among = Surroundings({each.id: each for _, each in audiences}, {each.id: each for _, each in computed_traits}, seen)
     problems += check_definitions(placed, among)
-    counts: dict[Kind, int] = {"source": len(known), "destination": len(seen)}
+    rules: set[str] = set()
+    for path, rule in notifications:
+        if rule.id in rules:
+            problems.append(_duplicate_id(path, rule.id, "notification"))
+        rules.add(rule.id)
+        problems += check_notification(path, rule, seen, known)
+    counts: dict[Kind, int] = {"source": len(known), "destination": len(seen), "notification": len(rules)}
     return problems + check_counts(counts | {"audience": len(among.audiences), "computedTrait": len(among.traits)})
 
 
@@ -174,21 +188,8 @@ def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> li
 def check_destination(path: str, destination: Destination) -> list[Problem]:
     """Return the problems of a destination by itself: kind, URLs, headers, secrets, filters."""
     problems = [Problem(code, join(path, place), text) for code, place, text in kind_problems(destination)]
-    for index, webhook in enumerate(destination.settings.webhooks):
-        place = join(path, f"settings.webhooks[{index}]")
-        problems += _judge("invalid_url", f"{place}.url", parse_receiver_url, webhook.url)
-        problems += _judge("invalid_headers", f"{place}.headers", check_static_headers, webhook.headers)
-        for name, value in webhook.headers.items():
-            if is_reference(value):
-                problems += _judge("invalid_secret", f"{place}.headers.{name}", check_secret, value)
-    standard = destination.settings.standard_webhooks
-    if standard is not None:
-        place = join(path, "settings.standardWebhooks.secret")
-        problems += _judge("invalid_secret", place, check_standard_secret, standard.secret)
-        problems += _check_standard_headers(path, destination)
-    secret = destination.settings.shared_secret
-    if secret is not None:
-        problems += _judge("invalid_secret", join(path, "settings.sharedSecret"), check_secret, secret)
+    if isinstance(destination.settings, WebhookSettings):
+        problems += _check_webhooks(path, destination.settings)
     problems += _check_client_certificate(path, destination)
     for index, filter in enumerate(destination.filters):
         place = join(path, f"filters[{index}]")
@@ -196,8 +197,26 @@ def check_destination(path: str, destination: Destination) -> list[Problem]:
     return problems
 
 
+def _check_webhooks(path: str, settings: WebhookSettings) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, webhook in enumerate(settings.webhooks):
+        place = join(path, f"settings.webhooks[{index}]")
+        problems += _judge("invalid_url", f"{place}.url", parse_receiver_url, webhook.url)
+        problems += _judge("invalid_headers", f"{place}.headers", check_static_headers, webhook.headers)
+        for name, value in webhook.headers.items():
+            if is_reference(value):
+                problems += _judge("invalid_secret", f"{place}.headers.{name}", check_secret, value)
+    if settings.standard_webhooks is not None:
+        place = join(path, "settings.standardWebhooks.secret")
+        problems += _judge("invalid_secret", place, check_standard_secret, settings.standard_webhooks.secret)
+        problems += _check_standard_headers(path, settings)
+    if settings.shared_secret is not None:
+        problems += _judge("invalid_secret", join(path, "settings.sharedSecret"), check_secret, settings.shared_secret)
+    return problems
+
+
 def check_plan(path: str, destination: Destination, plan_level: str) -> list[Problem]:
-    """Filters need the plan level business (SPEC 4.2 rule 10)."""
+    """Return a problem if the destination has filters and the plan level is below business."""
     if not destination.filters or plan_level == PLAN_LEVEL:
         return []
     message = f"filters need the plan level {PLAN_LEVEL} and this installation has {plan_level}; take them out"
@@ -219,13 +238,14 @@ def _check_client_certificate(path: str, destination: Destination) -> Iterable[P
             yield Problem("invalid_certificate", place, message)
         else:
             yield from _judge("invalid_certificate", place, check_secret, value)
-    if any(given.values()) and not any(each.url.lower().startswith("https:") for each in settings.webhooks):
+    urls = [each.url for each in settings.webhooks]
+    if any(given.values()) and urls and not any(url.lower().startswith("https:") for url in urls):
         message = "a client certificate is shown over https alone; write https:// in the URL, or leave it out"
         yield Problem("invalid_certificate", join(path, "settings.clientCertificate"), message)
 
 
-def _check_standard_headers(path: str, destination: Destination) -> Iterable[Problem]:
-    for index, webhook in enumerate(destination.settings.webhooks):
+def _check_standard_headers(path: str, settings: WebhookSettings) -> Iterable[Problem]:
+    for index, webhook in enumerate(settings.webhooks):
         for name in webhook.headers:
             if name.lower() in STANDARD_WEBHOOKS:
                 place = join(path, f"settings.webhooks[{index}].headers")
@@ -243,6 +263,14 @@ def check_sources(path: str, destination: Destination, known: Mapping[str, objec
         elif id in destination.sources[:index]:
             problems.append(Problem("duplicate_id", place, f"source {id!r} is named twice; name it once"))
     return problems
+
+
+def check_notification(
+    path: str, rule: Notification, destinations: Iterable[str], sources: Iterable[str]
+) -> list[Problem]:
+    """Return the problems of a notification rule, among the destinations and sources that there are."""
+    found = [*notification_problems(rule), *reference_problems(rule, destinations, sources)]
+    return [Problem(code, join(path, place), text) for code, place, text in found]
 
 
 def check_counts(counts: Mapping[Kind, int]) -> list[Problem]:

@@ -10,9 +10,11 @@ import msgspec
 from hookline.connections.check import (
     PLAN_LEVEL,
     Problem,
+    ProblemCode,
     check_counts,
     check_definitions,
     check_destination,
+    check_notification,
     check_plan,
     check_source,
     check_sources,
@@ -22,7 +24,9 @@ from hookline.connections.check import (
 from hookline.connections.definitions.check import Surroundings, references_of
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.history import KINDS, WORDS, Kind
-from hookline.connections.model import Destination, Source, WebhookSettings
+from hookline.connections.model import AnySettings, Destination, Source
+from hookline.connections.notification_secrets import new_rule_references, restored
+from hookline.connections.notifications import Notification
 from hookline.connections.rotation import carry_rotations, rotated_out
 from hookline.connections.secrets import NothingToKeep, new_references, restore
 from hookline.connections.state import Object, State, kind_of
@@ -63,14 +67,20 @@ class Delete:
 
 
 Edit = Put | Delete
-CertificateFault = Callable[[WebhookSettings], str | None]
+CertificateFault = Callable[[AnySettings], str | None]
 
 
 def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], list[Problem]]:
     """Return the edits with every ``keep`` and mask replaced by the stored secret, and where there was none."""
-    restored: list[Edit] = []
+    found: list[Edit] = []
     problems: list[Problem] = []
     for edit in edits:
+        if isinstance(edit, Put) and isinstance(edit.object, Notification):
+            rule = state.notifications.get(edit.id)
+            try:
+                edit = replace(edit, object=restored(edit.object, None if rule is None else rule.object))
+            except NothingToKeep as error:
+                problems.append(Problem("nothing_to_keep", join(edit.path, error.path), str(error)))
         if isinstance(edit, Put) and isinstance(edit.object, Destination):
             stored = state.destinations.get(edit.id)
             before = None if stored is None else stored.object
@@ -83,8 +93,8 @@ def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], li
                     problems += _check_rotated_out(edit.path, wanted, before)
                     wanted = carry_rotations(wanted, before)
                 edit = replace(edit, object=wanted)
-        restored.append(edit)
-    return restored, problems
+        found.append(edit)
+    return found, problems
 
 
 def check_edits(
@@ -109,6 +119,12 @@ def check_edits(
             problems += _check_unused(state, edit, gone | put)
             continue
         problems += _check_shape(edit)
+        if isinstance(edit.object, Notification):
+            problems += check_notification(edit.path, edit.object, ids["destination"], ids["source"])
+            rule = state.notifications.get(edit.id)
+            if not may_refer:
+                places = new_rule_references(edit.object, None if rule is None else rule.object)
+                problems += [_reference_needs_owner(edit.path, place) for place in places]
         if isinstance(edit.object, Destination):
             problems += _check_drain(state, edit.object, edit.path)
             problems += check_destination(edit.path, edit.object)
@@ -132,11 +148,12 @@ def _check_rotated_out(path: str, wanted: Destination, stored: Destination | Non
 
 
 def _check_references(path: str, wanted: Destination, stored: Destination | None) -> Iterator[Problem]:
-    for place in new_references(wanted, stored):
-        message = (
-            "only an owner may refer to a secret here, as it would be sent to this receiver; ask one, or write it out"
-        )
-        yield Problem("reference_needs_owner", join(path, place), message)
+    yield from (_reference_needs_owner(path, place) for place in new_references(wanted, stored))
+
+
+def _reference_needs_owner(path: str, place: str) -> Problem:
+    message = "only an owner may refer to a secret here, as it would be sent to this receiver; ask one, or write it out"
+    return Problem("reference_needs_owner", join(path, place), message)
 
 
 def _check_certificate(
@@ -214,6 +231,12 @@ def _check_definitions(state: State, edits: Sequence[Edit], destinations: set[st
 
 
 def _check_unused(state: State, edit: Delete, edited: set[tuple[Kind, str]]) -> list[Problem]:
+    for id, stored in state.notifications.items():
+        named = {"source": stored.object.sources, "destination": stored.object.destinations}.get(edit.kind, ())
+        if edit.id in named and ("notification", id) not in edited:
+            code: ProblemCode = "source_in_use" if edit.kind == "source" else "destination_in_use"
+            message = f"notification {id!r} is about {WORDS[edit.kind]} {edit.id!r}; take it out of there first"
+            return [Problem(code, edit.path, message)]
     if edit.kind != "source":
         return _check_unnamed(state, edit, edited)
     users = [

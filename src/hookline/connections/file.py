@@ -19,6 +19,8 @@ from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, YamlTree, read_configuration
 from hookline.connections.history import KINDS, WORDS
 from hookline.connections.model import BATCH_BYTES_MIN, DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
+from hookline.connections.notification_secrets import hidden, restored
+from hookline.connections.notifications import Notification
 from hookline.connections.past import Change, compare
 from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.secrets import NothingToKeep, redact, restore
@@ -80,6 +82,7 @@ def check_text(text: str, plan_level: str = PLAN_LEVEL) -> list[Problem]:
             plan_level,
             configuration.audiences,
             configuration.computed_traits,
+            configuration.notifications,
         )
         problems = configuration.placed(found)
     return problems
@@ -124,6 +127,7 @@ def export(snapshot: Snapshot) -> str:
         "destinations": [_document(redact(destination, keep=True)) for destination in snapshot.destinations],
         "audiences": [_document(audience) for audience in snapshot.audiences],
         "computedTraits": [_document(trait) for trait in snapshot.computed_traits],
+        "notifications": [_document(hidden(rule, keep=True)) for rule in snapshot.notifications],
     }
     return _written({name: objects for name, objects in document.items() if objects or name in ALWAYS_WRITTEN})
 
@@ -183,13 +187,15 @@ def _change(put: Put, stored: Stored[Any] | None, after: Object, stale: Sequence
 
 
 def _restored(object: Object, stored: Stored[Any] | None) -> Object:
-    if not isinstance(object, Destination):
-        return object
     before = None if stored is None else stored.object
     try:
-        return carry_rotations(restore(object, before), before)
+        if isinstance(object, Notification):
+            return restored(object, before)
+        if isinstance(object, Destination):
+            return carry_rotations(restore(object, before), before)
     except NothingToKeep:
-        return object  # the store's own check says where
+        pass  # the store's own check says where
+    return object
 
 
 def _with_rotated(object: Object, stored: Stored[Any] | None) -> tuple[Object, list[SecretSetting]]:
@@ -230,6 +236,8 @@ def _document(object: Object) -> dict[str, Any]:
         built["delivery"] = {name: value for name, value in built["delivery"].items() if value != _USUAL[name]}
         if not built["delivery"]:
             del built["delivery"]
+    if isinstance(object, Notification):
+        built = {name: value for name, value in built.items() if value not in ((), [])}
     return {name: value for name, value in built.items() if value is not None}
 
 

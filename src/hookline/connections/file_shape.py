@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from hookline.connections.check import Problem, ProblemCode, join
 from hookline.connections.definitions.model import Aggregate, Audience, ComputedTrait
-from hookline.connections.model import Destination, Filter, Source
+from hookline.connections.model import Destination, Filter, Source, WebhookSettings, is_webhook
+from hookline.connections.notifications import Channel, Notification
 from hookline.connections.state import Object
+from hookline.kinds.catalog import OWN
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
-SECTIONS = ("sources", "destinations", "audiences", "computedTraits")
+SECTIONS = ("sources", "destinations", "audiences", "computedTraits", "notifications")
 MADE_KEYS: dict[type[msgspec.Struct], dict[str, str]] = {Destination: {"rotations": "hookline secrets rotate"}}
 """Keys that the API shows and nobody writes, with the command that makes them."""
 CHOICES = {
@@ -39,6 +41,7 @@ class Configuration:
         self.destinations: list[tuple[str, Destination]] = []
         self.audiences: list[tuple[str, Audience]] = []
         self.computed_traits: list[tuple[str, ComputedTrait]] = []
+        self.notifications: list[tuple[str, Notification]] = []
 
     def objects(self) -> Iterator[tuple[str, Object]]:
         """Yield every object with its path, those first that others name."""
@@ -46,6 +49,7 @@ class Configuration:
         yield from self.destinations
         yield from self.audiences
         yield from self.computed_traits
+        yield from self.notifications
 
     def placed(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return the problems with their lines, in the order of the file."""
@@ -69,6 +73,7 @@ def read_configuration(tree: YamlTree) -> tuple[Configuration, list[Problem]]:
     configuration.destinations = list(_read_section(document, "destinations", Destination, problems))
     configuration.audiences = list(_read_section(document, "audiences", Audience, problems))
     configuration.computed_traits = list(_read_section(document, "computedTraits", ComputedTrait, problems))
+    configuration.notifications = list(_read_section(document, "notifications", Notification, problems))
     return configuration, configuration.placed(problems)
 
 
@@ -94,7 +99,12 @@ def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) 
     """Return the value without keys that its type does not have, each of which is a problem; the rest is checked all
     the same, so that one wrong key does not hide another mistake."""
     if get_origin(type) in (UnionType, Union):
-        type = next((each for each in get_args(type) if each not in (str, int, float, NoneType)), type)
+        found = [each for each in get_args(type) if each not in (str, int, float, NoneType)]
+        # One thing or a list of such things.
+        fitting = (
+            [each for each in found if (each is not Channel) == isinstance(value, list)] if Channel in found else found
+        )
+        type = next(iter(fitting or found), type)
     if get_origin(type) is Annotated:
         type = get_args(type)[0]
     if get_origin(type) is tuple and isinstance(value, list):
@@ -103,6 +113,8 @@ def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) 
     if not (isinstance(type, _StructMeta) and isinstance(value, dict)):
         return value
     known = _keys(type)
+    if type is Destination and is_webhook(str(value.get("kind", OWN))):
+        known = {**known, "settings": WebhookSettings}
     kept: dict[str, Any] = {}
     for name, inner_value in value.items():
         if name in MADE_KEYS.get(type, {}):

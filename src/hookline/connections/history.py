@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 from hookline.database.connection import Connection
 
-Kind = Literal["source", "destination", "audience", "computedTrait"]
-KINDS: tuple[Kind, ...] = ("source", "destination", "audience", "computedTrait")
+Kind = Literal["source", "destination", "audience", "computedTrait", "notification"]
+KINDS: tuple[Kind, ...] = ("source", "destination", "audience", "computedTrait", "notification")
 """In the order in which objects come to be: each may name those before it."""
 ROUTED_KINDS: tuple[Kind, ...] = ("source", "destination")
 """What an event's way depends on."""
@@ -22,6 +22,7 @@ WORDS: dict[Kind, str] = {
     "destination": "destination",
     "audience": "audience",
     "computedTrait": "computed trait",
+    "notification": "notification",
 }
 
 PAGE_ROWS = 1_000

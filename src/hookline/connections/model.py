@@ -5,14 +5,16 @@ A ``Snapshot`` is everything in force at one version, as the other roles load it
 
 from __future__ import annotations
 
-import re
 import secrets
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.names import Id, Name
+from hookline.connections.notifications import Notification
+from hookline.kinds.catalog import OWN, kind_of
+from hookline.kinds.model import KindSettings, Requests
 from hookline.rate_limit import RateLimit
 
 WEBHOOKS_MAX = 5
@@ -33,10 +35,8 @@ WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A website, app or server that sends events; any of its write keys names it.
-
-    ``rate_limit`` goes before ``collect.rate_limit``, number by number; ``batch_bytes``: how large a batch it takes,
-    after inflation.
+    """A website, app or server that sends events with one of its write keys. The numbers of ``rate_limit`` override
+    those of ``collect.rate_limit``. ``batch_bytes`` is the largest batch after inflation.
     """
 
     id: Id
@@ -60,7 +60,7 @@ SecretSetting = Literal["sharedSecret", "standardWebhooks"]
 
 
 class StandardWebhooks(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Asks for the headers of the Standard Webhooks specification; ``secret`` is ``whsec_…`` or a reference to it.
+    """Adds the headers of the Standard Webhooks specification; ``secret`` is ``whsec_…`` or a reference to it.
 
     The API also takes ``generate: true`` in place of a secret, makes one and shows it in that answer only.
     """
@@ -69,10 +69,8 @@ class StandardWebhooks(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Settings of a destination of kind ``webhook``.
-
-    ``shared_secret`` may be a reference, ``env:HOOKLINE_SECRET_X`` or ``file:NAME``. ``client_certificate`` and
-    ``client_key``, PEM, always are: with them requests show who they come from to receivers that ask (mutual TLS).
+    """Settings of a destination of kind ``webhook``. ``shared_secret`` can be a reference, ``env:HOOKLINE_SECRET_X`` or
+    ``file:NAME``. ``client_certificate`` and ``client_key`` (PEM) must be references; they are used for mutual TLS.
     """
 
     webhooks: Annotated[tuple[Webhook, ...], msgspec.Meta(min_length=1, max_length=WEBHOOKS_MAX)]
@@ -115,14 +113,14 @@ class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """
 
     fan_out: Literal["any", "all", "fallback"] = "any"
-    max_concurrency: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
+    max_concurrency: Annotated[int, msgspec.Meta(ge=1, le=4_096)] | None = None
     max_rate: Annotated[float, msgspec.Meta(ge=0.01, le=1_000_000)] | None = None
     order: Literal["none", "user"] = "none"
     set_aside_after: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """A rule for the events of a destination for which a condition holds.
+    """A rule for the events of a destination that meet a condition.
 
     ``drop`` does not send them, ``sample`` sends only ``percent`` of them, ``dropProperties`` and ``allowProperties``
     send them without the paths in ``properties``, or with only those.
@@ -134,21 +132,68 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     properties: Annotated[tuple[str, ...], msgspec.Meta(max_length=FILTER_PROPERTIES_MAX)] | None = None
 
 
-class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A place where events go: a kind from the catalog, its settings, and the sources that feed it.
+AnySettings: TypeAlias = WebhookSettings | KindSettings
 
-    ``rotations`` only changes when a secret rotates; what comes in with an object is not looked at.
+SETTINGS_DESCRIPTION = "As the kind asks for; of a webhook: WebhookSettings."
+if TYPE_CHECKING:
+    DestinationSettings = AnySettings
+else:
+    # Which of the two it is depends on the kind, which a decoder does not know: ``Destination`` makes it itself.
+    DestinationSettings = Annotated[Any, msgspec.Meta(extra_json_schema={"description": SETTINGS_DESCRIPTION})]
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Where events are sent: a kind from the catalog, its settings, and its sources.
+
+    ``settings`` are ``WebhookSettings``, or what the kind's schema allows. ``mapping`` is the list of requests that an
+    event becomes, in place of those of the kind; a webhook has none. ``rotations`` changes only when a secret is
+    rotated; a value in a request is ignored.
     """
 
     id: Id
     name: Name
-    kind: Id = "webhook"
+    kind: Id = OWN
     sources: tuple[Id, ...] = ()
     enabled: bool = True
-    settings: WebhookSettings
+    settings: DestinationSettings
+    mapping: Requests | None = None
     delivery: DeliveryOptions = DeliveryOptions()
     filters: Annotated[tuple[Filter, ...], msgspec.Meta(max_length=FILTERS_MAX)] = ()
     rotations: tuple[Rotation, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Read the settings as the kind has them; raise ValueError, with the place, for those of a webhook."""
+        settings: object = self.settings
+        if isinstance(settings, WebhookSettings | KindSettings):
+            return
+        made: WebhookSettings | KindSettings
+        is_strange = self.kind != OWN and kind_of(self.kind) is None  # the check names it; a shape would only confuse
+        if is_webhook(self.kind) and not (is_strange and isinstance(settings, dict) and "webhooks" not in settings):
+            try:
+                made = msgspec.convert(settings, WebhookSettings)
+            except msgspec.ValidationError as error:
+                text = str(error)
+                place = text.replace("`$", "`$.settings") if " - at " in text else f"{text} - at `$.settings`"
+                raise ValueError(place) from None
+        elif isinstance(settings, dict):
+            made = KindSettings(settings)
+        else:
+            raise ValueError("Expected `object` - at `$.settings`")
+        msgspec.structs.force_setattr(self, "settings", made)
+
+
+def is_sink(kind: str) -> bool:
+    """Return whether destinations of a kind make no requests."""
+    found = None if kind == OWN else kind_of(kind)
+    return found is not None and found.manifest.form == "sink"
+
+
+def is_webhook(kind: str) -> bool:
+    """Return whether destinations of a kind are webhooks with another name; those of an unknown kind are."""
+    if kind == OWN:
+        return True
+    found = kind_of(kind)
+    return found is None or found.manifest.form == "webhook"
 
 
 Offsets = dict[int, int]
@@ -192,6 +237,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     destinations: tuple[Destination, ...] = ()
     audiences: tuple[Audience, ...] = ()
     computed_traits: tuple[ComputedTrait, ...] = ()
+    notifications: tuple[Notification, ...] = ()
     lanes: dict[str, LaneConfig] = {}
 
 
@@ -202,61 +248,3 @@ _RANDOM_BYTES = 18
 def new_write_key() -> str:
     """Return a key nobody can guess (144 bits), recognisable by its prefix."""
     return PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-
-
-HEADERS_MAX = 64
-HEADERS_BYTES_MAX = 8 * 1024
-
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# A control character could end the header and begin another; beyond Latin-1 there are no bytes for it on the wire.
-_UNSENDABLE = re.compile(r"[^\x20-\x7e\xa0-\xff]")
-_HEADER_LINE_EXTRA_BYTES = len(": \r\n")
-
-SET_BY_HOOKLINE = frozenset(
-    {
-        "host",
-        "content-length",
-        "content-type",
-        "user-agent",
-        "x-signature",
-        "x-signature-next",
-        "x-message-id",
-        "x-hookline-replay",
-    }
-)
-"""Headers of every webhook request that only Hookline writes."""
-
-STANDARD_WEBHOOKS = frozenset({"webhook-id", "webhook-timestamp", "webhook-signature"})
-"""Headers that Hookline writes where a destination asks for Standard Webhooks, and that are free elsewhere."""
-
-HOP_BY_HOP = frozenset({"connection", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
-"""Headers that belong to one connection, not to a message (RFC 9110 section 7.6.1); with every ``Proxy-*``."""
-
-
-def check_static_headers(headers: dict[str, str]) -> None:
-    """Raise ValueError naming the header that cannot be sent, and why."""
-    if len(headers) > HEADERS_MAX:
-        raise ValueError(f"at most {HEADERS_MAX} static headers are allowed, these are {len(headers)}")
-    seen: dict[str, str] = {}
-    size_bytes = 0
-    for name, value in headers.items():
-        _check_name(name)
-        if (twin := seen.setdefault(name.lower(), name)) != name:
-            raise ValueError(f"headers {twin!r} and {name!r} differ only in case: keep one of them")
-        if (match := _UNSENDABLE.search(value)) is not None:
-            found = f"U+{ord(match[0]):04X}"
-            raise ValueError(f"header {name!r}: remove the character {found} (no control characters, Latin-1 only)")
-        size_bytes += len(name) + len(value) + _HEADER_LINE_EXTRA_BYTES
-        if size_bytes > HEADERS_BYTES_MAX:
-            raise ValueError(f"header {name!r}: static headers may take {HEADERS_BYTES_MAX} bytes together")
-
-
-def _check_name(name: str) -> None:
-    if _TOKEN.fullmatch(name) is None:
-        shown = ascii(name[:64])
-        raise ValueError(f"header {shown}: a header name is made of letters, digits and hyphens")
-    lowered = name.lower()
-    if lowered in SET_BY_HOOKLINE:
-        raise ValueError(f"header {name!r} is set by Hookline: leave it out")
-    if lowered in HOP_BY_HOP or lowered.startswith("proxy-"):
-        raise ValueError(f"header {name!r} concerns the connection, not the request: leave it out")

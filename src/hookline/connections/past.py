@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import KINDS, Kind, Row
 from hookline.connections.model import Destination, LaneConfig
+from hookline.connections.notification_secrets import hidden, restored
+from hookline.connections.notifications import Notification
 from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.secrets import NothingToKeep, redact, restore
 from hookline.connections.state import Object, decode_object, kind_of
@@ -26,7 +28,7 @@ Action = Literal["create", "change", "delete", "keep"]
 
 
 class FieldChange(msgspec.Struct, frozen=True):
-    """One field's value before and after; None where there was or will be none."""
+    """One field before and after; null if it has no value."""
 
     path: str
     before: Any
@@ -34,8 +36,8 @@ class FieldChange(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """One change of an object; ``note`` says why where that is not plain. ``stale_secret`` says that the file
-    has a secret that was rotated out, which was left aside.
+    """One change of an object. ``note`` says why, if that is not obvious. ``stale_secret`` means that the file contains
+    a secret that was rotated out; it was ignored.
     """
 
     action: Action
@@ -64,6 +66,8 @@ def _flat(object: Object | None, hide: bool) -> dict[str, Any]:
         # A secret that signs no more is nothing to show, and no difference.
         running = (replace(each, digest="") for each in object.rotations if each.previous is not None)
         object = redact(object) if hide else replace(object, rotations=tuple(running))
+    if isinstance(object, Notification) and hide:
+        object = hidden(object)
     leaves: dict[str, Any] = {}
     _collect(msgspec.to_builtins(object), "", leaves)
     return leaves
@@ -102,7 +106,7 @@ class FieldsOf(Enum):
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel"):
-    """One change of the connections: when, by whom, how many objects, and what became of them."""
+    """One change of the connections: when, by whom, how many objects, and what changed."""
 
     version: int
     at: str
@@ -182,7 +186,8 @@ def way_back(store: Store, version: int) -> tuple[list[Change], list[Edit]]:
     then = store.snapshot(version)
     changes: list[Change] = []
     edits: list[Edit] = []
-    objects: tuple[Object, ...] = (*then.sources, *then.destinations, *then.audiences, *then.computed_traits)
+    objects: list[Object] = [*then.sources, *then.destinations, *then.audiences, *then.computed_traits]
+    objects += then.notifications
     for object in objects:
         stored = store.stored(kind_of(object), object.id)
         now = None if stored is None else stored.object
@@ -202,6 +207,9 @@ def _all(store: Store, kind: Kind) -> list[Delete]:
 
 
 def _with_secrets_of_now(object: Object, now: Object | None) -> Object:
+    if isinstance(object, Notification):
+        with suppress(NothingToKeep):
+            return restored(object, now if isinstance(now, Notification) else None)
     if not isinstance(object, Destination):
         return object
     stored = now if isinstance(now, Destination) else None

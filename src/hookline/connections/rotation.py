@@ -14,7 +14,14 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from hookline.connections.model import Destination, Rotation, SecretSetting, StandardWebhooks, WebhookSettings
+from hookline.connections.model import (
+    AnySettings,
+    Destination,
+    Rotation,
+    SecretSetting,
+    StandardWebhooks,
+    WebhookSettings,
+)
 from hookline.events.signature import new_standard_secret
 from hookline.events.timestamps import iso
 
@@ -33,15 +40,17 @@ class RotationRefused(Exception):
         self.code = code
 
 
-def secret_of(settings: WebhookSettings, setting: SecretSetting) -> str | None:
+def secret_of(settings: AnySettings, setting: SecretSetting) -> str | None:
     """Return the secret now in a setting, None where there is none."""
     if setting == "sharedSecret":
         return settings.shared_secret
     return None if settings.standard_webhooks is None else settings.standard_webhooks.secret
 
 
-def with_secret(settings: WebhookSettings, setting: SecretSetting, secret: str) -> WebhookSettings:
+def with_secret(settings: AnySettings, setting: SecretSetting, secret: str) -> AnySettings:
     """Return the settings with another secret."""
+    if not isinstance(settings, WebhookSettings):
+        return settings
     if setting == "sharedSecret":
         return replace(settings, shared_secret=secret)
     return replace(settings, standard_webhooks=StandardWebhooks(secret=secret))

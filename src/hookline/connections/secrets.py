@@ -12,24 +12,36 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from hookline.connections.kinds import kind_problems, origins_of, usual_settings
 from hookline.connections.model import (
     Destination,
     Rotation,
     StandardWebhooks,
     Webhook,
-    WebhookSettings,
-    check_static_headers,
 )
 from hookline.connections.receiver_url import origin_of
 from hookline.connections.rotation import running_rotations, until_ms
 from hookline.events.signature import standard_key
-from hookline.secret_references import MASK, SecretMissing, check_secret, is_reference, mask, resolve_in
+from hookline.kinds.headers import check_static_headers
+from hookline.kinds.model import KindSettings
+from hookline.kinds.settings import change_secrets, secrets_in
+from hookline.secret_references import (
+    KEEP,
+    MASK,
+    SecretMissing,
+    check_secret,
+    is_reference,
+    mask,
+    resolve_in,
+    stands_for_stored,
+)
 
 if TYPE_CHECKING:
     from hookline.settings import Settings
 
 
 __all__ = [
+    "KEEP",
     "MASK",
     "SecretMissing",
     "check_secret",
@@ -39,6 +51,7 @@ __all__ = [
     "new_references",
     "resolve",
     "resolve_all",
+    "stands_for_stored",
 ]
 
 
@@ -54,17 +67,28 @@ def new_references(wanted: Destination, stored: Destination | None) -> Iterator[
 
     Whoever may write one may have the secret behind it sent to a receiver of their own choice.
     """
-    held = set() if stored is None else {(value, origin) for _, value, origin in _references(stored.settings)}
-    for path, value, origin in _references(wanted.settings):
+    held = set() if stored is None else {(value, origin) for _, value, origin in _references(stored)}
+    for path, value, origin in _references(wanted):
         if (value, origin) not in held:
             yield path
 
 
-def _references(settings: WebhookSettings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _references(destination: Destination) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield path, reference, and the origin that it is sent to; a secret to sign with is sent nowhere.
 
     A client certificate's key is not sent either, but it lets in at a receiver: it counts as sent there.
     """
+    settings = destination.settings
+    if isinstance(settings, KindSettings):
+        found = [*secrets_in(destination.kind, settings)]
+        found += [
+            (f"settings.{name}", value)
+            for name, value in (("clientCertificate", settings.client_certificate), ("clientKey", settings.client_key))
+            if value is not None
+        ]
+        origins = origins_of(destination)
+        yield from ((path, value, origin) for path, value in found if is_reference(value) for origin in origins)
+        return
     for index, webhook in enumerate(settings.webhooks):
         for name, value in webhook.headers.items():
             if is_reference(value):
@@ -90,6 +114,10 @@ def resolve_all(destination: Destination, settings: Settings, now_ms: int) -> De
 
     Raise SecretMissing, also when a secret could not be sent as the value of its header.
     """
+    if isinstance(destination.settings, KindSettings):
+        usual = usual_settings(destination)
+        known = change_secrets(destination.kind, usual, lambda path, secret: resolve(secret, settings))
+        return replace(destination, settings=known)
     webhooks = []
     for webhook in destination.settings.webhooks:
         headers = {name: resolve(value, settings) for name, value in webhook.headers.items()}
@@ -142,6 +170,8 @@ def is_removed(destination: Destination) -> bool:
 
 def with_placeholders(destination: Destination) -> Destination:
     """Return a row of the history as something that requests can be written with, where its secrets were removed."""
+    if isinstance(destination.settings, KindSettings):
+        return destination
     standard = destination.settings.standard_webhooks
     if standard is None or standard.secret != KEEP:
         return destination
@@ -159,6 +189,9 @@ def _needed(row: PastRow, before_ms: int) -> Iterator[str]:
 
 def _secrets(destination: Destination) -> Iterator[str]:
     settings = destination.settings
+    if isinstance(settings, KindSettings):
+        yield from (secret for _, secret in secrets_in(destination.kind, settings))
+        return
     for webhook in settings.webhooks:
         yield from (value for name, value in webhook.headers.items() if is_secret_header(name))
     if settings.shared_secret is not None:
@@ -172,6 +205,9 @@ def _only(destination: Destination, needed: Collection[str]) -> Destination:
         return secret if secret in needed or is_reference(secret) else KEEP
 
     settings = destination.settings
+    if isinstance(settings, KindSettings):
+        left_over = change_secrets(destination.kind, settings, lambda path, secret: left(secret))
+        return replace(destination, settings=left_over)
     webhooks = tuple(
         replace(
             webhook,
@@ -195,28 +231,22 @@ def _only(destination: Destination, needed: Collection[str]) -> Destination:
     )
 
 
-KEEP = "keep"
-"""Written in place of a secret: leave the stored one as it is."""
-
 _SECRET_HEADER = re.compile(r"auth|cookie|key|password|secret|signature|token", re.IGNORECASE)
 
 
 class NothingToKeep(ValueError):
     """``keep`` was written where no secret is stored; ``path`` names the place."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("there is no stored secret to keep here; write the secret or a reference to it")
+    def __init__(self, path: str, moved: bool = False) -> None:
+        """``moved``: there is a secret, which must not go to the hosts that the requests go to now."""
+        text = "there is no stored secret to keep here; write the secret or a reference to it"
+        super().__init__("the requests go to another host now; write the secret again" if moved else text)
         self.path = path
 
 
 def is_secret_header(name: str) -> bool:
     """Return whether a static header's value is a credential, by the header's name."""
     return _SECRET_HEADER.search(name) is not None
-
-
-def stands_for_stored(value: str) -> bool:
-    """Return whether a value is ``keep`` or a mask."""
-    return value == KEEP or value.startswith(MASK)
 
 
 def redact(destination: Destination, keep: bool = False, now_ms: int = 0) -> Destination:
@@ -227,6 +257,9 @@ def redact(destination: Destination, keep: bool = False, now_ms: int = 0) -> Des
         return KEEP if keep and not is_reference(secret) else mask(secret)
 
     settings = destination.settings
+    if isinstance(settings, KindSettings):
+        masked = change_secrets(destination.kind, settings, lambda path, secret: hidden(secret))
+        return replace(destination, settings=masked)
     webhooks = tuple(
         replace(
             webhook,
@@ -254,6 +287,8 @@ def restore(destination: Destination, stored: Destination | None) -> Destination
     origin (scheme, host, port), so that a credential never moves to another receiver unseen.
     """
     settings = destination.settings
+    if isinstance(settings, KindSettings):
+        return _restored_kind(destination, stored)
     standard = settings.standard_webhooks
     unsigned = settings.shared_secret is None and standard is None
     if unsigned and not any(webhook.headers for webhook in settings.webhooks):
@@ -271,6 +306,27 @@ def restore(destination: Destination, stored: Destination | None) -> Destination
         standard = StandardWebhooks(secret=_restored(standard.secret, old, "settings.standardWebhooks.secret"))
     restored = replace(settings, webhooks=webhooks, shared_secret=secret, standard_webhooks=standard)
     return replace(destination, settings=restored)
+
+
+def _restored_kind(destination: Destination, stored: Destination | None) -> Destination:
+    """Restore the secrets of a destination that is no webhook; they are kept only for the receivers that had them."""
+    before: dict[str, str] = {}
+    if stored is not None and stored.kind == destination.kind and isinstance(stored.settings, KindSettings):
+        before = dict(secrets_in(stored.kind, stored.settings))
+    kept: list[str] = []
+
+    def restored(path: str, secret: str) -> str:
+        if stands_for_stored(secret):
+            kept.append(path)
+        return _restored(secret, before.get(path), path)
+
+    settings = destination.settings
+    assert isinstance(settings, KindSettings)
+    made = replace(destination, settings=change_secrets(destination.kind, settings, restored))
+    moved = bool(kept) and (stored is None or not origins_of(made) <= origins_of(stored))
+    if moved and not any(True for _ in kind_problems(made)):  # what cannot be used is refused for what is wrong with it
+        raise NothingToKeep(kept[0], moved=stored is not None)
+    return made
 
 
 def _shown(rotation: Rotation) -> Rotation:

@@ -19,21 +19,23 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.connections import history
-from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.connections.definitions.model import Audience, ComputedTrait, with_any_named
 from hookline.connections.history import KINDS, ROUTED_KINDS, Kind, Row, Version
 from hookline.connections.model import Destination, LaneConfig, Offsets, Snapshot, Source
+from hookline.connections.notifications import Notification
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ChangeFeed
 
-Object = Source | Destination | Audience | ComputedTrait
-ObjectT = TypeVar("ObjectT", Source, Destination, Audience, ComputedTrait)
+Object = Source | Destination | Audience | ComputedTrait | Notification
+ObjectT = TypeVar("ObjectT", Source, Destination, Audience, ComputedTrait, Notification)
 
 TYPES: dict[Kind, type[Object]] = {
     "source": Source,
     "destination": Destination,
     "audience": Audience,
     "computedTrait": ComputedTrait,
+    "notification": Notification,
 }
 _CHECKED = ("id", "sources", "destinations", "writeKeys")
 """The keys whose values are held to a pattern."""
@@ -49,9 +51,12 @@ def kind_of(object: Object) -> Kind:
 def decode_object(kind: Kind, document: str) -> Any:
     """Return the object that a row's document describes, of the type of its kind."""
     try:
-        return _decoder(kind).decode(document)
+        found = _decoder(kind).decode(document)
     except msgspec.ValidationError:
-        return _as_once_accepted(kind, document)
+        found = _as_once_accepted(kind, document)
+    if isinstance(found, Audience | ComputedTrait) and '":""' in document:
+        return with_any_named(found)
+    return found
 
 
 def _as_once_accepted(kind: Kind, document: str) -> Any:
@@ -97,6 +102,7 @@ class State:
         self.destinations: dict[str, Stored[Destination]] = {}
         self.audiences: dict[str, Stored[Audience]] = {}
         self.computed_traits: dict[str, Stored[ComputedTrait]] = {}
+        self.notifications: dict[str, Stored[Notification]] = {}
         self.at = history.Version()
         """The same, told from another one of its number."""
         self._kinds = tuple(kinds)
@@ -105,6 +111,7 @@ class State:
             "destination": self.destinations,
             "audience": self.audiences,
             "computedTrait": self.computed_traits,
+            "notification": self.notifications,
         }
 
     def of_kind(self, kind: Kind) -> dict[str, Any]:
@@ -142,6 +149,7 @@ class State:
             destinations=tuple(stored.object for stored in destinations),
             audiences=tuple(self.audiences[id].object for id in sorted(self.audiences)),
             computed_traits=tuple(self.computed_traits[id].object for id in sorted(self.computed_traits)),
+            notifications=tuple(self.notifications[id].object for id in sorted(self.notifications)),
             lanes={stored.object.id: stored.lane for stored in destinations if stored.lane is not None},
         )
 

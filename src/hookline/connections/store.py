@@ -21,6 +21,8 @@ from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.edits import CertificateFault, Delete, Edit, Put, check_edits, restore_secrets
 from hookline.connections.history import Kind
 from hookline.connections.model import Destination, LaneConfig, Offsets, Pause, Snapshot, Source
+from hookline.connections.notification_secrets import without_secrets
+from hookline.connections.notifications import Notification
 from hookline.connections.rotation import until_ms
 from hookline.connections.secrets import PastRow, without_old_secrets
 from hookline.connections.state import State, Stored, decode_object, next_lane
@@ -281,6 +283,7 @@ class Store:
         """
         named, version = [destination] if destination else [], 0
         if destination is None:
+            self._clean_rules(before_ms)
             named, version = self._with_old_secrets(before_ms)
         cleaned = sum(self._clean(id, before_ms) for id in named)
         if cleaned:
@@ -304,6 +307,28 @@ class Store:
                 if any(each.previous is not None and until_ms(each) < before_ms for each in stored.object.rotations)
             }
             return sorted({id for (id,) in rows} | rotated), int(version)
+
+    def _clean_rules(self, before_ms: int) -> None:
+        """Take the secrets of notification rules that left force before a time out of the history."""
+        with self._lock:
+            found = self._connection.execute(
+                "SELECT o.id, o.since, o.document FROM objects AS o JOIN versions AS v ON v.version = o.until"
+                " WHERE o.kind = 'notification' AND o.until > ? AND v.at < ?",
+                (self._cleaned_version, before_ms),
+            ).fetchall()
+            rows: list[tuple[str, str, int]] = []
+            for id, since, document in found:
+                rule: Notification = decode_object("notification", document)
+                if (cleaned := without_secrets(rule)) != rule:
+                    rows.append((_json(cleaned), id, since))
+            if not rows:
+                return
+            overwrite_deleted(self._connection)
+            with self._transaction():
+                self._connection.executemany(
+                    "UPDATE objects SET document = ? WHERE kind = 'notification' AND id = ? AND since = ?", rows
+                )
+            empty_log(self._connection)
 
     def _clean(self, id: str, before_ms: int) -> bool:
         with self._lock:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, NotFoundException
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
 from hookline.api import openapi
@@ -32,6 +32,7 @@ from hookline.features.audiences.api.objects import (
     TraitValues,
 )
 from hookline.features.audit.api import AuditEntries
+from hookline.features.catalog.api import Kinds, get_icon, get_kind, list_catalog
 from hookline.features.connections.api.apply import Connections, Versions
 from hookline.features.connections.api.objects import Destinations, Sources
 from hookline.features.dead_letters.api import DeadLetters
@@ -40,23 +41,26 @@ from hookline.features.destinations.api import (
     Pausing,
     SecretRotation,
     get_destination_metrics,
-    get_icon,
-    get_kind,
-    list_catalog,
 )
-from hookline.features.destinations.tester.api import DestinationTests
+from hookline.features.destinations.tester.api import DestinationTests, check_connection, check_receiver
+from hookline.features.destinations.tester.preview import preview_destination
 from hookline.features.events.api import Attempts, Events
 from hookline.features.fleet.api import get_healthz, get_metrics, get_readyz, get_workers
 from hookline.features.fleet.metrics import CountAnswers
 from hookline.features.fleet.service import own_metrics
 from hookline.features.insights.api import Metrics
+from hookline.features.issues.api import Issues
 from hookline.features.notices.api import Notices
+from hookline.features.notifications.api import NotificationMessages, Notifications
+from hookline.features.overview.api import get_status
 from hookline.features.people.api import Persons
 from hookline.features.privacy.api import DeletionRequests, SuppressionsApi
 from hookline.features.replays.api import Replays
+from hookline.features.search.api import search_everything
 from hookline.features.settings.api import list_settings
 from hookline.features.sources.api import get_schema
 from hookline.features.usage.api import Usage, UsageDetails
+from hookline.features.views.api import Views
 
 
 class Deferred:
@@ -122,11 +126,18 @@ def checked(app: Litestar) -> Litestar:
 
 def application(routes: Sequence[ControllerRouterHandler], services: Services | None = None) -> Litestar:
     """Return the routes with their guard; without services they can be looked at, not asked."""
+    # What no route matches is answered by the application alone, so what the pages say then is taken up here.
+    lost = [each.exception_handlers.get(NotFoundException) for each in routes if isinstance(each, Router)]
     return Litestar(
         route_handlers=routes,
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         state=State({"services": services}, deep_copy=False),
-        exception_handlers={SignInNeeded: to_login, HTTPException: respond, Exception: respond},
+        exception_handlers={
+            SignInNeeded: to_login,
+            HTTPException: respond,
+            Exception: respond,
+            NotFoundException: next(filter(None, lost), respond),
+        },
         guards=[require_need],
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,
@@ -152,6 +163,9 @@ def api() -> Router:
             SecretRotation,
             FilterTests,
             DestinationTests,
+            check_receiver,
+            preview_destination,
+            check_connection,
             Attempts,
             get_destination_metrics,
             get_schema,
@@ -161,20 +175,27 @@ def api() -> Router:
             TraitValues,
             list_settings,
             list_catalog,
+            Kinds,
             get_kind,
             get_icon,
             Connections,
             Versions,
             AudiencePreviews,
             Persons,
+            search_everything,
             DeadLetters,
             Replays,
+            Issues,
+            Views,
             Notices,
+            Notifications,
+            NotificationMessages,
             Events,
             Usage,
             UsageDetails,
             Metrics,
             get_workers,
+            get_status,
             DeletionRequests,
             SuppressionsApi,
             Users,

@@ -21,7 +21,7 @@ from hookline.api.calls import current_call, may_refer, note_version
 from hookline.api.client_connection import Clients
 from hookline.api.services import Services
 from hookline.client_address import ProxyHeader
-from hookline.connections.model import WebhookSettings
+from hookline.connections.model import AnySettings
 from hookline.connections.secrets import KEPT_MS
 from hookline.connections.store import Store
 from hookline.control.app import Routes, build
@@ -33,8 +33,10 @@ from hookline.features.destinations.service import lane_watch
 from hookline.features.events.service import live_events
 from hookline.features.fleet.service import own_metrics
 from hookline.features.insights.service import series_watch
+from hookline.features.issues.service import issue_watch
 from hookline.features.notices.service import notice_watch, notice_webhooks
 from hookline.features.notices.webhooks import InvalidNoticeWebhooks
+from hookline.features.notifications.service import notification_watch
 from hookline.features.privacy.service import deletion_watch
 from hookline.features.replays.service import replay_watch
 from hookline.features.sources.service import schema_watcher
@@ -48,8 +50,10 @@ WATCHES = (
     replay_watch,
     notice_watch,
     notice_webhooks,
+    notification_watch,
     series_watch,
     schema_watcher,
+    issue_watch,
     definition_watch,
     deletion_watch,
 )
@@ -106,7 +110,7 @@ def start(settings: Settings, store: Store) -> tuple[Services, list[socket.socke
         raise CannotStart(str(error)) from None
 
 
-def _certificate_fault(settings: Settings, wanted: WebhookSettings) -> str | None:
+def _certificate_fault(settings: Settings, wanted: AnySettings) -> str | None:
     """Judge what a request wants saved; what no request asked for must not keep the service from starting."""
     pair = wanted.certificate_pair
     return fault_of(pair, settings) if pair is not None and current_call() is not None else None

@@ -203,7 +203,6 @@ class Checkpointer:
         batch, engine.batch = engine.batch, Batch()
         self._ring_written = engine.ring.written
         results = engine.ring.since_checkpoint()
-        engine.lane_counts.add_results(results)
         self._add_blocks(batch, results, engine.clock.now_ms())
         batch.today = engine.clock.steady_ms() // DAY_MS
         self._replays.gather(batch, results)
@@ -245,7 +244,7 @@ class Checkpointer:
         found = memoryview(entries).cast("Q")[:: ENTRY_BYTES // 8].tolist()
         first, last = min(found), max(found)
         if first >> BUCKET_SHIFT == last >> BUCKET_SHIFT:
-            batch.blocks.append(_block(first, last, now_ms, entries))
+            self._add_block(batch, _block(first, last, now_ms, entries))
             return
         buckets: dict[int, list[int]] = {}
         for index, position in enumerate(found):
@@ -253,7 +252,16 @@ class Checkpointer:
         for indexes in buckets.values():
             block = b"".join([entries[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES] for at in indexes])
             positions_in = [found[at] for at in indexes]
-            batch.blocks.append(_block(min(positions_in), max(positions_in), now_ms, block))
+            self._add_block(batch, _block(min(positions_in), max(positions_in), now_ms, block))
+
+    def _add_block(self, batch: Batch, block: BlockRow) -> None:
+        batch.blocks.append(block)
+        engine = self._engine
+        for number, count in engine.lane_counts.add_results(block.entries).items():
+            lane = engine.lanes.get(number)
+            if lane is not None and not lane.is_replay:
+                key = (lane.destination.id, block.partition)
+                batch.delivered[key] = batch.delivered.get(key, 0) + count
 
     def _committed(self, batch: Batch) -> None:
         engine = self._engine

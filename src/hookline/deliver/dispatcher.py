@@ -17,9 +17,20 @@ from hookline.database.steady_clock import Clock
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.mapped import (
+    Gathering,
+    Mapped,
+    Outgoing,
+    Parcel,
+    RequestParcel,
+    are_refused_together,
+    failure_of,
+    unsendable,
+)
 from hookline.deliver.retry.failures import Failures
 from hookline.deliver.retry.policy import RetrySchedule
-from hookline.deliver.send.port import Failure, Sink, Successes
+from hookline.deliver.send.port import Answer, Failure, Sink, Successes
+from hookline.deliver.send.request import MappedTemplate
 from hookline.deliver.work import Counters, Times, Work
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import PARTIAL, Outcome
@@ -29,6 +40,7 @@ from hookline.telemetry.log import logger
 
 REQUEST_BATCH_MAX = 64
 """Requests made before the first of them leaves."""
+UNAUTHORIZED = 401
 SLOW_MS = 25
 """A receiver that answers within this is not helped by more requests at once."""
 
@@ -55,7 +67,11 @@ class Dispatcher(Work, Sink):
         self.failures = Failures(self, self.next_of_user)
         self.in_flight = 0
         self.unhealthy = 0
+        self.held_long = 0
+        """Of those in flight, requests to receivers that are slow, or not well."""
         self.stopping = False
+        self.is_saturated = False
+        """Whether this process has no time left: then answers wait for it, and more requests at once would wait too."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
@@ -66,10 +82,13 @@ class Dispatcher(Work, Sink):
         self._retry_rows_max = limits.retry_rows_max
         self._in_flight_max = limits.in_flight_max
         self._unhealthy_in_flight_max = limits.unhealthy_in_flight_max
+        self._slow_in_flight_max = limits.slow_in_flight_max
         self._failures_held_max = limits.failures_held_max
         self._lingering_max = limits.lingering_max
         self._steady_ms = clock.steady_ms
         self._ready: list[Lane] = []
+        self._gathering: dict[Lane, list[Delivery]] = {}
+        """Attempts begun in this turn that leave together at its end."""
         self._wanting_slot: deque[Lane] = deque()
         self._paced: set[Lane] = set()
         """Lanes that wait for their rate, or for others that share their limit."""
@@ -85,19 +104,25 @@ class Dispatcher(Work, Sink):
         queue = lane.queue
         may_leave = len(queue) if lane.retry_count < self._retry_rows_max else _leading(lane)
         count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))
+        at_once = REQUEST_BATCH_MAX
+        if lane.mapped is not None and count > 0:
+            count = self._gathered(lane, count)
+            at_once = max(at_once, lane.mapped.size)
         if count > 0:
             now_ms = self._steady_ms()
             is_plain = lane.is_plain
             self.open_lanes.add(lane)
             while count > 0:
-                size = min(count, REQUEST_BATCH_MAX)
+                size = min(count, at_once)
                 events = lane.take(size) if lane.order is None else self._whose_turn(lane, size)
                 count -= size
                 if is_plain:
                     self._depart_plainly(lane, events, now_ms)
+                elif lane.mapped is not None and lane.is_unhindered:
+                    self._depart_mapped(lane, events, now_ms)
                 else:
                     self._depart(lane, [Delivery(lane, event, now_ms) for event in events])
-        if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
+        if queue and len(lane.in_flight) < lane.allowance and lane not in self._paced:
             self._want_slot(lane)
         if lane.catch_up_rate is not None and not queue and not lane.detached:
             lane.caught_up()
@@ -137,11 +162,17 @@ class Dispatcher(Work, Sink):
         """Return how many more requests of the lane may be in flight now."""
         if self.is_shut or lane.paused:
             return 0
-        room = min(lane.breaker.allowance - len(lane.in_flight), self._in_flight_max - self.in_flight)
-        if lane.is_sick:
+        self.held_long += lane.weigh()
+        room = lane.allowance - len(lane.in_flight)
+        is_apart = lane.mapped is not None and lane.mapped.is_apart
+        if not is_apart:
+            room = min(room, self._in_flight_max - self.in_flight)
+        if lane.holds_long:
+            room = min(room, self._slow_in_flight_max - self.held_long)
+        if lane.is_sick and not is_apart:
             room = min(room, self._unhealthy_in_flight_max - self.unhealthy)
-        if lane.is_replay and lane.spare() < room:
-            room = lane.spare()
+        if lane.is_replay and (spare := lane.spare(is_busy=self.in_flight >= self._slow_in_flight_max)) < room:
+            room = spare
             if lane.queue:
                 self._paced.add(lane)
         elif lane.cap is not None and lane.free() < room:
@@ -155,6 +186,16 @@ class Dispatcher(Work, Sink):
             self._paced.add(lane)
         return min(room, available)
 
+    def _gathered(self, lane: Lane, room: int) -> int:
+        """Return how many of the queued events leave now, where they go together."""
+        mapped = lane.mapped
+        assert isinstance(mapped, Gathering)
+        hurry = lane.drains or lane.breaker.allowance <= 1
+        count = mapped.gathered(lane.queue, room, len(lane.in_flight), self.clock.monotonic(), hurry=hurry)
+        if count is None:
+            self._paced.add(lane)
+        return count or 0
+
     @property
     def is_shut(self) -> bool:
         """Return whether nothing new may be sent just now."""
@@ -163,12 +204,29 @@ class Dispatcher(Work, Sink):
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt by itself."""
         self.open_lanes.add(lane)
-        self._depart(lane, [Delivery(lane, event, first_at_ms, attempt, urls, from_row)])
+        delivery = Delivery(lane, event, first_at_ms, attempt, urls, from_row)
+        if lane.mapped is None or lane.mapped.size == 1:
+            self._depart(lane, [delivery])
+            return
+        # Rows that are due come one by one, within a turn; they leave together as well.
+        self._count_departure(lane, [delivery])
+        if not self._gathering:
+            self._call_soon(self._depart_gathered)
+        self._gathering.setdefault(lane, []).append(delivery)
+
+    def _depart_gathered(self) -> None:
+        gathering, self._gathering = self._gathering, {}
+        for lane, deliveries in gathering.items():
+            self._send_mapped(lane, deliveries, self._steady_ms())
 
     def release(self, delivery: Delivery) -> None:
         """Give back the slot of a delivery that has ended."""
-        delivery.lane.release(delivery.event.position)
-        self.in_flight -= 1
+        lane = delivery.lane
+        lane.release(delivery.event.position)
+        if lane.mapped is None or not lane.mapped.is_apart:
+            self.in_flight -= 1
+        if lane.holds_long:
+            self.held_long -= 1
         if delivery.unhealthy:
             self.unhealthy -= 1
 
@@ -180,12 +238,10 @@ class Dispatcher(Work, Sink):
         """
         if not leaving:  # where one user's events go one after the other, perhaps nobody's turn has come
             return
-        self._count_leaving(lane, len(leaving))
-        if lane.is_sick:
-            self.unhealthy += len(leaving)
-            for delivery in leaving:
-                delivery.unhealthy = True
-        lane.sent({each.event.position: 0 if each.from_row else each.first_at_ms for each in leaving})
+        self._count_departure(lane, leaving)
+        if lane.mapped is not None:
+            self._send_mapped(lane, leaving, self._steady_ms())
+            return
         targets = lane.targets
         if len(targets) != 1:
             self._depart_to_several(leaving, targets)
@@ -209,8 +265,41 @@ class Dispatcher(Work, Sink):
         else:
             target.route.send(target, zip(events, requests, strict=True))
 
+    def _depart_mapped(self, lane: Lane, events: Sequence[Event], now_ms: int) -> None:
+        """Begin first attempts of events that a mapping makes requests of."""
+        self._count_leaving(lane, len(events))
+        lane.sent(dict.fromkeys([event.position for event in events], now_ms))
+        self._send_mapped(lane, events, now_ms)
+
+    def _send_mapped(self, lane: Lane, leaving: Sequence[Event] | Sequence[Delivery], now_ms: int) -> None:
+        mapped = lane.mapped
+        if not isinstance(mapped, Gathering):  # the lane's kind has changed since they were taken
+            for each in leaving:
+                self._unsendable(each if isinstance(each, Delivery) else Delivery(lane, each, now_ms), None)
+            return
+        for outgoing in mapped.requests(lane, leaving, now_ms, self._unsendable):
+            self._send_outgoing(outgoing)
+
+    def _send_outgoing(self, outgoing: Outgoing) -> None:
+        target, requests, whole = outgoing
+        if whole:
+            target.route.ask(target, requests, whole)
+        else:
+            target.route.send(target, requests)
+
+    def _count_departure(self, lane: Lane, leaving: Sequence[Delivery]) -> None:
+        self._count_leaving(lane, len(leaving))
+        if lane.is_sick:
+            self.unhealthy += len(leaving)
+            for delivery in leaving:
+                delivery.unhealthy = True
+        lane.sent({each.event.position: 0 if each.from_row else each.first_at_ms for each in leaving})
+
     def _count_leaving(self, lane: Lane, leaving: int) -> None:
-        self.in_flight += leaving
+        if lane.mapped is None or not lane.mapped.is_apart:
+            self.in_flight += leaving
+        if lane.holds_long:
+            self.held_long += leaving
         if lane.rate is not None:
             lane.rate.take(leaving)
 
@@ -220,7 +309,8 @@ class Dispatcher(Work, Sink):
             try:
                 self._ask_several(delivery, targets, by_target)
             except Exception as error:  # noqa: BLE001 - as above
-                self._unsendable(delivery, error)
+                self._log.error("event_unsendable", destination=delivery.lane.destination.id, exc_info=error)
+                self._unsendable(delivery, unsendable(error))
         for target, requests in zip(targets, by_target, strict=True):
             if requests:
                 target.route.send(target, requests)
@@ -239,12 +329,15 @@ class Dispatcher(Work, Sink):
         for target, request in requests:
             by_target[target.index].append((delivery, request))
 
-    def _unsendable(self, delivery: Delivery, error: Exception) -> None:
-        self._log.error("event_unsendable", destination=delivery.lane.destination.id, exc_info=error)
+    def _unsendable(self, delivery: Delivery, failure: Failure | None) -> None:
+        """No request can be made of an event: a dead letter; None: its lane no longer makes any."""
+        failure = failure or Failure(Outcome.REFUSED, None, "the destination's kind has changed", of_event=True)
+        lane = delivery.lane
         delivery.done = True
         self.release(delivery)
-        failure = Failure(Outcome.REFUSED, None, f"the request could not be made ({type(error).__name__})")
         self.failures.bury(delivery, "failed", failure, self.clock.now_ms())
+        if lane.queue and not lane.ready:
+            self.go_on_with(lane)
 
     # taking results
 
@@ -256,7 +349,7 @@ class Dispatcher(Work, Sink):
         lanes: dict[Lane, None] = {}
         others: list[Successes] = []
         packed: list[bytes | bytearray] = []
-        count = 0
+        count = apart = 0
         for run in successes:
             tokens, target, status, milliseconds = run
             lane = target.lane
@@ -268,17 +361,23 @@ class Dispatcher(Work, Sink):
             events: list[Event] = tokens
             kept_ms = min(max(0, milliseconds), MILLISECONDS_MAX)
             if kept_ms > SLOW_MS or not lane.breaker.steady:
-                for _ in events:
+                is_batch = lane.mapped is not None and lane.mapped.size > 1
+                is_sample = is_batch or (self.is_saturated and lane.breaker.steady)
+                for _ in range(1 if is_sample else len(events)):
                     self._note_success(lane, kept_ms)
             positions = [event.position for event in events]
             lane.delivered(positions, now_ms)
+            if lane.holds_long:
+                self.held_long -= len(positions)
             packed.append(pack_entries(positions, now_ms - kept_ms, target.tag, status, kept_ms))
             counters.durations.add(kept_ms, len(events))
             _add_latencies(counters.latencies, now_ms, [event.record.received_at for event in events])
             count += len(events)
+            if lane.mapped is not None and lane.mapped.is_apart:
+                apart += len(events)
             lanes[lane] = None
         self.ring.add_packed(b"".join(packed))
-        self.in_flight -= count
+        self.in_flight -= count - apart
         counters.delivered += count
         super().succeeded(others)
         self._answered_seconds = None
@@ -293,6 +392,10 @@ class Dispatcher(Work, Sink):
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take the result of one request."""
+        if isinstance(token, Parcel):
+            if failure is not None:
+                self._parcel_failed(token, target, result, milliseconds, failure)
+            return
         delivery = token if isinstance(token, Delivery) else _delivery_of(token, target)
         outstanding = delivery.outstanding = delivery.outstanding - 1
         if failure is not None:
@@ -324,6 +427,65 @@ class Dispatcher(Work, Sink):
             self.go_on_with(lane)
         self.give_slots(1)
 
+    def answered_whole(self, token: object, target: Target, answer: Answer, milliseconds: int) -> None:
+        """Take a whole answer, and what it says of each of its events."""
+        mapped = target.lane.mapped
+        if isinstance(token, Parcel):
+            self._parcel_answered(token, target, answer, milliseconds)
+            return
+        template = target.template
+        assert isinstance(template, MappedTemplate) or mapped is None
+        verdict = template.judged(answer, 1)[0] if isinstance(template, MappedTemplate) else None
+        failure = None if verdict is None else failure_of(verdict, answer)
+        status = answer.status if failure is not None or 200 <= answer.status < 300 else 200
+        self.answered(token, target, status, milliseconds, failure)
+
+    def _parcel_answered(self, parcel: Parcel, target: Target, answer: Answer, milliseconds: int) -> None:
+        verdicts = parcel.verdicts
+        if verdicts is None:
+            assert isinstance(target.template, MappedTemplate)
+            verdicts = target.template.judged(answer, len(parcel.tokens))
+        if (
+            isinstance(parcel, RequestParcel)
+            and len(parcel.tokens) > 1
+            and are_refused_together(verdicts, answer.status)
+            and self._halved(parcel, target)
+        ):
+            return
+        accepted = [token for token, verdict in zip(parcel.tokens, verdicts, strict=True) if verdict.accepted]
+        if accepted:
+            status = answer.status if 200 <= answer.status < 300 else 200
+            self.succeeded([(accepted, target, status, milliseconds)])
+        blamed = False
+        for token, verdict in zip(parcel.tokens, verdicts, strict=True):
+            failure = failure_of(verdict, answer)
+            if failure is not None:
+                self._answered_alone(token, target, answer.status, milliseconds, failure, counts=not blamed)
+                blamed = blamed or not failure.of_event
+        self.go_on()
+
+    def _halved(self, parcel: RequestParcel, target: Target) -> bool:
+        """Send the halves of a batch that was refused without a word of which event is at fault: they show it."""
+        mapped = target.lane.mapped
+        if self.stopping or target.lane.closed or not isinstance(mapped, Mapped):
+            return False
+        self._send_outgoing(mapped.outgoing(target, parcel.halves()))
+        return True
+
+    def _parcel_failed(self, parcel: Parcel, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
+        """No answer came: it is one failure of the receiver, and one of each event."""
+        for index, token in enumerate(parcel.tokens):
+            own = Failure(failure.outcome, failure.status, failure.error, failure.retry_after, failure.head)
+            self._answered_alone(token, target, result, milliseconds, own, counts=index == 0)
+        self.go_on()
+
+    def _answered_alone(
+        self, token: object, target: Target, result: int, milliseconds: int, failure: Failure, *, counts: bool
+    ) -> None:
+        delivery = token if isinstance(token, Delivery) else _delivery_of(token, target)
+        delivery.outstanding -= 1
+        self._failed(delivery, target, result, milliseconds, failure, counts=counts)
+
     def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
         """Return whether with this success every URL has accepted (fan-out ``all``); if not, what follows is
         done here."""
@@ -338,10 +500,21 @@ class Dispatcher(Work, Sink):
             self._end_failed(delivery, now_ms)
         return False
 
-    def _failed(self, delivery: Delivery, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
+    def _failed(
+        self,
+        delivery: Delivery,
+        target: Target,
+        result: int,
+        milliseconds: int,
+        failure: Failure,
+        *,
+        counts: bool = True,
+    ) -> None:
         now_ms = self.clock.now_ms()
         self.failures.count(delivery.lane, failure)
         failure.hide(target.template.hidden)
+        if failure.status == UNAUTHORIZED:
+            target.route.unauthorized()
         failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
         if delivery.done:
             target.lingering -= 1
@@ -349,7 +522,7 @@ class Dispatcher(Work, Sink):
             return
         delivery.failures = [*(delivery.failures or ()), failed]
         if not delivery.outstanding and not self._fell_back(delivery):
-            self._end_failed(delivery, now_ms)
+            self._end_failed(delivery, now_ms, counts=counts)
 
     def _fell_back(self, delivery: Delivery) -> bool:
         """Ask the next URL that has not failed (fan-out ``fallback``); False when there is none, or not now."""
@@ -362,11 +535,11 @@ class Dispatcher(Work, Sink):
             return True
         return False
 
-    def _end_failed(self, delivery: Delivery, now_ms: int) -> None:
+    def _end_failed(self, delivery: Delivery, now_ms: int, *, counts: bool = True) -> None:
         """Every URL has been asked, and not as many have accepted as should."""
         lane = delivery.lane
         self.release(delivery)
-        self.failures.decide(delivery, delivery.failures or [], now_ms)
+        self.failures.decide(delivery, delivery.failures or [], now_ms, counts=counts)
         if lane.queue and not lane.ready:
             self.go_on_with(lane)
         self.give_slots(1)
@@ -393,7 +566,8 @@ class Dispatcher(Work, Sink):
         # Since it was answered its turn may have taken long, and a failure of that turn may have been told.
         answered_seconds = self.clock.monotonic() if self._answered_seconds is None else self._answered_seconds
         sent_seconds = answered_seconds - milliseconds / 1000
-        was_open = lane.breaker.succeeded(milliseconds > SLOW_MS and bool(lane.queue), sent_seconds)
+        wants_more = milliseconds > SLOW_MS and bool(lane.queue) and not self.is_saturated
+        was_open = lane.breaker.succeeded(wants_more, sent_seconds, milliseconds)
         if was_probing:
             self.probing.discard(lane)
             lane.end_probing()

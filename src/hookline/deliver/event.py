@@ -24,7 +24,7 @@ class Event(msgspec.Struct, gc=False, eq=False):
     _plain: Rendered | None = None
 
     def canonical(self) -> Rendered:
-        """Return the value of ``X-Message-Id`` and the body whose bytes are signed (DESIGN 6.2)."""
+        """Return the value of ``X-Message-Id`` and the body whose bytes are signed."""
         if self._canonical is not None:
             return self._canonical
         headers, bodies = Event.all_canonical((self,))

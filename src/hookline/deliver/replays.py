@@ -23,6 +23,7 @@ from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION
 from hookline.outcomes.reader import SavedLane
 from hookline.replays.model import Replay
 from hookline.replays.store import ReplayFeed
+from hookline.route.filters import rules_of
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -245,8 +246,8 @@ class Replays:
         engine = self._engine
         start = self._start(replay)
         live = engine.lanes[self._snapshot.lanes[destination.id].number]
-        targets, _ = self._lane_set.usable(destination, start, replay.id)
-        lane = ReplayLane(replay, destination, start, targets, live)
+        targets, _, mapped = self._lane_set.usable(destination, start, replay.id)
+        lane = ReplayLane(replay, destination, start, targets, live, mapped)
         engine.on_lane(lane)
         for partition in self._feeder.shared:
             cursor = self.cursor(replay, partition, at.get(partition))
@@ -276,12 +277,14 @@ class Replays:
 
     def _change(self, lane: ReplayLane, destination: Destination, start: LaneConfig) -> None:
         changed, pause = lane.destination != destination, lane.start.paused
-        targets = self._lane_set.usable(destination, start, lane.replay.id)[0] if changed else lane.targets
-        if (start.paused is not None and pause is None) or lane.destination.filters != destination.filters:
+        targets, mapped = lane.targets, lane.mapped
+        if changed:
+            targets, _, mapped = self._lane_set.usable(destination, start, lane.replay.id)
+        if (start.paused is not None and pause is None) or rules_of(lane.destination) != rules_of(destination):
             self._feeder.detach(lane)  # given back, so that every event from here on meets the new filters
         if lane.options.order != destination.delivery.order:
             self._lane_set.change_order(lane)
-        lane.configure(destination, start, targets)
+        lane.configure(destination, start, targets, mapped=mapped)
         if start.paused is None and pause is not None:
             self._lane_set.resume(lane, pause)
         if changed and lane.targets and lane.breaker.state == "open":

@@ -33,10 +33,11 @@ from hookline.deliver.reports import Reports
 from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.send.client_certificate import ClientCertificate
-from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.port import Sender, Sink
+from hookline.deliver.send.proxy import proxy_of
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from hookline.deliver.store.writer import DeliverStore
 from hookline.deliver.work import Counters
 from hookline.index.duplicates import Duplicates
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
     from hookline.deliver.cluster.worker import Worker
 
 BEAT_SECONDS = 0.05
+LOAD_SECONDS = 0.1
+SATURATED_SHARE = 0.9
+"""Of a core: with so much used, the event loop has hardly waited for anybody."""
 SAVE_SECONDS = 0.1
 CONNECTIONS_SECONDS = 0.25
 PUBLISH_SECONDS = 1.0
@@ -131,6 +135,7 @@ class DeliverRole:
         """The connections while not everything has followed them yet."""
         self._rests_until = 0.0
         self._idle_beats = 0
+        self._load_at = (0.0, 0.0)
         self._forgotten: dict[int, int] = {}
         self._log = logger()
 
@@ -255,6 +260,8 @@ class DeliverRole:
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
             loop.create_task(self._save()),
         ]
+        if self._loop is not None:  # in a simulation the time that the processor takes is no part of what happens
+            beats.append(loop.create_task(self._every(LOAD_SECONDS, self._look_at_load)))
         if self._keep_time is not None:
             beats.append(loop.create_task(self._every(KEEP_SECONDS, self._keep_time)))
         stopped = loop.create_task(stop.wait())
@@ -276,6 +283,7 @@ class DeliverRole:
             self.worker.close()
         self.checkpointer.close()
         self.sender.close()
+        self.lane_set.sinks.close()
         if self.tracing is not None:
             self.tracing.close()
         for shared in self.feeder.shared.values():
@@ -346,6 +354,11 @@ class DeliverRole:
         if self.feeder.catch_up.waits:
             self.feeder.wake()
 
+    def _look_at_load(self) -> None:
+        now, used = time.monotonic(), time.thread_time()
+        before, self._load_at = self._load_at, (now, used)
+        self.engine.is_saturated = used - before[1] > SATURATED_SHARE * (now - before[0])
+
     def follow_connections(self) -> None:
         """Bring the lanes in line with the connections and replays, if those changed."""
         began = time.monotonic()
@@ -394,7 +407,7 @@ def _network(sink: Sink, settings: Settings, limits: Limits) -> Sender:
     resolver = Resolver(Guard(settings.deliver.allow_networks), limits=limits)
     new_tls = partial(tls_context, settings.deliver.ca_file)
     parts = sink, resolver, new_tls(), settings.deliver.connection_age
-    return Pools(*parts, lambda pair: ClientCertificate(pair, settings, new_tls))
+    return Pools(*parts, lambda pair: ClientCertificate(pair, settings, new_tls), proxy_of(settings))
 
 
 def _listen(path: Path) -> socket.socket:

@@ -9,7 +9,7 @@ from hookline.connections.model import Destination
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.send.port import Failure, Sink, Successes
+from hookline.deliver.send.port import Answer, Failure, Sink, Successes
 from hookline.deliver.send.request import Template
 from hookline.telemetry.tracing import Span, TraceContext, Tracing, parse_traceparent
 
@@ -69,6 +69,10 @@ class TracedSink(Sink):
             for token in tokens:
                 self._end(token, target, milliseconds, status, None)
         self._inner.succeeded(successes, answered_seconds)
+
+    def answered_whole(self, token: object, target: Target, answer: Answer, milliseconds: int) -> None:
+        """Take a whole answer; requests that are answered so have no span of their own."""
+        self._inner.answered_whole(token, target, answer, milliseconds)
 
     def go_on(self) -> None:
         """Begin what there is room for."""

@@ -102,16 +102,19 @@ class LaneCounts:
             found = self._lanes[lane_number] = Counts()
         return found
 
-    def add_results(self, entries: bytes) -> None:
-        """Count the successes among some results of the ring (``outcomes.progress``)."""
+    def add_results(self, entries: bytes) -> Counter[int]:
+        """Count the successes among some results of the ring (``outcomes.progress``); return them by lane number."""
         # Tag, result and duration are one word, and at high rates few different ones: one pass in C, then those few.
-        words = memoryview(entries).cast("Q")[2 :: ENTRY_BYTES // 8].tolist() if entries else []
+        words = memoryview(entries).cast("Q")[2 :: ENTRY_BYTES // 8].tolist()
+        delivered: Counter[int] = Counter()
         for word, count in Counter(words).items():
             lane_number = (word & 0xFFFF_FFFF) >> URL_BITS
             if lane_number and 200 <= (word >> _RESULT_SHIFT & 0xFFFF) < 300:
                 counts = self.of(lane_number)
                 counts.delivered += count
                 counts.response[bisect_left(DURATION_BUCKETS_MS, word >> _DURATION_SHIFT)] += count
+                delivered[lane_number] += count
+        return delivered
 
     def take(self) -> dict[int, Counts]:
         """Everything counted since the last call."""

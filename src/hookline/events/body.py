@@ -1,4 +1,4 @@
-"""The JSON body of a webhook request, made from the caller's JSON (SPEC 2.2, DESIGN 6.2).
+"""The JSON body of a webhook request, made from the caller's JSON.
 
 Three ways give the same bytes. Nearly all calls are ordinary: many are decoded and written together
 (``render_ordinary``). Such a call becomes the body as it is, in the fixed order of its fields, behind version and type
@@ -71,7 +71,7 @@ _envelopes = Remembered(_decoded, ENVELOPES_BYTES_MAX, value_bytes=not_counted)
 
 
 BODY_VERSION = 1
-"""The value of ``version`` in every body but ``delete`` (SPEC section 9)."""
+"""The value of ``version`` in every body but ``delete``."""
 
 TOGETHER_BYTES_MAX = 256 * 1024
 """Calls longer than this in all are taken one by one: the memory is needed twice."""

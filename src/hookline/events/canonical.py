@@ -1,7 +1,7 @@
 """Write JSON as ``JSON.stringify(JSON.parse(x))`` gives it in JavaScript, from a tree that keeps every number as it was
 written.
 
-A receiver may verify the signature over the raw body or over the body parsed and stringified again (SPEC 5.1); both
+A receiver may verify the signature over the raw body or over the body parsed and stringified again; both
 agree when what is sent is already in this form. msgspec does the work wherever its output is known to be the same;
 whatever could differ takes the slow and complete way through a tree: lone surrogates, numbers beyond any range,
 integer-like keys.

@@ -1,4 +1,4 @@
-"""Sign requests: ``X-Signature``, hex-encoded HMAC-SHA1 of the body (SPEC), and ``webhook-signature`` as the Standard
+"""Sign requests: ``X-Signature``, hex-encoded HMAC-SHA1 of the body, and ``webhook-signature`` as the Standard
 Webhooks specification says.
 
 Owns the form of a secret (``whsec_`` and base64) and the symmetric signature ``v1``; which secrets sign which request

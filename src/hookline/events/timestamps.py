@@ -64,8 +64,17 @@ def iso(ms: int) -> str:
     return _SECOND_TEXT[second] + _REST_TEXT[rest]
 
 
+_WRITTEN = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z)", re.ASCII)
+
+
+def split_at_times(text: str) -> list[str]:
+    """Return the text in parts, every second of which is a time as we write it: pages show those in the zone of whoever
+    reads them."""
+    return _WRITTEN.split(text)
+
+
 def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, sent_at: object) -> str:
-    """Return the final timestamp of an event (DESIGN 6.1).
+    """Return the final timestamp of an event.
 
     ``timestamp`` counts, else ``originalTimestamp``, else the time of receipt. With ``sentAt`` the sender's clock
     error is taken out: received - (sentAt - timestamp). It says nothing of the clock where it differs from receipt by

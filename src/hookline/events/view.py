@@ -86,19 +86,38 @@ class EventView:
         return self._named
 
     def _read_all(self) -> dict[str, Any]:
-        try:
-            body = _decode(render_plain(self._event))
-        except (ValueError, RecursionError):  # not an event at all: it has no fields
-            body = {}
-        whole = {name: getattr(self._event, own) for name, own in _OWN.items()}
-        for name in (*_NAMES, *EVENT_OBJECTS):
-            written = _IN_BODY.get(name, name)
-            if written in body:
-                whole[name] = body[written]
-        if "User ID" in body:
-            whole["userId"] = body["User ID"]
-        self._whole = whole
-        return whole
+        self._whole = fields_of(self._event)
+        return self._whole
+
+
+def fields_of(event: Stored, body: bytes | None = None) -> dict[str, Any]:
+    """Return every field of an event; ``body`` is its rendered body, where that is known or has been changed."""
+    try:
+        read = _decode(render_plain(event) if body is None else body)
+    except (ValueError, RecursionError):  # not an event at all: it has no fields
+        read = {}
+    whole = {name: getattr(event, own) for name, own in _OWN.items()}
+    for name in _IN_ORDER:
+        written = _IN_BODY.get(name, name)
+        if written in read:
+            whole[name] = read[written]
+    if "User ID" in read:
+        whole["userId"] = read["User ID"]
+    return whole
+
+
+def integrations_of(event: Accepted) -> dict[str, Any] | None:
+    """Return which integrations the caller chose: the event's own choices over those of its batch, None for none."""
+    own, shared = (_object_in(each) for each in (event.body, event.envelope))
+    return {**(shared or {}), **(own or {})} if own is not None or shared is not None else None
+
+
+def _object_in(body: bytes | None) -> dict[str, Any] | None:
+    try:
+        found = None if body is None else _decode(body).get("integrations")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class _Names(msgspec.Struct, gc=False):
@@ -112,6 +131,7 @@ class _Names(msgspec.Struct, gc=False):
 
 
 _NAMES = frozenset(_Names.__struct_fields__)
+_IN_ORDER = (*_Names.__struct_fields__, *EVENT_OBJECTS)
 _decode_names = msgspec.json.Decoder(_Names).decode
 _decode_any = msgspec.json.Decoder().decode
 

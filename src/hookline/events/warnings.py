@@ -23,7 +23,7 @@ OBJECTS = ("properties", "traits", "context", "integrations")
 
 
 class EventWarning(msgspec.Struct, frozen=True):
-    """One thing that was understood otherwise: a stable ``code``, the field, and a sentence."""
+    """One thing that was understood differently: a stable ``code``, the field, and a sentence."""
 
     code: str
     field: str

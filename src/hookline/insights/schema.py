@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -115,6 +116,13 @@ class SchemaLog:
         with self._lock:
             connection = self._database.open()
             return {} if connection is None else read_names(connection, source)
+
+    def every_name(self) -> list[tuple[str, str, str]]:
+        """Return source, type and name of all events that have one, the latest first."""
+        query = (
+            "SELECT source, type, name FROM schema_names WHERE name <> '' ORDER BY last_seen DESC, source, type, name"
+        )
+        return [(source, type, name) for source, type, name in self._rows(query)]
 
     def missed(self) -> int:
         """Return how many events had gone before they were looked at."""
@@ -306,6 +314,19 @@ _values = msgspec.json.Decoder(_Values).decode
 _named = msgspec.json.Decoder(_Named).decode
 
 
+NEWS_MAX = 10_000
+"""What nobody takes, or what comes in faster than it is taken, goes: the oldest first."""
+
+
+class News(NamedTuple):
+    """One thing worth telling people: an event name that a source never sent before, or an item that was rejected."""
+
+    source: str
+    at_ms: int
+    name: str = ""
+    rejected: str = ""
+
+
 class SchemaReader:
     """Used from one thread."""
 
@@ -321,6 +342,8 @@ class SchemaReader:
         self._changed_users: dict[tuple[str, str], Distinct] = {}
         self._moved = False
         self._saved = self._clock()
+        self.news: deque[News] = deque(maxlen=NEWS_MAX)
+        """What was read since somebody last took it: names that are new, and items that were rejected."""
 
     def read(self, seconds: float) -> bool:
         """Read on for about so long; return whether there is more to read."""
@@ -374,8 +397,12 @@ class SchemaReader:
 
     def _note_group(self, group: Group) -> None:
         for record in group.records:
-            if record.rejection is None and not record.erased and record.origin == "sdk":
+            if record.erased or record.origin != "sdk":
+                continue
+            if record.rejection is None:
                 self._note(record)
+            else:
+                self.news.append(News(record.source, record.received_at, rejected=record.rejection.code))
 
     def _note(self, record: Record) -> None:
         source = record.source
@@ -387,6 +414,8 @@ class SchemaReader:
         if schema is None:
             if len(names) >= NAMES_MAX:
                 name = OTHERS
+            if name is not OTHERS and name.name:
+                self.news.append(News(record.source, record.received_at, name=name.name))
             schema = names.setdefault(name, NameSchema(properties={}))
         schema.see(record.received_at)
         if name is not OTHERS and schema.to_examine:

@@ -203,6 +203,28 @@ class SeriesLog:
         )
         return {row[0]: Recent(*row[1:]) for row in rows}
 
+    def delivered_until(self, destination: str) -> int:
+        """Return the end of the last time bucket in which a destination got something, since the epoch; 0 if none is
+        kept."""
+        query = (
+            "SELECT at FROM destination_series WHERE resolution = ? AND destination = ? AND delivered > 0"
+            " ORDER BY at DESC LIMIT 1"
+        )
+        for resolution in (10, MINUTE, HOUR):
+            for (at,) in self._rows(query, (resolution, destination)):
+                return int(at) + resolution
+        return 0
+
+    def last_delivered(self, now_seconds: int) -> dict[str, int]:
+        """Return the beginning of the newest row of the last two days in which each destination accepted requests: of a
+        minute, or of ten where that is longer ago."""
+        rows = self._rows(
+            "SELECT destination, max(at) FROM destination_series WHERE delivered > 0"
+            " AND ((resolution = ? AND at >= ?) OR (resolution = ? AND at >= ?)) GROUP BY destination",
+            (MINUTE, now_seconds - 20 * MINUTE, 10 * MINUTE, now_seconds - 2 * DAY),
+        )
+        return {destination: int(at) for destination, at in rows}
+
     def usage(self, first_day: int, last_day: int, by_month: bool) -> list[DestinationUsage]:
         """Return the sums of each destination by period, newest period first; days by their first second, both
         included."""

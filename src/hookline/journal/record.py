@@ -39,8 +39,8 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     and keep their order. ``timestamp`` is the final one (parsed, skew-corrected; ISO, milliseconds, Z). ``body`` is
     the caller's JSON object byte for byte; ``envelope`` the JSON object of the batch's ``context`` and
     ``integrations`` to be merged under the body's own, when the batch had any. ``selection`` is the effective
-    destination selection map (SPEC 2.4), None when it disables nothing. ``to`` lists destination ids and is set for
-    internal origins only. ``rejection`` is set for an item that is kept for inspection and never delivered.
+    destination selection map, None when it disables nothing. ``to`` lists destination ids and is set for internal
+    origins only. ``rejection`` is set for an item that is kept for inspection and never delivered.
     ``erased`` marks a record whose content was overwritten in place. ``ahead_ms`` is by how much the wall clock, and so
     ``received_at``, was ahead of the service's own clock, None for about as it. Ages are reckoned by ``journal_ms``.
     """
@@ -83,6 +83,10 @@ def note_clock(records: Sequence[Record], steady_ms: Callable[[], int]) -> None:
 FINGERPRINT_BYTES = 16
 
 _SOURCES_KEPT = 1_024
+
+
+SYNC_SOURCE = "profiles"
+"""What stands as the source of the calls that syncs of audiences and traits append: nobody sent them."""
 
 
 def fingerprint(source: str, message_id: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, is_sink
 from hookline.connections.state import decode_object
 from hookline.database.location import DatabaseLocation
 from hookline.events.timestamps import iso
@@ -20,9 +20,10 @@ from hookline.outcomes import positions
 from hookline.outcomes.outcome import DeliveryStatus, Outcome, QueuedReason, from_number
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, POSITION_SHIFT, Entry
 from hookline.outcomes.reader import DeliverReader
+from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import FAILURE, RESULT, Results, id_of
 from hookline.outcomes.rows import SavedAttempt
-from hookline.route.filters import Filters
+from hookline.route.filters import Filters, rules_of
 
 KEPT = 64
 """Compiled filters kept from one look-up to the next."""
@@ -56,7 +57,7 @@ class FilterRules:
             (destination, version, version),
         )
         try:
-            return Filters(decode_object("destination", rows[0][0]).filters) if rows else None
+            return Filters(*rules_of(decode_object("destination", rows[0][0]))) if rows else None
         except (msgspec.MsgspecError, ExpressionError):  # what deliver cannot use either decided nothing
             return None
 
@@ -67,6 +68,11 @@ class EventRules:
     def __init__(self, filters_at: Callable[[int], Filters | None], record: Record) -> None:
         self._filters_at = filters_at
         self._record = record
+
+    @property
+    def record(self) -> Record:
+        """Return the event's record."""
+        return self._record
 
     @property
     def source(self) -> str | None:
@@ -112,6 +118,8 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     """The id of the replay that made it; None at first hand."""
     id: str | None = None
     """By which ``destinations/{id}/attempts/{attempt}`` has more of it."""
+    remark: str | None = None
+    """What a destination that is no receiver said when it accepted the event, such as how much it erased."""
 
 
 class ReplayStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -179,7 +187,8 @@ class Deliveries:
     ) -> DestinationStatus | None:
         results = [entry for entry in self._entries(partition, offset) if entry.lane == lane]
         failed = [_of_row(row) for row in self.rows.attempts.of_event(lane, partition, offset)]
-        attempts = tuple(_merge(failed, results, destination))
+        remark = self.rows.attempts.remark(lane, partition, offset) if results and is_sink(destination.kind) else None
+        attempts = tuple(_merge(failed, results, destination, rules.record, remark))
         sent_at_ms = [entry.at_ms for entry in results] + [_ms(attempt.at) for attempt in failed]
         rule = None
         if sent_at_ms:  # what was taken out of it: by the filters in force at that moment
@@ -290,16 +299,21 @@ def _of_row(row: SavedAttempt) -> Attempt:
     )
 
 
-def _merge(failed: list[Attempt], results: list[Entry], destination: Destination) -> Iterator[Attempt]:
+def _merge(
+    failed: list[Attempt], results: list[Entry], destination: Destination, record: Record, remark: str | None
+) -> Iterator[Attempt]:
     """Rows are the failures that decided an attempt; results are successes, and failures beside a success."""
     yield from failed
     number = max((attempt.number for attempt in failed), default=0) + 1
-    webhooks = destination.settings.webhooks
+    urls = RequestUrls(destination) if results else None
     for entry in results:
         outcome, status = from_number(entry.result)
-        url = webhooks[entry.url_index].url if entry.url_index < len(webhooks) else ""
+        url = urls.of(entry.url_index, record) if urls is not None else ""
         id = id_of((entry.at_ms, RESULT, entry.lane, entry.position, entry.url_index))
-        yield Attempt(number, url, iso(entry.at_ms), outcome, status, None, entry.milliseconds, None, id=id)
+        said = remark if outcome is Outcome.SUCCESS else None
+        yield Attempt(
+            number, url, iso(entry.at_ms), outcome, status, None, entry.milliseconds, None, id=id, remark=said
+        )
 
 
 def _ms(text: str) -> int:

@@ -22,7 +22,7 @@ from hookline.index import lookup
 from hookline.journal.damaged import described, noted_damage
 from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.reading import is_lost
-from hookline.journal.record import Record, fingerprint
+from hookline.journal.record import SYNC_SOURCE, Record, fingerprint
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationStatus, EventRules, FilterRules, ReplayStatus
 from hookline.outcomes.outcome import DeliveryStatus, QueuedReason
 from hookline.replays.model import Replay
@@ -91,7 +91,7 @@ class Replayed:
         self, replay: Replay, destination: Destination, partition: int, offset: int, record: Record
     ) -> DestinationStatus | None:
         """None when the replay passed the event without sending it, as a repeat."""
-        if self._deliveries.rows.replay(replay.lane) is None:
+        if self._deliveries.rows.replay(replay.lane) is None and replay.ended_ms is None:
             return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT)
         rules = self._rules.of(destination.id, record)
         return self._deliveries.status(destination, replay.lane, partition, offset, rules)
@@ -131,16 +131,15 @@ UNCONNECTED_SHOWN_MAX = 100
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why an item was refused at the edge."""
+    """Why an item was rejected when it arrived."""
 
     code: str
     message: str
 
 
 class EventStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The status of one event. ``status`` sums up where no destination has a say; ``event`` is the caller's JSON.
-
-    ``warnings`` are those of the answer: what of the event was understood otherwise than it was sent.
+    """The status of one event. ``status`` is set if no destination decides it; ``event`` is the caller's JSON.
+    ``warnings`` name what was understood differently from how it was sent.
     """
 
     message_id: str
@@ -345,7 +344,7 @@ class EventStatuses:
     # connections
 
     def _source_ids(self) -> list[str]:
-        return [source.id for source in self._current().sources]
+        return [*(source.id for source in self._current().sources), SYNC_SOURCE]
 
     def _current(self) -> Snapshot:
         row = self._query("SELECT max(version) FROM versions")

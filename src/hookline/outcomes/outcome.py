@@ -1,4 +1,4 @@
-"""Close two sets: what one attempt came to (DESIGN 6), and the status of an event at a destination."""
+"""Close two sets: what one attempt came to, and the status of an event at a destination."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self
 
 from hookline.database.connection import Connection, one_moment
@@ -50,6 +51,24 @@ class RetryBacklog(NamedTuple):
 
     rows: int
     due_ms: int
+
+
+class RetryCounts(NamedTuple):
+    """Count a lane's retry rows: those that were tried, those that wait for their first try or for their turn, and
+    when the oldest of them was tried first (ms)."""
+
+    tried: int
+    untried: int
+    oldest_ms: int
+
+
+class DestinationTotals(NamedTuple):
+    """Hold how many events a destination got at first hand, and since when that is counted (ms); how many of its dead
+    letters are kept, by status."""
+
+    delivered: int = 0
+    since_ms: int | None = None
+    dead_letters: Mapping[str, int] = MappingProxyType({})
 
 
 class FirstRetry(NamedTuple):
@@ -108,6 +127,15 @@ class SavedOwner(NamedTuple):
     epoch: int
     worker: str
     since_ms: int
+
+
+class SinkNews(NamedTuple):
+    """A sentence of a sink about what it writes to."""
+
+    id: int
+    destination: str
+    at_ms: int
+    sentence: str
 
 
 class ErasedRows(NamedTuple):
@@ -180,6 +208,11 @@ class DeliverReader:
     def next_offsets(self) -> dict[int, int]:
         """Return the offset of each partition's reader."""
         return dict(self._rows("SELECT partition, next_offset FROM checkpoints"))
+
+    def checkpoints(self) -> dict[int, SavedCheckpoint]:
+        """Return the saved position of every partition's reader."""
+        rows = self._rows("SELECT partition, next_offset, version, blob FROM checkpoints")
+        return {partition: SavedCheckpoint(*row) for partition, *row in rows}
 
     def lane(self, lane: int, partition: int) -> SavedLane | None:
         """Return a lane's own row; one that is simply at the shared reader's position has none."""
@@ -266,6 +299,12 @@ class DeliverReader:
         rows = self._rows(f"SELECT lane, count(*), min(due) FROM retries{where} GROUP BY lane")
         return {lane: RetryBacklog(count, due) for lane, count, due in rows}
 
+    def retry_counts(self) -> dict[int, RetryCounts]:
+        """Return the counts of every lane's retry rows."""
+        tried = "sum(CASE WHEN attempt > 0 THEN 1 ELSE 0 END)"
+        rows = self._rows(f"SELECT lane, {tried}, count(*) - {tried}, min(first_at) FROM retries GROUP BY lane")
+        return {lane: RetryCounts(int(tried), int(untried), oldest) for lane, tried, untried, oldest in rows}
+
     def retry_attempt(self, lane: int, partition: int, offset: int) -> int | None:
         """Return how often an event that waits for another try was tried; None when it does not wait for one."""
         query = 'SELECT attempt FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?'
@@ -346,6 +385,18 @@ class DeliverReader:
         )
         return {str(status): int(count) for status, count in rows}
 
+    def totals(self) -> dict[str, DestinationTotals]:
+        """Return the totals of every destination that has any."""
+        rows = self._rows("SELECT destination, sum(delivered), min(since) FROM delivered GROUP BY destination")
+        found = {destination: DestinationTotals(int(count), since) for destination, count, since in rows}
+        kept: dict[str, dict[str, int]] = {}
+        query = "SELECT destination, status, count(*) FROM dead_letters GROUP BY destination, status"
+        for destination, status, count in self._rows(query):
+            kept.setdefault(destination, {})[status] = count
+        for destination, counts in kept.items():
+            found[destination] = found.get(destination, DestinationTotals())._replace(dead_letters=counts)
+        return found
+
     def replay(self, lane: int) -> SavedReplay | None:
         """Return the counts of a replay; None before its lane was opened, as far as that is saved."""
         query = "SELECT state, delivered, failed, started_at, ended_at, reason FROM replays WHERE lane = ?"
@@ -379,6 +430,11 @@ class DeliverReader:
         where = "" if partition is None else f" WHERE partition = {partition:d}"
         for (blob,) in self._rows(f"SELECT places FROM erased_parts{where}"):
             yield from decode_offset_sets(blob).items()
+
+    def sink_news(self, after_id: int) -> list[SinkNews]:
+        """Return what sinks have said of themselves behind a row, oldest first; a bounded number is kept."""
+        query = "SELECT id, destination, at, sentence FROM sink_news WHERE id > ? ORDER BY id"
+        return [SinkNews(*row) for row in self._rows(query, (after_id,))]
 
     # Usage, and the processes
 

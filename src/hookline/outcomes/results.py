@@ -219,6 +219,10 @@ class AttemptLog:
             return attempt.number
         return self._deliver.attempts.last_number(attempt.lane, attempt.partition, attempt.offset, attempt.at_ms) + 1
 
+    def remark(self, attempt: LoggedAttempt) -> str | None:
+        """Return what a sink said when it accepted the event."""
+        return self._deliver.attempts.remark(attempt.lane, attempt.partition, attempt.offset)
+
     def close(self) -> None:
         """Close the files; idempotent."""
         self._of_events.close()

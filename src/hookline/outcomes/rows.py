@@ -62,6 +62,34 @@ class FailureGroup(NamedTuple):
     last_ms: int
 
 
+class CauseCount(NamedTuple):
+    """Failed attempts of one cause at one destination within one hour. ``events`` are those of which no earlier attempt
+    failed for this cause; ``last_id`` is the newest of the attempts."""
+
+    destination: str
+    cause: int
+    outcome: str
+    http_status: int | None
+    hour_ms: int
+    attempts: int
+    events: int
+    first_ms: int
+    last_ms: int
+    last_id: int
+
+
+class CauseSample(NamedTuple):
+    """One attempt as an example of its cause."""
+
+    id: int
+    destination: str
+    cause: int
+    error: str | None
+
+
+HOUR_MS = 3_600_000
+
+
 class BlockKey(NamedTuple):
     """Hold what tells blocks apart: one only grows, and its length is known without reading it."""
 
@@ -85,6 +113,12 @@ class AttemptRows:
         """Return one attempt."""
         rows = self._rows(f"SELECT {_ROW} FROM attempts WHERE id = ? AND destination = ?", (id, destination))
         return SavedAttempt(*rows[0]) if rows else None
+
+    def remark(self, lane: int, partition: int, offset: int) -> str | None:
+        """Return what a sink said of an event that it accepted."""
+        query = 'SELECT remark FROM remarks WHERE lane = ? AND partition = ? AND "offset" = ?'
+        rows = self._rows(query, (lane, partition, offset))
+        return rows[0][0] if rows else None
 
     def newest(self, destination: str, at_ms: int, before_id: int) -> Iterator[SavedAttempt]:
         """Yield a destination's attempts, newest first: of the millisecond ``at_ms`` those before an id, and all
@@ -133,6 +167,21 @@ class AttemptRows:
             latest.setdefault(lane, Failure(*failure))
         return latest
 
+    def latest_failure(self, destination: str) -> Failure | None:
+        """Return a destination's latest failed attempt."""
+        rows = self._rows(
+            "SELECT outcome, http_status, error, at FROM attempts WHERE destination = ? AND outcome <> 'success'"
+            " ORDER BY at DESC, id DESC LIMIT 1",
+            (destination,),
+        )
+        return Failure(*rows[0]) if rows else None
+
+    def first_failure_ms(self, destination: str, since_ms: int) -> int | None:
+        """Return when a destination's first failed attempt since a time was."""
+        query = "SELECT min(at) FROM attempts WHERE destination = ? AND at >= ? AND outcome <> 'success'"
+        rows = self._rows(query, (destination, since_ms))
+        return rows[0][0] if rows else None
+
     def failure_groups(self, destination: str, since_ms: int, limit: int) -> list[FailureGroup]:
         """Return how a destination's newest ``limit`` failures since a time ended, the most frequent first."""
         rows = self._rows(
@@ -152,6 +201,60 @@ class AttemptRows:
             (destination, group.last_ms, group.outcome, group.http_status),
         )
         return rows[0] if rows else (None, None)
+
+    def last_id(self) -> int:
+        """Return the id of the newest row; 0 when there is none."""
+        rows = self._rows("SELECT coalesce(max(id), 0) FROM attempts", ())
+        return int(rows[0][0]) if rows else 0
+
+    def last_id_of(self, after_id: int, until_id: int, rows: int) -> int:
+        """Return the id of the last of so many rows behind an id, up to another."""
+        query = (
+            "SELECT coalesce(max(id), 0) FROM"
+            " (SELECT id FROM attempts WHERE id > ? AND id <= ? ORDER BY id LIMIT ?) AS behind"
+        )
+        found = self._rows(query, (after_id, until_id, rows))
+        return int(found[0][0]) if found else 0
+
+    def last_id_until(self, at_ms: int, rows: int) -> int:
+        """Return the newest row, of so many newest, that is not of a later time; 0 when there is none."""
+        query = (
+            "SELECT coalesce(max(id), 0) FROM (SELECT id, at FROM attempts ORDER BY id DESC LIMIT ?) AS newest"
+            " WHERE at <= ?"
+        )
+        found = self._rows(query, (rows, at_ms))
+        return int(found[0][0]) if found else 0
+
+    def cause_counts(self, after_id: int, last_id: int) -> list[CauseCount]:
+        """Count failed attempts between two ids by cause and hour."""
+        # An event counts where its first attempt of this cause is: so a row tells by itself, whenever it is read.
+        first = (
+            'NOT EXISTS (SELECT 1 FROM attempts AS b WHERE b.partition = a.partition AND b."offset" = a."offset"'
+            " AND b.destination = a.destination AND b.cause = a.cause AND b.id < a.id)"
+        )
+        rows = self._rows(
+            f"SELECT destination, cause, outcome, http_status, at / {HOUR_MS} * {HOUR_MS} AS hour, count(*),"
+            f" sum(CASE WHEN {first} THEN 1 ELSE 0 END), min(at), max(at), max(id) FROM attempts AS a"
+            " WHERE id > ? AND id <= ? AND cause IS NOT NULL AND outcome <> 'success'"
+            " GROUP BY destination, cause, outcome, http_status, hour ORDER BY max(id)",
+            (after_id, last_id),
+        )
+        return [CauseCount(*row) for row in rows]
+
+    def samples(self, ids: Sequence[int]) -> list[CauseSample]:
+        """Return the attempts with these ids that are still kept."""
+        marks = ", ".join("?" * len(ids))
+        query = f"SELECT id, destination, cause, error FROM attempts WHERE cause IS NOT NULL AND id IN ({marks})"
+        return [CauseSample(*row) for row in self._rows(query, ids)] if ids else []
+
+    def newest_of_cause(self, destination: str, cause: int, rows: int) -> int | None:
+        """Return the newest attempt of a cause among the newest rows of a destination."""
+        found = self._rows(
+            "SELECT max(id) FROM (SELECT id, cause FROM attempts WHERE destination = ? ORDER BY at DESC LIMIT ?)"
+            " AS newest WHERE cause = ?",
+            (destination, rows, cause),
+        )
+        return found[0][0] if found else None
 
     def blocks_of(self, partition: int, offset: int) -> list[BlockKey]:
         """Return the blocks that may hold results of an event."""
@@ -271,6 +374,12 @@ class DeadLetterRows:
         limit = "" if most is None else f" LIMIT {most:d}"
         query = f"SELECT count(*) FROM (SELECT 1 FROM dead_letters WHERE {where}{limit}) AS counted"
         return self._number(query, (destination, from_id))
+
+    def count_up_to(self, wanted: DeadLetterFilter, most: int) -> int:
+        """Return how many the filter asks for, counted up to ``most``."""
+        where, values = wanted.where()
+        query = f"SELECT count(*) FROM (SELECT 1 FROM dead_letters WHERE {where} LIMIT {most:d}) AS counted"
+        return self._number(query, values)
 
     def is_full(self, destination: str) -> bool:
         """Return whether older dead letters of a destination may have made room for newer ones."""

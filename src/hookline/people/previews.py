@@ -4,6 +4,8 @@ the role need not run for it.
 What the definition asks for is kept for as long as the preview is there, and read up from the journal's start where no
 definition keeps it. Then everybody is judged, a slice at a time, while no sync has anybody to look at. Nobody is told.
 What a preview came to is written down; how far it had come is not, so that after a crash it counts once more.
+
+A preview of an audience may be compared with a second condition: everybody is judged by both at the same moment.
 """
 
 from __future__ import annotations
@@ -34,16 +36,20 @@ KEPT_MS = 3_600_000
 """From when a preview is asked for until it is gone."""
 
 ID_PREFIX = "prv_"
-
 PreviewId = NewType("PreviewId", str)
 
 
 class RequestedPreview(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Hold what is asked for and when (ms): either an audience or a computed trait, of which the id means nothing."""
+    """Hold what is asked for and when (ms): either an audience or a computed trait, of which the id means nothing.
+
+    ``against`` is what an audience is compared with. ``replaces`` is an earlier preview that nobody waits for any more.
+    """
 
     asked_ms: int
     audience: Audience | None = None
     computed_trait: ComputedTrait | None = None
+    against: Audience | None = None
+    replaces: PreviewId | None = None
 
     @property
     def definition(self) -> Definition:
@@ -52,6 +58,11 @@ class RequestedPreview(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         if found is None:
             raise ValueError("neither an audience nor a computed trait")
         return found
+
+    @property
+    def definitions(self) -> list[Definition]:
+        """Return everything that people are judged by for it."""
+        return [self.definition, *([] if self.against is None else [self.against])]
 
 
 class PreviewRequests:
@@ -101,15 +112,23 @@ PreviewState = Literal["reading", "counting", "done", "failed"]
 OPEN = ("reading", "counting")
 
 
+Side = Literal["kept", "added", "removed"]
+"""Where somebody belongs who was found: to both conditions that are compared, only to the first, only to the second."""
+
+
 class Sampled(NamedTuple):
     """Somebody who was found: the person's number and, for a computed trait, the value."""
 
     person: int
     value: object
+    side: Side
 
 
 class Preview(NamedTuple):
-    """A preview: ``progress`` from 0 to 1; people looked at and found so far; for a failed one what to do."""
+    """A preview: ``progress`` from 0 to 1; people looked at and found so far; for a failed one what to do.
+
+    Where it is compared, ``compared`` were found by the second condition and ``kept`` by both.
+    """
 
     id: PreviewId
     state: PreviewState
@@ -117,6 +136,8 @@ class Preview(NamedTuple):
     people: int | None
     members: int | None
     detail: str | None
+    compared: int | None
+    kept: int | None
     sample: tuple[Sampled, ...]
 
 
@@ -128,19 +149,19 @@ class PreviewLog:
 
     def get(self, id: PreviewId) -> Preview | None:
         """Return one preview, None when it is gone."""
-        query = "SELECT id, state, progress, people, members, detail FROM previews WHERE id = ?"
+        query = "SELECT id, state, progress, people, members, detail, compared, kept FROM previews WHERE id = ?"
         row = self._connection.execute(query, (id,)).fetchone()
         if row is None:
             return None
-        query = "SELECT person, value FROM preview_sample WHERE preview = ? ORDER BY person"
+        query = "SELECT person, value, coalesce(side, 'added') FROM preview_sample WHERE preview = ? ORDER BY person"
         rows = self._connection.execute(query, (id,))
-        sample = tuple(Sampled(person, msgspec.json.decode(value)) for person, value in rows)
-        id, state, progress, people, members, detail = row
-        return Preview(id, state, progress, people, members, detail, sample)
+        sample = tuple(Sampled(person, msgspec.json.decode(value), side) for person, value, side in rows)
+        return Preview._make((*row, sample))
 
-    def open(self) -> int:
-        """Return how many are under way."""
-        ((count,),) = self._connection.execute("SELECT count(*) FROM previews WHERE state IN (?, ?)", OPEN).fetchall()
+    def open(self, leaving_out: str = "") -> int:
+        """Return how many are under way, one of them not counted."""
+        query = "SELECT count(*) FROM previews WHERE state IN (?, ?) AND id <> ?"
+        ((count,),) = self._connection.execute(query, (*OPEN, leaving_out)).fetchall()
         return int(count)
 
 
@@ -163,6 +184,7 @@ class _Open:
 
     def __init__(self, wish: RequestedPreview) -> None:
         self.definition: Definition = wish.definition
+        self.against = wish.against
         self.deadline_ms = wish.asked_ms + TIME_MAX_MS
         self.ends: dict[int, int] | None = None
         """By partition up to where the journal has to be applied."""
@@ -174,19 +196,38 @@ class _Open:
 class _Count:
     """Looking at everybody for one preview."""
 
-    def __init__(self, id: PreviewId, ready: CompiledDefinition, at_ms: int, slices: Iterator[list[int]]) -> None:
-        self.id, self.ready, self.at_ms, self.slices = id, ready, at_ms, slices
-        self.people = self.members = 0
-        self.sample: list[tuple[int, str]] = []
+    def __init__(
+        self,
+        id: PreviewId,
+        ready: CompiledDefinition,
+        against: CompiledDefinition | None,
+        at_ms: int,
+        slices: Iterator[list[int]],
+    ) -> None:
+        self.id, self.ready, self.against, self.at_ms, self.slices = id, ready, against, at_ms, slices
+        self.people = 0
+        self.counts: dict[Side, int] = {"kept": 0, "added": 0, "removed": 0}
+        self.samples: dict[Side, list[tuple[int, str]]] = {"kept": [], "added": [], "removed": []}
         self._chance = Random(id)
 
-    def found(self, person: int, value: str) -> None:
-        """Take somebody into the count, and into the sample with the same chance as everybody."""
-        self.members += 1
-        if len(self.sample) < SAMPLE_MAX:
-            self.sample.append((person, value))
-        elif (position := self._chance.randrange(self.members)) < SAMPLE_MAX:
-            self.sample[position] = (person, value)
+    def found(self, person: int, value: str, side: Side) -> None:
+        """Take somebody into a count, and into its sample with the same chance as everybody."""
+        self.counts[side] += 1
+        sample = self.samples[side]
+        if len(sample) < SAMPLE_MAX:
+            sample.append((person, value))
+        elif (position := self._chance.randrange(self.counts[side])) < SAMPLE_MAX:
+            sample[position] = (person, value)
+
+    @property
+    def members(self) -> int:
+        """Return how many the definition found."""
+        return self.counts["kept"] + self.counts["added"]
+
+    @property
+    def compared(self) -> int | None:
+        """Return how many the second condition found; None where there is none."""
+        return None if self.against is None else self.counts["kept"] + self.counts["removed"]
 
 
 class Previews:
@@ -218,13 +259,15 @@ class Previews:
 
     def wanted(self) -> Windows:
         """Return the features that previews ask for, each with its window in milliseconds (None: no end)."""
-        return windows_of([each.definition for each in self._kept.values()])
+        return windows_of([definition for each in self._kept.values() for definition in each.definitions])
 
     def follow(self, now_ms: int) -> bool:
         """Take up what is asked for and let go of what is over; return whether other features are asked for now."""
         before = set(self._kept)
         for id, written in self._requests.asked(now_ms):
             self._take(id, written, now_ms)
+        for over in {each.replaces for each in self._kept.values() if each.replaces in self._kept}:
+            self._forget(over)
         for id, each in list(self._open.items()):
             if now_ms >= each.deadline_ms:
                 self._fail(id, TOO_LONG)
@@ -280,11 +323,14 @@ class Previews:
         rows = [(PreviewId(id), is_old) for id, is_old in self._rows(query, now_ms - KEPT_MS)]
         for number, (id, is_old) in enumerate(rows):
             if is_old or number >= PREVIEWS_MAX:
-                self._end(id)
-                with self._store.transaction() as execute:
-                    execute("DELETE FROM preview_sample WHERE preview = ?", (id,))
-                    execute("DELETE FROM previews WHERE id = ?", (id,))
-                self._kept.pop(id, None)
+                self._forget(id)
+
+    def _forget(self, id: PreviewId) -> None:
+        self._end(id)
+        with self._store.transaction() as execute:
+            execute("DELETE FROM preview_sample WHERE preview = ?", (id,))
+            execute("DELETE FROM previews WHERE id = ?", (id,))
+        self._kept.pop(id, None)
 
     def _fail(self, id: PreviewId, detail: str) -> None:
         query = "UPDATE previews SET state = 'failed', detail = ?, people = NULL, members = NULL WHERE id = ?"
@@ -304,11 +350,13 @@ class Previews:
         numbers = self._registry.for_previews() if self._open else {}
         for id, each in self._open.items():
             ready = ready_of(each.definition, self.traits)
+            against = None if each.against is None else ready_of(each.against, self.traits)
+            ready = ready if against is None else _with_needs_of(ready, against)
             if not ready.features <= numbers.keys():
                 continue  # they are kept from the next look at the definitions on
             left = self._left(each, {numbers[feature] for feature in ready.features})
             if not left and self._sync.have_values(ready.needs):
-                return _Count(id, ready, now_ms, everybody(self._store, PEOPLE_PER_STEP))
+                return _Count(id, ready, against, now_ms, everybody(self._store, PEOPLE_PER_STEP))
             progress = round(READING_SHARE * (1 - left / each.to_read), 2) if each.to_read else 0.0
             if progress != each.progress:
                 each.progress = progress
@@ -328,8 +376,11 @@ class Previews:
         for person, facts in here.facts():
             value, _ = ready.judge(facts, count.at_ms)
             text = ready.empty if value is None else as_json(value)
-            if text != ready.empty:
-                count.found(person, text)
+            is_found = text != ready.empty
+            if count.against is not None and count.against.judge(facts, count.at_ms)[0]:
+                count.found(person, text, "kept" if is_found else "removed")
+            elif is_found:
+                count.found(person, text, "added")
         count.people += len(people)
 
     def _counted(self, count: _Count) -> float:
@@ -340,10 +391,13 @@ class Previews:
     def _finish(self, count: _Count) -> None:
         with self._store.transaction():
             self._store.connection.executemany(
-                "INSERT INTO preview_sample (preview, person, value) VALUES (?, ?, ?)",
-                [(count.id, *each) for each in count.sample],
+                "INSERT INTO preview_sample (preview, person, value, side) VALUES (?, ?, ?, ?)",
+                [(count.id, *each, side) for side, sample in count.samples.items() for each in sample],
             )
             self._write(count.id, "done", 1.0, count.people, count.members)
+            if count.against is not None:
+                query = "UPDATE previews SET compared = ?, kept = ? WHERE id = ?"
+                self._store.connection.execute(query, (count.compared, count.counts["kept"], count.id))
         self._end(count.id)
 
     def _write(self, id: PreviewId, state: str, progress: float, people: int | None, members: int | None) -> None:
@@ -352,3 +406,13 @@ class Previews:
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._store.connection.execute(query, values).fetchall()
+
+
+def _with_needs_of(ready: CompiledDefinition, other: CompiledDefinition) -> CompiledDefinition:
+    """Return a definition for whose judging everything is loaded that the other one looks at as well."""
+    return ready._replace(
+        features=ready.features | other.features,
+        needs=ready.needs | other.needs,
+        asks_traits=ready.asks_traits or other.asks_traits,
+        asks_groups=ready.asks_groups or other.asks_groups,
+    )

@@ -59,7 +59,7 @@ class ProfilesRole:
         self._journal_folder = data / "journal"
         self._steady = steady_clock_of(settings)
         self.journal = open_reader(self._journal_folder)
-        self.store = ProfileStore(location_of(settings, "profiles"))
+        self.store = ProfileStore(location_of(settings, "profiles"), settings.people.search_traits)
         self.registry = FeatureCatalog(self.store)
         self.ingest = Ingest(self.journal, self.store)
         self.ingest.keep(self.registry.features())
@@ -146,6 +146,7 @@ class ProfilesRole:
             worked = self.store.chunks.put_together() or worked
             worked = self.store.trait_chunks.fold() or worked
             worked = self.backfill.step() or worked
+            worked = self.store.search.step() or worked
             worked = self.registry.let_go() or worked
             worked = worked or self.trim.step(self._steady.now_ms())
         except (sqlite.Error, JournalError, OSError) as error:

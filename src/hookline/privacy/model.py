@@ -80,18 +80,17 @@ class Message(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Hold what came of a delete message at one destination, for good."""
+    """Hold what came of a delete message at one destination, for good; ``remark`` is what it said that it erased."""
 
     destination: str
     status: str
     reason: str | None
     at_ms: int
+    remark: str | None = None
 
 
 class Erased(msgspec.Struct, frozen=True, rename="camel"):
-    """Counts of what was erased: events in the journal, rows kept about them beside it, and profiles with the entries
-    of their history.
-    """
+    """What was erased: events in the journal, rows about them, and profiles with their history."""
 
     events: int = 0
     retries: int = 0
@@ -107,7 +106,7 @@ def request_id(number: int) -> str:
 
 
 _COLUMNS = "id, number, source, events, destinations, message_id, tries, state, first_at, due"
-_PUT_RECEIPT = replacing("deletion_receipts", ("message", "destination"), ("status", "reason", "at"))
+_PUT_RECEIPT = replacing("deletion_receipts", ("message", "destination"), ("status", "reason", "at", "remark"))
 
 
 class Unacknowledged(NamedTuple):
@@ -145,7 +144,8 @@ class Messages:
     def receipts(self, message: int) -> list[Receipt]:
         """Return what came of a message, by destination."""
         rows = self._store.database.rows(
-            "SELECT destination, status, reason, at FROM deletion_receipts WHERE message = ? ORDER BY destination",
+            "SELECT destination, status, reason, at, remark FROM deletion_receipts WHERE message = ?"
+            " ORDER BY destination",
             (message,),
         )
         return [Receipt(*row) for row in rows]

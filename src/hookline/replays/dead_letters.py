@@ -11,11 +11,13 @@ DEAD_LETTERS_MAX = 100_000
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Ids = Annotated[tuple[int, ...], msgspec.Meta(max_length=1_000)]
+Causes = Annotated[tuple[int, ...], msgspec.Meta(max_length=100)]
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A choice of dead letters. A field that is not given does not restrict it. ``since_ms`` and ``until_ms`` are when
     the delivery failed or expired; ``last_id`` keeps out dead letters that were written after somebody looked.
+    ``cause`` is a number of ``outcomes.cause``; ``other_causes`` asks for all causes but these.
     """
 
     destination: Text | None = None
@@ -28,12 +30,15 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     until_ms: int | None = None
     last_id: int | None = None
     ids: Ids | None = None
+    http_status: int | None = None
+    cause: int | None = None
+    other_causes: Causes | None = None
 
     def where(self) -> tuple[str, list[Any]]:
         """Return the condition and its values; discarded letters count only where that status is asked for."""
         parts = ["1 = 1"]
         values: list[Any] = []
-        for column in ("destination", "source", "type", "event", "outcome", "status"):
+        for column in ("destination", "source", "type", "event", "outcome", "status", "http_status", "cause"):
             wanted = getattr(self, column)
             if wanted is not None:
                 parts.append(f"{column} = ?")
@@ -45,6 +50,9 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         if self.ids is not None:
             parts.append(f"id IN ({','.join('?' * len(self.ids))})")
             values += self.ids
+        if self.other_causes:
+            parts.append(f"cause NOT IN ({','.join('?' * len(self.other_causes))})")
+            values += self.other_causes
         if self.status is None:
             parts.append("status <> 'discarded'")
         return " AND ".join(parts), values

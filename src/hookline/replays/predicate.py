@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.expressions.lexer import ExpressionError
 from hookline.journal.record import Record
+from hookline.kinds.catalog import published_name
 from hookline.replays.model import ReplayRequest
 from hookline.route.decision import refusal
-from hookline.route.filters import Filters
+from hookline.route.filters import Filters, filters_of
 
 Predicate = Callable[[Record], bool]
 
@@ -65,7 +65,7 @@ def _stopping_filters(destination: Destination) -> Filters | None:
     """Return the destination's filters if they keep events from being sent; what they take out is the sender's
     to do."""
     try:
-        filters = Filters(destination.filters) if destination.filters else None
+        filters = filters_of(destination)
     except ExpressionError:  # deliver cannot use them either, and sends nothing until they are mended
         return None
     return filters if filters is not None and filters.stops else None

@@ -194,7 +194,7 @@ class ReplayStore:
             )
 
     def forget(self, lane: int) -> None:
-        """Forget an ended replay."""
+        """Delete an ended replay from the list."""
         with self._transaction() as execute:
             execute("DELETE FROM replays WHERE lane = ? AND ended_at IS NOT NULL", (lane,))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination, LaneConfig
 from hookline.journal.record import Record
+from hookline.kinds.catalog import published_name
 
 
 def not_routed_reason(

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.events.body import render_plain
 from hookline.journal.record import Record
+from hookline.kinds.catalog import published_name
 from hookline.route.decision import refusal
-from hookline.route.filters import UNFILTERED_TYPE, Filters
+from hookline.route.filters import UNFILTERED_TYPE, Filters, rules_of
 
 EVENTS_DEFAULT = 200
 EVENTS_MAX = 1_000
@@ -20,14 +20,14 @@ SAMPLES_MAX = 20
 
 
 class FilterCount(msgspec.Struct, frozen=True, rename="camel"):
-    """One filter and how many events it matched, of those that the filters before it let through."""
+    """One filter and how many of the events that passed the earlier filters it matched."""
 
     rule: str
     matched: int
 
 
 class TrialSample(msgspec.Struct, frozen=True, rename="camel"):
-    """One event that a filter matched: the body without filters and with them; ``after`` is null if it is not sent."""
+    """One event that a filter matched: the body before and after filters. ``after`` is null if it is not sent."""
 
     message_id: str
     source: str
@@ -37,7 +37,8 @@ class TrialSample(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FilterTrial(msgspec.Struct, frozen=True, rename="camel"):
-    """``matched`` of ``total`` events met a filter; ``filtered`` would not be sent, ``changed`` not as they came."""
+    """``matched`` of ``total`` events met a filter. ``filtered`` would not be sent; ``changed`` would be sent with
+    changes."""
 
     total: int
     matched: int
@@ -65,8 +66,8 @@ def try_filters(
     samples_max: int = SAMPLES_DEFAULT,
 ) -> FilterTrial:
     """Run the destination's filters over the first ``events_max`` of the records that are for it."""
-    filters = Filters(destination.filters)
-    counts = [0] * len(destination.filters)
+    filters = Filters(*rules_of(destination))
+    counts = [0] * (len(destination.filters) + 1)  # with the one for what no request of a mapping takes
     total = matched = stopped = changed = 0
     samples: list[TrialSample] = []
     for record in events_for(destination, records):
@@ -88,5 +89,7 @@ def try_filters(
             rules = tuple(filters.rule(index) for index in matching)
             shown = None if after is None else msgspec.Raw(after)
             samples.append(TrialSample(record.message_id, record.source, rules, msgspec.Raw(before), shown))
+    if not rules_of(destination)[1]:
+        counts.pop()
     named = tuple(FilterCount(filters.rule(index), count) for index, count in enumerate(counts))
     return FilterTrial(total, matched, stopped, changed, named, tuple(samples))

@@ -7,20 +7,25 @@ learn of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from hookline.connections.model import Filter
+from hookline.connections.kinds import requests_of, usual_settings
+from hookline.connections.model import Destination, Filter
 from hookline.events.property_edit import PropertyEdit, edit_body, edit_fields
+from hookline.events.timestamps import iso
 from hookline.events.view import EVENT_FIELDS, EventView
 from hookline.expressions.compile import Condition, compile_condition
 from hookline.expressions.parse import parse
 from hookline.expressions.tree import parse_path
 from hookline.journal.record import Record
+from hookline.kinds.requests import FIELDS
 
 UNFILTERED_TYPE = "delete"
 _HASH_BITS = 64
+_SETTING = re.compile(r"\bsettings\.([\w$-]+)")
 
 
 class Decision(NamedTuple):
@@ -36,11 +41,20 @@ NOTHING = Decision(None, ())
 class Filters:
     """The compiled filters; raise ExpressionError when they were never checked."""
 
-    __slots__ = ("_body", "_body_of", "_decided", "_decided_of", "_rules", "edits", "filters", "stops")
+    __slots__ = ("_body", "_body_of", "_decided", "_decided_of", "_rules", "_settings", "edits", "filters", "stops")
 
-    def __init__(self, filters: Sequence[Filter]) -> None:
+    def __init__(
+        self, filters: Sequence[Filter], conditions: Sequence[str] = (), settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """``conditions``: those of a mapping's requests, one of which must hold; without any, nothing is asked.
+
+        ``settings`` are those that the conditions name.
+        """
         self.filters = tuple(filters)
+        self._settings = settings or {}
         self._rules = [_Rule.of(filter) for filter in self.filters]
+        if conditions:
+            self._rules.append(_Rule.unless(conditions))
         self.stops = any(rule.edit is None for rule in self._rules)
         """Whether some filter keeps events from being sent."""
         self.edits = any(rule.edit is not None for rule in self._rules)
@@ -86,18 +100,23 @@ class Filters:
 
     def rule(self, index: int) -> str:
         """Return a filter as ``why`` names it: its place and what it says."""
+        if index == len(self.filters):
+            return "mapping: no request matches this event"
         filter = self.filters[index]
         what = f" {filter.percent:g} %" if filter.percent is not None else ""
         what += f" {', '.join(filter.properties)}" if filter.properties else ""
         return f"filters[{index}]: {filter.do}{what} if {filter.condition}"
 
     def _run(self, record: Record, stop: bool, matching: list[int] | None = None) -> Decision:
-        if record.type == UNFILTERED_TYPE:
-            return NOTHING
+        first = 0
+        if record.type == UNFILTERED_TYPE:  # no filter keeps it away, but not every mapping has a request for it
+            if len(self._rules) == len(self.filters):
+                return NOTHING
+            first = len(self.filters)
         fields: EventView | dict[str, Any] = _view_of(record)
         edited_by: list[int] = []
-        for index, rule in enumerate(self._rules):
-            if not rule.condition(fields):
+        for index, rule in enumerate(self._rules[first:], first):
+            if not rule.condition(fields if index < len(self.filters) else _Asked(fields, self._settings, record)):
                 continue
             if matching is not None:
                 matching.append(index)
@@ -110,6 +129,52 @@ class Filters:
                     whole = fields.all() if isinstance(fields, EventView) else fields
                     fields = edit_fields(whole, rule.edit)
         return Decision(None, tuple(edited_by)) if edited_by else NOTHING
+
+
+def filters_of(destination: Destination) -> Filters | None:
+    """Return what decides which events a destination gets, None where it gets all of its stream.
+
+    Raise ExpressionError when its filters were never checked.
+    """
+    return Filters(*rules_of(destination)) if keeps_away(destination) else None
+
+
+def rules_of(destination: Destination) -> tuple[tuple[Filter, ...], tuple[str, ...], dict[str, Any]]:
+    """Return the filters, the conditions one of which an event must meet to become a request, and the settings that
+    these name."""
+    conditions: list[str] = []
+    for request in requests_of(destination):
+        if request.condition is None:
+            return destination.filters, (), {}
+        conditions.append(request.condition)
+    # Those alone: where they change other events become requests, which a new credential does not bring about.
+    named = {name for condition in conditions for name in _SETTING.findall(condition)}
+    settings = usual_settings(destination) if named else {}
+    return destination.filters, tuple(conditions), {name: settings[name] for name in named & settings.keys()}
+
+
+def keeps_away(destination: Destination) -> bool:
+    """Return whether some event of a destination's stream may be kept from it."""
+    return any(rules_of(destination)[:2])
+
+
+class _Asked:
+    """What the conditions of a mapping's requests ask: the event's fields, the settings, and when it was received."""
+
+    __slots__ = ("_fields", "_record", "_settings")
+
+    def __init__(self, fields: EventView | dict[str, Any], settings: Mapping[str, Any], record: Record) -> None:
+        self._fields = fields
+        self._settings = settings
+        self._record = record
+
+    def get(self, name: str, default: Any, /) -> Any:
+        """Return a field's value, or the default."""
+        if name == "settings":
+            return self._settings
+        if name == "receivedAt":
+            return iso(self._record.received_at)
+        return self._fields.get(name, default)
 
 
 class _Rule(NamedTuple):
@@ -127,6 +192,12 @@ class _Rule(NamedTuple):
             return cls(condition, 0, None)
         paths = [parse_path(path) for path in filter.properties or ()]
         return cls(condition, 0, PropertyEdit.of(paths, keep=filter.do == "allowProperties"))
+
+    @classmethod
+    def unless(cls, conditions: Sequence[str]) -> _Rule:
+        """Return the rule that keeps away what none of the conditions holds for."""
+        compiled = [compile_condition(parse(each, FIELDS)) for each in conditions]
+        return cls(lambda fields: not any(condition(fields) for condition in compiled), 0, None)
 
     def lets_through(self, record: Record) -> bool:
         if not self.sent_below:

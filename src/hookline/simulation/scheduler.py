@@ -141,6 +141,10 @@ class SimulatedPool(Route):
         for token, request in batch:
             self._pools.take(token, target, request)
 
+    def ask(self, target: Target, batch: Iterable[tuple[object, bytes]], body_bytes_max: int) -> None:
+        """Refuse: only webhooks are simulated, and of their answers nothing but the status is read."""
+        raise NotImplementedError
+
 
 def _as_result(result: int | Outcome, retry_after: bytes | None) -> tuple[int, Failure | None]:
     if isinstance(result, Outcome):

@@ -35,6 +35,8 @@ CRASH_POINTS: dict[str, str] = {
     "deliver.catching_up": "a detached lane was given a group",
     "deliver.replay_opened": "a replay has its lane, no checkpoint knows it yet",
     "deliver.erased_before_answer": "nothing of an erased event is left in deliver's files, control does not know",
+    "warehouse.before_commit": "a batch is in a warehouse's tables, the transaction is open",
+    "warehouse.after_commit": "a batch is committed in a warehouse, deliver does not know yet",
     "privacy.looked_up": "a deletion request's data is looked up, nothing says so yet",
     "privacy.sent": "the delete messages are in the journal, nothing says so yet",
     "privacy.journal_erased": "a person's events are overwritten in the journal, nothing says so yet",
@@ -52,6 +54,12 @@ CRASH_POINTS: dict[str, str] = {
     "profiles.preview_step": "some people were looked at for a preview, or it is done",
     "profiles.traits_folded": "new traits of some persons are in their rows, those of others are still in chunks",
     "profiles.chunk_moved": "of chunks that are put together, some features have moved",
+    "files.noted": "what will be written is noted, no file is there",
+    "files.one_written": "of several files that a write makes one is there, no manifest names it",
+    "files.all_written": "all files of a write are there, no manifest names them",
+    "files.committed": "the manifest is there, no event of it is marked as delivered",
+    "files.erasure_noted": "what will be erased from files is noted, nothing is erased",
+    "files.erased_one": "one of several files is written anew without a person, no manifest says so",
     "profiles.erased_before_answer": "people are taken out of profiles and the log is emptied, control does not know",
 }
 """Every name with its meaning."""

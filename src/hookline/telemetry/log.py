@@ -27,7 +27,7 @@ def configure(role: str, log_format: str = "auto") -> None:
     """Set up logging for this process; ``log_format`` is the setting ``log.format``."""
     as_text = log_format == "text" or (log_format == "auto" and sys.stderr.isatty())
     renderer: Any = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
         if as_text
         else structlog.processors.JSONRenderer()
     )

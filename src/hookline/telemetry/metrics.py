@@ -189,10 +189,35 @@ METRICS: dict[str, Metric] = {
         "reason",
     ),
     "hookline_control_database_trouble": Metric("gauge", "", _TROUBLE, "control", "kind"),
+    "hookline_destination_queued": Metric(
+        "gauge", "events", "Events queued for a destination, at most.", "control", "destination"
+    ),
+    "hookline_destination_queued_exact": Metric(
+        "gauge", "", "1 if the queued events are counted exactly, 0 while counting goes on.", "control", "destination"
+    ),
+    "hookline_destination_retrying": Metric(
+        "gauge", "events", "Events that failed and are tried again.", "control", "destination"
+    ),
+    "hookline_destination_failed": Metric(
+        "gauge", "events", "Dead letters kept of events that failed.", "control", "destination"
+    ),
+    "hookline_destination_expired": Metric(
+        "gauge", "events", "Dead letters kept of events that expired.", "control", "destination"
+    ),
+    "hookline_destination_delivered_total": Metric(
+        "counter", "events", "Events delivered at first hand, kept over restarts.", "control", "destination"
+    ),
+    "hookline_destination_as_of_seconds": Metric(
+        "gauge", "seconds", "When the figures of the destinations were taken, since 1970.", "control"
+    ),
+    "hookline_control_issues_open": Metric("gauge", "issues", "Open issues.", "control", "destination"),
     "hookline_control_notices_open": Metric("gauge", "notices", "Notices that are open.", "control", "kind"),
     "hookline_control_notices_opened_total": Metric("counter", "notices", "Notices opened.", "control", "kind"),
     "hookline_control_notice_webhooks_total": Metric(
         "counter", "requests", "Requests that sent a notice, by outcome.", "control", "outcome"
+    ),
+    "hookline_control_notifications_total": Metric(
+        "counter", "messages", "Messages of notification rules: sent, retried later, or failed.", "control", "outcome"
     ),
 }
 

@@ -6,21 +6,18 @@ import gzip
 import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-import hookline
-from hookline.api.auth.access import PageRefused
-from hookline.api.problem import AWAY_RETRY_SECONDS, not_found
+from hookline.api.auth.access import PARTS_HEADER, PageRefused
+from hookline.api.calls import current_caller
+from hookline.api.problem import AWAY_RETRY_SECONDS, not_found, respond
 from hookline.database.sqlite import DatabaseAway
+from hookline.web.docs import BY_PATH, doc_groups, text_of
 from hookline.web.rendering import STATIC_FOLDER, html, page, render, render_for_nobody
 
-PACKAGE = Path(hookline.__file__).parent
-PLACES = (PACKAGE / "docs" / "errors.md", PACKAGE.parents[1] / "docs" / "errors.md")
-"""In an installed package, and in a checkout."""
 TABLES = ("Admin API", "Connections", "Collection API", "Starting and running")
 
 _ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.MULTILINE)
@@ -45,13 +42,13 @@ class ErrorTable(NamedTuple):
 @get("/docs/errors", needs="open", sync_to_thread=False)
 def show_errors() -> Response[str]:
     """Show every error code with its meaning."""
-    return page("errors.html", tables=error_tables())
+    return page("errors.html", tables=error_tables(), doc=BY_PATH["errors"], groups=doc_groups())
 
 
 @cache
 def error_tables() -> list[ErrorTable]:
     """Return the tables of the error reference."""
-    text = next(place for place in PLACES if place.exists()).read_text()
+    text = text_of("errors")
     seen: set[str] = set()
     tables: list[ErrorTable] = []
     for title in TABLES:
@@ -68,6 +65,15 @@ def error_tables() -> list[ErrorTable]:
 def refused_page(_: Request[Any, Any, Any], refused: PageRefused) -> Response[str]:
     """Say which role it takes."""
     return html(render("forbidden.html", {"layout": "app.html", "here": "", "reason": refused.detail}), 403)
+
+
+def nothing_page(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """Say to a browser that there is nothing at this address; programs get the problem document."""
+    if "text/html" not in request.headers.get("accept", "") or PARTS_HEADER in request.headers:
+        return respond(request, error)
+    caller = current_caller()
+    layout = "app.html" if caller is not None and caller.session else "door.html"
+    return html(render("nothing.html", {"layout": layout, "here": "", "path": request.url.path}), 404)
 
 
 def away_page(_: Request[Any, Any, Any], away: DatabaseAway) -> Response[str]:

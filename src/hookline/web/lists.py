@@ -1,4 +1,4 @@
-"""One page of a list of configured objects: searched, in the order of their ids, all of it in the address."""
+"""Lists, all of whose state is in the address: pages of configured objects, and the time that a list is about."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple
 from urllib.parse import quote, urlencode
 
-from hookline.connections.definitions.model import Definition
-from hookline.connections.model import Destination, Source
-from hookline.connections.state import ObjectT, Stored
+from hookline.connections.model import Destination
+from hookline.connections.state import Object, ObjectT, Stored
+from hookline.events.timestamps import iso, parse
 
 ROWS_SHOWN = 50
 
@@ -40,7 +40,7 @@ def object_page(
     )
 
 
-def _holds(each: Source | Destination | Definition, wanted: str) -> bool:
+def _holds(each: Object, wanted: str) -> bool:
     urls = [webhook.url for webhook in each.settings.webhooks] if isinstance(each, Destination) else []
     return any(wanted in text.casefold() for text in (each.id, each.name, *urls))
 
@@ -53,6 +53,43 @@ def address(path: str, query: Mapping[str, object], **changed: object) -> str:
     """Return the path with a query, some of its values changed."""
     values = {name: str(value) for name, value in {**query, **changed}.items() if value not in (None, "")}
     return f"{path}?{urlencode(values)}" if values else path
+
+
+RANGES = {"1h": 3_600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
+"""Seconds back from now."""
+
+
+class TimeRange(NamedTuple):
+    """The time a list is about: ``[since, until)`` in milliseconds, None where nothing bounds it. ``asked`` is what the
+    address says of it: ``range``, or ``from`` and ``to``; ``links`` leads to the others, the one shown marked."""
+
+    since_ms: int | None
+    until_ms: int | None
+    asked: Mapping[str, str]
+    links: Sequence[tuple[str, str, bool]]
+
+    @property
+    def bounds(self) -> Mapping[str, str]:
+        """Return the times as the API takes them."""
+        given = (("from", self.since_ms), ("to", self.until_ms))
+        return {name: iso(at) for name, at in given if at is not None}
+
+
+def time_range(path: str, query: Mapping[str, str], others: Mapping[str, str], now_ms: int) -> TimeRange:
+    """Read it from an address; its links keep ``others``, the filters of the list. What is no time bounds nothing."""
+    name = query.get("range", "")
+    between = {each: query.get(each, "") for each in ("from", "to")}
+    since, until = (parse(each) if each else None for each in between.values())
+    if name in RANGES:
+        since, until, between = now_ms - RANGES[name] * 1000, None, {}
+    asked = (
+        {"range": name}
+        if name in RANGES
+        else {each: iso(at) for each, at in zip(("from", "to"), (since, until), strict=True) if at is not None}
+    )
+    links = [("Any time", address(path, others), not asked)]
+    links += [(each, address(path, others, range=each), each == name) for each in RANGES]
+    return TimeRange(since, until, asked, links)
 
 
 def destination_href(id: str, tab: str = "") -> str:

@@ -6,7 +6,7 @@ Both come from the same address and the same template; the script asks with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from gzip import compress
@@ -20,11 +20,23 @@ from litestar import Request, Response
 from hookline.api.auth.access import PARTS_HEADER
 from hookline.api.calls import current_caller
 from hookline.api.listing import COUNTED_MAX
+from hookline.api.services import Services
+from hookline.cli.launch import command_to_type
+from hookline.events.timestamps import split_at_times
 from hookline.web.lists import event_href, person_href
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from litestar.types import ControllerRouterHandler
+
+
+class Station(NamedTuple):
+    """One stop on the way, with its count."""
+
+    name: str
+    value: str
+    note: str
+    state: str
 
 
 class Stop(NamedTuple):
@@ -35,18 +47,31 @@ class Stop(NamedTuple):
     href: str
     letter: str
     icon: str
+    tally: Callable[[Services], int] | None = None
+    """What is counted beside the title, where that asks for somebody; it must cost nothing."""
 
 
 class Screens(NamedTuple):
-    """The pages of a feature, and its entries in the rail."""
+    """The pages of a feature, its entries in the rail, and the page of the documentation about each.
+
+    ``docs`` names it (``web.docs``) by template, or by entry of the rail for all screens that belong there.
+    """
 
     handlers: tuple[ControllerRouterHandler, ...]
     rail: tuple[Stop, ...] = ()
+    docs: Mapping[str, str] = {}
 
 
-def show_rail(stops: Iterable[Stop]) -> None:
-    """Have every page show these entries, in this order."""
-    _environment().globals["rail"] = tuple(stops)
+def show_rail(stops: Iterable[Stop], doc_of: Callable[[str, str], object]) -> None:
+    """Have every page show these entries, in this order, and link to what documents it.
+
+    ``doc_of`` is asked with the page's template and its entry.
+    """
+    from jinja2 import pass_context
+
+    environment = _environment()
+    environment.globals["rail"] = tuple(stops)
+    environment.globals["docs_page"] = pass_context(lambda context: doc_of(context.name, context.get("here", "")))
 
 
 QUERY_CHARACTERS_MAX = 1_000
@@ -57,7 +82,7 @@ GZIP_LEVEL = 3
 def screen(request: Request[Any, Any, Any], template: str, here: str, **values: object) -> Response[Any]:
     """Render a screen; ``here`` is the rail's entry it belongs to."""
     layout = "parts.html" if _wants_parts(request) else "app.html"
-    text = render(template, {"layout": layout, "here": here, **values})
+    text = render(template, {"layout": layout, "here": here, "tallies": _tallies(request), **values})
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return html(text)
     # Secrets beside what an address holds are no oracle here: other sites' requests come without the strict cookie.
@@ -65,11 +90,17 @@ def screen(request: Request[Any, Any, Any], template: str, here: str, **values: 
     return Response(compress(text.encode(), GZIP_LEVEL, mtime=0), media_type="text/html", headers=headers)
 
 
+def _tallies(request: Request[Any, Any, Any]) -> dict[str, int]:
+    services, rail = request.app.state["services"], _environment().globals["rail"]
+    found = {stop.id: stop.tally(services) for stop in rail if stop.tally is not None}  # type: ignore[attr-defined]
+    return {id: count for id, count in found.items() if count}
+
+
 def unknown(request: Request[Any, Any, Any], here: str, heading: str, title: str, id: str, hint: str) -> Response[str]:
     """Say that an address names nothing; the page watches and moves on when it does."""
     if _wants_parts(request):
         return html("", 204)
-    values = {"heading": heading, "title": title, "id": id, "hint": hint}
+    values = {"heading": heading, "title": title, "id": id, "hint": hint, "tallies": _tallies(request)}
     return html(render("unknown.html", {"layout": "app.html", "here": here, **values}), 404)
 
 
@@ -231,8 +262,10 @@ def _environment() -> Environment:
         event_href=event_href,
         person_href=person_href,
         static=static_url,
+        command=command_to_type,
         marks=MARKS,
         rail=(),
         header_lines=header_lines,
+        split_at_times=split_at_times,
     )
     return environment

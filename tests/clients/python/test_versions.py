@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PYTHONS = sorted((ROOT / "build/client-pythons").glob("*/bin/python"))
-RUN_SECONDS = 240.0
+RUN_SECONDS = 600.0
 
 
 def test_this_machine_has_pythons_to_test_under() -> None:
@@ -48,7 +48,7 @@ def runs() -> dict[Path, subprocess.Popen[str]]:
     }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("python", PYTHONS, ids=lambda python: python.parts[-3])
 def test_the_library_works_under(python: Path, runs: dict[Path, subprocess.Popen[str]]) -> None:
     """All its unit tests pass, none is skipped."""

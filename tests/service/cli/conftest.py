@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -36,14 +36,14 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     Commands that live longer, and whatever is about the process itself, are started with ``command``.
     """
 
-    def run_command(hookline: Hookline, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run_command(hookline: Hookline, *arguments: str, piped: str = "") -> subprocess.CompletedProcess[str]:
         line = [*arguments, "--data-dir", str(hookline.data)]
         printed, said = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with monkeypatch.context() as here, Path(os.devnull).open() as nothing, _same_signals():
             here.chdir(hookline.folder)
             for name in os.environ.keys() - environment().keys():
                 here.delenv(name)
-            here.setattr("sys.stdin", nothing)
+            here.setattr("sys.stdin", StringIO(piped) if piped else nothing)
             with redirect_stdout(printed), redirect_stderr(said):
                 code = main.run(line)
         return subprocess.CompletedProcess(line, code, *(_text(stream) for stream in (printed, said)))

@@ -39,13 +39,13 @@ def test_an_audience_is_looked_into_from_the_command_line(
         assert (out["member"], [each["held"] for each in out["reason"]["terms"]]) == (False, [False, True])
         assert run(hookline, "audiences", "sync", "buyers").stdout.startswith("asked at ")
         wait_until(lambda: {"buyers": True} in told(receiver).get("u1", []), what="told at once")
-        wait_until(lambda: "1 came, 0 went" in run(hookline, "audiences", "syncs", "buyers").stdout, what="the sync")
+        wait_until(lambda: "1 joined, 0 left" in run(hookline, "audiences", "syncs", "buyers").stdout, what="the sync")
         (member,) = json.loads(run(hookline, "audiences", "members", "buyers", "--json").stdout)
         assert (member["userId"], member["synced"]) == ("u1", True)
         came = run(hookline, "audiences", "history", "buyers", "--user-id", "u1").stdout
         assert came.startswith(member["since"])
         assert "  in, sync " in came
-        assert run(hookline, "audiences", "history", "buyers", "--user-id", "u2").stdout.startswith("never in it")
+        assert run(hookline, "audiences", "history", "buyers", "--user-id", "u2").stdout.startswith("never a member")
         assert explain().returncode == 2
         assert explain("--user-id", "nobody").returncode == 1
         assert run(hookline, "computed-traits", "sync", "nope").returncode == 1
@@ -65,4 +65,4 @@ def test_a_preview_from_the_command_line(new_hookline: Callable[..., Hookline], 
         refused = run(hookline, "audiences", "preview", str(file))
         assert (refused.returncode, "with a condition" in refused.stderr) == (1, True)
         file.write_text("{condition: {event: Order, within: soon}}")
-        assert "/condition/within" in run(hookline, "audiences", "preview", str(file)).stderr
+        assert "condition.within" in run(hookline, "audiences", "preview", str(file)).stderr

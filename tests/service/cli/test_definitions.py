@@ -30,7 +30,7 @@ def test_definitions_are_applied_listed_changed_and_deleted(new_hookline: Callab
         file.write_text(FILE)
         applied = run(hookline, "apply", str(file)).stdout
         assert "+ audience big_spenders" in applied
-        assert "+ computedTrait spend" in applied
+        assert "+ computed trait spend" in applied
         assert run(hookline, "audiences", "list").stdout == "big_spenders  Big Spenders  crm\n"
         run(hookline, "audiences", "change", "big_spenders", "syncEvery=30s")
         shown = json.loads(run(hookline, "audiences", "show", "big_spenders", "--json").stdout)

@@ -55,6 +55,30 @@ def test_an_event_is_sent_received_and_explained(new_hookline: Callable[..., Hoo
         assert destinations(hookline) == []
 
 
+def test_sources_that_come_later_are_listened_to(new_hookline: Callable[..., Hookline]) -> None:
+    """It may be started before there is any source; the events of each new one arrive, and what was disconnected
+    stays so."""
+    with new_hookline(sources=[]) as hookline:
+        port = free_port()
+        receiver = listen(hookline, "--port", str(port))
+
+        def fed_by(*sources: str) -> bool:
+            return bool(hookline.api("GET", f"destinations/listen-{port}").json["sources"] == list(sources))
+
+        hookline.api("POST", "sources", {"id": "first", "name": "First", "writeKeys": ["wk_first"]})
+        wait_until(lambda: fed_by("first"), what="the first source is connected")
+        hookline.api("PATCH", f"destinations/listen-{port}", {"sources": []})
+        hookline.api("POST", "sources", {"id": "second", "name": "Second", "writeKeys": ["wk_second"]})
+        wait_until(lambda: fed_by("second"), what="the second source is connected")
+        body = {"userId": "u1", "event": "Signed Up", "messageId": "m-second"}
+        wait_until(lambda: hookline.post("/v1/track", body, "wk_second").status == 200, what="collect knows the key")
+        hookline.wait_status("m-second", f"listen-{port}", "delivered")
+        _, output, errors = ended(receiver, signal.SIGTERM)
+        assert [json.loads(line)["messageId"] for line in output.splitlines()] == ["m-second"]
+        assert "there is no source yet" in errors
+        assert "listening to the new source Second (second) too" in errors
+
+
 def test_ctrl_c_takes_the_destination_out(new_hookline: Callable[..., Hookline]) -> None:
     """Ctrl-C ends it as cleanly as SIGTERM."""
     with new_hookline() as hookline:

@@ -17,7 +17,15 @@ def test_sources_and_destinations_come_and_go(new_hookline: Callable[..., Hookli
         assert json.loads(run(hookline, "sources", "put", str(file), "--json").stdout)["name"] == "App"
         file.write_text(json.dumps(webhook("crm", "https://crm.example.com/", sources=["app"], secret="s3cret-s3cret")))
         run(hookline, "destinations", "put", str(file))
-        assert run(hookline, "destinations", "list").stdout == "crm  crm  app\n"
+        assert run(hookline, "destinations", "list").stdout == "crm  crm  app  ● healthy\n"
+        for command, option in ((["events"], "--source"), (["dead-letters", "list"], "--destination")):
+            unknown = run(hookline, *command, option, "nope")
+            what = option.removeprefix("--")
+            assert (unknown.returncode, unknown.stderr) == (
+                1,
+                f"hookline: there is no {what} 'nope'; see hookline {what}s list\n",
+            )
+        assert run(hookline, "dead-letters", "list", "--destination", "crm").returncode == 0
         run(hookline, "destinations", "change", "crm", "name=Customers", "delivery.maxRate=5", "enabled=false")
         shown = json.loads(run(hookline, "destinations", "show", "crm").stdout)
         assert (shown["name"], shown["delivery"]["maxRate"], shown["enabled"]) == ("Customers", 5, False)

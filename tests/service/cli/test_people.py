@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from urllib.parse import urlencode, urlsplit
 
 from tests.service.cli.conftest import Run
 from tests.service.client import bearer, send
@@ -34,9 +35,26 @@ def test_people_and_programs_come_and_go(new_hookline: Callable[..., Hookline], 
         assert send(hookline.control_port, "GET", "/api/v1/sources", headers=bearer(token)).status == 401
         assert run(hookline, "tokens", "revoke", "deploy").returncode == 1
 
+        join = urlencode({"password": "correct horse battery"}).encode()
+        link = urlsplit(json.loads(run(hookline, "users", "invite", "vera", "--json").stdout)["link"]).path
+        headers = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+        assert (
+            send(hookline.control_port, "POST", link, join, {**headers, "User-Agent": "Firefox/145.0 Linux"}).status
+            == 303
+        )
+        listed = run(hookline, "users", "sessions", "vera").stdout
+        assert "Firefox on Linux" in listed
+        assert run(hookline, "users", "sessions", "vera", "--end", listed.split()[0]).stdout == "nobody is signed in\n"
+        both = "correct horse battery\nanother good password\n"
+        assert "changed; 0 sessions ended" in run(hookline, "users", "password", "vera", "--stdin", piped=both).stdout
+        wrong = run(hookline, "users", "password", "vera", "--stdin", piped=both)
+        assert (wrong.returncode, "That is not your password" in wrong.stderr) == (1, True)
+        assert run(hookline, "users", "password", "vera").returncode == 2, "nobody can answer"
         assert "removed: u1  vera" in run(hookline, "users", "remove", "vera").stdout
         assert json.loads(run(hookline, "users", "list", "--json").stdout) == []
         log = run(hookline, "audit-log", "--actor", "token deploy", "--from", "1h").stdout
         assert "token deploy  create source  sources/by_token  from 127.0.0.1" in log
         entries = json.loads(run(hookline, "audit-log", "--json").stdout)
-        assert [entry["action"] for entry in entries[:2]] == ["remove_user", "revoke_token"]
+        actions = [entry["action"] for entry in entries]
+        assert actions[:2] == ["remove_user", "change_password_of"]
+        assert "revoke_token" in actions

@@ -16,7 +16,7 @@ def test_people_are_deleted_and_suppressed_from_the_command_line(
     with new_hookline() as hookline:
         hookline.track(userId="u1", anonymousId="a1")
         (hookline.folder / "people.csv").write_text("userId,mail\nu1,x@example.com\nu2,\n\n")
-        asked = run(hookline, "delete-user", "u1", "--csv", "people.csv", "--action", "both", "--json")
+        asked = run(hookline, "delete-user", "u1", "--csv", "people.csv", "--action", "both", "--json", "--yes")
         (made,) = json.loads(asked.stdout)
         assert (made["people"], made["action"]) == (2, "both")
         show = lambda: run(hookline, "deletion-requests", "show", made["id"], "--json")  # noqa: E731

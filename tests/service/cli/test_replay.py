@@ -44,7 +44,7 @@ def test_counted_sent_and_listed(hookline: Hookline, receiver: Receiver, run: Ru
     assert dry.stdout.startswith("3 events to crm, about ")
     assert ids[0] in dry.stdout
     assert [len(receiver.of(id)) for id in ids] == [1, 1, 1]
-    done = run(hookline, "replay", "--destination", "crm", "--message-id", ids[0], "--message-id", ids[2])
+    done = run(hookline, "replay", "--destination", "crm", "--message-id", ids[0], "--message-id", ids[2], "--yes")
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert "done  to crm, 2 of 2" in last
@@ -57,7 +57,7 @@ def test_paused_resumed_and_cancelled(hookline: Hookline, receiver: Receiver, ru
     """Each verb shows how the replay then stands."""
     for id in [hookline.track() for _ in range(20)]:
         receiver.wait_for(id)
-    begun = run(hookline, "replay", "--destination", "crm", "--rate", "1", "--detach", "--json")
+    begun = run(hookline, "replay", "--destination", "crm", "--rate", "1", "--detach", "--json", "--yes")
     id = json.loads(begun.stdout)["id"]
     assert f"{id}  paused" in run(hookline, "replay", "pause", id).stdout
     assert "at most 2/s" in run(hookline, "replay", "resume", id, "--rate", "2").stdout
@@ -76,6 +76,30 @@ def test_nothing_to_send_and_wrong_usage(hookline: Hookline, run: Run) -> None:
     assert run(hookline, "dead-letters", "discard", "x1").returncode == 2
 
 
+def test_nothing_is_sent_or_discarded_unasked(hookline: Hookline, receiver: Receiver, run: Run) -> None:
+    """Where nobody can answer, each says what it would do and how to have it done, and does nothing."""
+    id = hookline.track(event="Kept")
+    receiver.wait_for(id)
+    before = hookline.api("GET", "replays").json["items"]
+    refused = run(hookline, "replay", "--destination", "crm", "--event", "Kept")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("hookline: Send 1 event to crm? Nobody can answer here: nothing was sent.")
+    assert "--yes" in refused.stderr
+    for words in (
+        ("dead-letters", "retry", "--all"),
+        ("dead-letters", "discard", "--all"),
+        ("secrets", "rotate", "crm"),
+        ("try", "crm"),
+        ("disable", "crm", "--waiting", "discard"),
+        ("delete-user", "u1", "--action", "delete"),
+    ):
+        done = run(hookline, *words)
+        assert (done.returncode, "--yes" in done.stderr, done.stdout) == (2, True, ""), (words, done.stderr)
+    assert hookline.api("GET", "destinations/crm").json["enabled"] is True
+    assert hookline.api("GET", "replays").json["items"] == before
+    assert len(receiver.of(id)) == 1
+
+
 def test_dead_letters(hookline: Hookline, receiver: Receiver, run: Run) -> None:
     """Listed, shown with event and attempts, one discarded, the rest retried."""
     receiver.reply_with(422)
@@ -88,8 +112,8 @@ def test_dead_letters(hookline: Hookline, receiver: Receiver, run: Run) -> None:
     shown = run(hookline, "dead-letters", "show", number).stdout
     assert "attempt 1  refused" in shown
     assert '"event": "Refused"' in shown
-    assert run(hookline, "dead-letters", "discard", number).stdout == "1 discarded\n"
+    assert run(hookline, "dead-letters", "discard", number, "--yes").stdout == "1 discarded\n"
     receiver.reply_with(200)
-    assert "to crm" in run(hookline, "dead-letters", "retry", "--all", "--rate", "100").stdout
+    assert "to crm" in run(hookline, "dead-letters", "retry", "--all", "--yes", "--rate", "100").stdout
     wait_until(lambda: run(hookline, "dead-letters", "list").stdout == "there are none\n", what="all retried")
     assert sum(len(receiver.of(id)) for id in ids) == 5

@@ -57,7 +57,9 @@ def rotations(hookline: Hookline) -> list[dict[str, Any]]:
 def rotate(run: Run, hookline: Hookline, secret: str, setting: str, overlap: str) -> None:
     """Rotate with a given secret and wait until the sender has taken it over."""
     before = hookline.log.count("destination_changed")
-    done = run(hookline, "secrets", "rotate", "crm", "--secret", secret, "--setting", setting, "--overlap", overlap)
+    done = run(
+        hookline, "secrets", "rotate", "crm", "--yes", "--secret", secret, "--setting", setting, "--overlap", overlap
+    )
     assert done.returncode == 0, done.stderr
     wait_until(lambda: hookline.log.count("destination_changed") > before)
 
@@ -120,21 +122,30 @@ def test_a_receiver_is_switched_without_a_failed_event(hookline: Hookline, recei
     assert good(sent(hookline, receiver))
     secret[0] = NEW
     assert good(sent(hookline, receiver))
-    assert run(hookline, "secrets", "end", "crm").returncode == 0
+    assert (
+        run(
+            hookline,
+            "secrets",
+            "end",
+            "crm",
+            "--yes",
+        ).returncode
+        == 0
+    )
     wait_until(lambda: "x-signature-next" not in sent(hookline, receiver).headers)
     assert good(sent(hookline, receiver))
 
 
 def test_a_made_secret_is_printed_once(hookline: Hookline, run: Run) -> None:
     """The command says the new secret, until when both are good and how to end that; JSON has the same."""
-    done = run(hookline, "secrets", "rotate", "crm", "--setting", "standardWebhooks")
+    done = run(hookline, "secrets", "rotate", "crm", "--yes", "--setting", "standardWebhooks")
     secret = re.search(r"whsec_\S+", done.stdout)
     assert secret is not None
     assert "signatures of both secrets" in done.stdout
     assert "hookline secrets end crm" in done.stdout
     assert secret[0] not in json.dumps(hookline.api("GET", "destinations/crm").json)
     at_once = ("--setting=sharedSecret", "--overlap=0s", "--json")
-    answer = json.loads(run(hookline, "secrets", "rotate", "crm", *at_once).stdout)
+    answer = json.loads(run(hookline, "secrets", "rotate", "crm", "--yes", *at_once).stdout)
     assert len(answer["secret"]) > 40
     assert "sharedSecret" not in {each["setting"] for each in answer["destination"]["rotations"]}
 
@@ -153,7 +164,7 @@ REFUSED = [
 def test_what_cannot_be_is_a_sentence(hookline: Hookline, run: Run) -> None:
     """A command that is refused changes nothing and says what to do."""
     for arguments, code, words in REFUSED:
-        done = run(hookline, "secrets", *arguments)
+        done = run(hookline, "secrets", *arguments, "--yes")
         assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stderr
     assert rotations(hookline) == []
 
@@ -176,7 +187,9 @@ def test_listen_verifies_both_ways_and_through_a_rotation(new_hookline: Callable
         hookline.wait_status(hookline.track(), id, "delivered")
         for setting, secret in (("sharedSecret", NEW), ("standardWebhooks", WHSEC_NEW)):
             before = hookline.log.count("destination_changed")
-            run(hookline, "secrets", "rotate", id, f"--secret={secret}", f"--setting={setting}", "--overlap=0s")
+            run(
+                hookline, "secrets", "rotate", id, "--yes", f"--secret={secret}", f"--setting={setting}", "--overlap=0s"
+            )
             wait_until(lambda before=before: hookline.log.count("destination_changed") > before)
         hookline.wait_status(hookline.track(), id, "delivered")
         _, output, _ = ended(receiver, signal.SIGTERM)

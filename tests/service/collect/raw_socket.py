@@ -83,7 +83,7 @@ class RawSocket:
 
 
 def assert_refused(answer: Answer | None, statuses: set[int], what: object = "") -> None:
-    """Assert one of the statuses and DESIGN 6.1's error body: JSON, small, complete, without an echo of the input."""
+    """Assert one of the statuses and the error body: JSON, small, complete, without an echo of the input."""
     assert answer is not None, f"no answer: {what}"
     assert answer.status in statuses, (what, answer)
     assert len(answer.body) <= ANSWER_BYTES_MAX

@@ -146,7 +146,7 @@ def test_gzip_bombs_cost_neither_memory_nor_the_process(site: Site) -> None:
 
 
 def test_single_call_limit(site: Site) -> None:
-    """32,768 bytes are taken, one more is 413, also when they come packed (SPEC 8)."""
+    """32,768 bytes are taken, one more is 413, also when they come packed."""
     at_limit = _padded(plain("/v1/track", pad=""), EVENT_BYTES_MAX)
     over = _padded(plain("/v1/track", pad=""), EVENT_BYTES_MAX + 1)
     assert site.hookline.post("/v1/track", at_limit).status == 200
@@ -198,7 +198,7 @@ INVALID = {
 
 @pytest.mark.parametrize("row", INVALID)
 def test_an_invalid_single_call_is_400(site: Site, row: str) -> None:
-    """What DESIGN 6.1 asks for on each type, refused with a code of its own."""
+    """What each type needs, refused with a code of its own."""
     path, body = INVALID[row]
     assert_refused(site.hookline.post(path, body), {400}, row)
 

@@ -1,4 +1,4 @@
-"""What a receiver gets for each kind of call, byte for byte (SPEC 2.2, DESIGN 6.2)."""
+"""What a receiver gets for each kind of call, byte for byte."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CALLS: dict[str, tuple[bytes, bytes]] = {
 @pytest.mark.parametrize("kind", CALLS)
 @pytest.mark.parametrize("form", ["long", "short", "slash"])
 def test_each_call_type_is_forwarded_exactly(site: Site, kind: str, form: str) -> None:
-    """Every type, by its long path, its short path and with a trailing slash, arrives as SPEC 2.2 lays it out."""
+    """Every type, by its long path, its short path and with a trailing slash, arrives as its type is laid out."""
     call, expected = CALLS[kind]
     path = {"long": f"/v1/{kind}", "short": f"/v1/{kind[0]}", "slash": f"/v1/{kind}/"}[form]
     assert site.forward(path, call).body == expected
@@ -80,7 +80,7 @@ def test_empty_objects_stand_in_for_missing_ones(site: Site) -> None:
 
 
 def test_page_traits_count_as_properties(site: Site) -> None:
-    """A page call that gives traits and no properties has them forwarded as properties (SPEC 2.3)."""
+    """A page call that gives traits and no properties has them forwarded as properties."""
     body = site.forward("/v1/page", b'{"userId":"u","traits":{"url":"https://x.test/"}}').json
     assert body["properties"] == {"url": "https://x.test/"}
     assert "traits" not in body

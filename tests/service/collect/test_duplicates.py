@@ -1,4 +1,4 @@
-"""Resent messages: recognised by (source, messageId), counted, forwarded once; also after restarts (DESIGN 4)."""
+"""Resent messages: recognised by (source, messageId), counted, forwarded once; also after restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that other roles append through collect's socket: the delete notification (SPEC 2.2 and 6), aimed."""
+"""Messages that other roles append through collect's socket: the delete notification, aimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retries as a caller of the product sees them: schedule, Retry-After, and several URLs (SPEC 4.1 and 7)."""
+"""Retries as a caller of the product sees them: schedule, Retry-After, and several URLs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_final_answer_is_not_tried_again(receiver: Receiver, new_hookline: New
 
 
 def test_one_success_of_two_urls_is_enough(receiver: Receiver, new_hookline: NewHookline) -> None:
-    """One URL refuses, the other accepts: processed, and the failing one is not tried again (SPEC 4.1 rule 2)."""
+    """One URL refuses, the other accepts: processed, and the failing one is not tried again."""
     with Receiver() as broken:
         broken.reply_with(500)
         hookline = new_hookline(webhook("crm", broken.url("/one"), receiver.url("/two"))).start()

@@ -1,4 +1,4 @@
-"""Which destinations an event reaches (SPEC 2.4), and that ``why`` says so with a reason (DESIGN 6.7)."""
+"""Which destinations an event reaches, and that ``why`` says so with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers and signature of the webhook request (SPEC 2.2 and 5.1), verified the way receivers do it."""
+"""Headers and signature of the webhook request, verified the way receivers do it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """kill -9 at every named point between two durable steps, under load: nothing acknowledged is lost.
 
-One service and one ledger live through all of it; each test arms one point, waits until it killed its process, kills
-everything else as well, starts again and balances the ledger. How each is reached: ``bench/crash/points.py``.
+One service and one ledger live through all of it; each test arms a point, waits until it killed its process, kills
+everything else as well, goes on with the next point of its row, starts again and balances the ledger. How each is
+reached: ``bench/crash/points.py``.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from bench.crash.points import POINTS, crash_at_point
+from bench.crash.points import LIVES, POINTS, crash_at_points
 from bench.crash.scene import Scene
 
-EVENTS_PER_SECOND = 2_000
+EVENTS_PER_SECOND = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +26,9 @@ def scene() -> Iterator[Scene]:
         print(f"\n{len(POINTS)} crash points: {running.ledger.balance()}")
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_crash_there_loses_nothing(scene: Scene, point: str) -> None:
-    """The process dies exactly there, everything is killed, and after the start all acknowledged events arrive."""
-    crash_at_point(scene, point)
+@pytest.mark.parametrize("points", LIVES, ids=" ".join)
+def test_a_crash_there_loses_nothing(scene: Scene, points: tuple[str, ...]) -> None:
+    """A process dies exactly there and everything is killed, at one point after the other; all acknowledged events
+    arrive after the last start."""
+    crash_at_points(scene, points)
     assert scene.ledger.balance().lost == ()

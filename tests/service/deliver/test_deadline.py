@@ -1,4 +1,4 @@
-"""Five seconds is the whole exchange, from connect to the end of the response head (SPEC 4.1, DESIGN 6.2)."""
+"""Five seconds is the whole exchange, from connect to the end of the response head."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_not_answered_in_five_seconds_timed_out(name: str, cases: Cases,
 
 
 def test_timeouts_are_logged_together(cases: Cases, sent: dict[str, list[str]]) -> None:
-    """Events that time out in the same second make at most two lines, whose counts add up (DESIGN 6.2)."""
+    """Events that time out in the same second make at most two lines, whose counts add up."""
     for message_id in sent["burst"]:
         cases.wait_attempts("burst", message_id)
     wait_until(lambda: sum(_logged(cases)) == BURST, what="every timeout counted")

@@ -21,9 +21,9 @@ from tests.service.harness import Hookline, new_id, wait_until, webhook
 
 FLAPPING, SLOWING, LATE, ROTATED = CASES = ("flapping", "slowing", "late", "rotated")
 OLD, NEW = "Bearer old", "Bearer new"
-LATE_SECONDS = 4.9
+LATE_SECONDS = 4.0
 LATE_EVENTS = 24
-LATE_BY_SENDER_SECONDS = 0.05
+LATE_BY_SENDER_SECONDS = 0.5
 """What it may take from the sender's connect to the receiver's reading: the time limit is the sender's."""
 FLAP_SECONDS = 0.2
 FLAPS_MIN = 11
@@ -192,7 +192,7 @@ def test_one_that_slows_down_gets_everything(scene: Scene) -> None:
 
 
 def test_an_answer_just_in_time_counts(scene: Scene) -> None:
-    """After 4.9 s of 5: only what this machine held up beyond the limit may have been asked again."""
+    """After 4 s of 5: only what this machine held up beyond the limit may have been asked again."""
     arrivals = scene.arrivals(LATE)
     counts = Counter(arrival.message_id for arrival in arrivals)
     limit = 5.0 - scene.harbour.stall_seconds - LATE_BY_SENDER_SECONDS

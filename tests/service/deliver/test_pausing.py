@@ -37,8 +37,8 @@ def test_what_comes_while_paused_is_sent_after_it(new_hookline: Callable[..., Ho
     hookline.start()
     sent.append(hookline.track("meanwhile"))
     hookline.wait_status(sent[0], "crm", "queued", 30, reason="paused")
-    wait_until(lambda: standing(hookline)["waiting"]["events"] >= 6, what="the count")  # type: ignore[index]
-    assert standing(hookline)["waiting"]["oldestAt"]  # type: ignore[index]
+    wait_until(lambda: standing(hookline)["figures"]["queued"] >= 6, what="the count")  # type: ignore[index]
+    assert standing(hookline)["figures"]["oldestAt"]  # type: ignore[index]
     holds_for(lambda: not receiver.of(sent[-1]), 0.5, "nothing is sent")
     resumed = command(hookline, "resume", "crm", "--rate", "100")
     assert "hookline pause crm" in resumed.stdout, resumed.stderr
@@ -89,7 +89,7 @@ def test_disabling_asks_what_becomes_of_what_waits(new_hookline: Callable[..., H
     receiver.reply_with(503)
     hookline = new_hookline(webhook("crm", receiver.url())).start()
     message_id = hookline.track()
-    wait_until(lambda: standing(hookline)["waiting"]["retrying"] == 1, what="a failure")  # type: ignore[index]
+    wait_until(lambda: standing(hookline)["figures"]["retrying"] == 1, what="a failure")  # type: ignore[index]
     asked = command(hookline, "disable", "crm")
     assert asked.returncode == 1
     assert "1 events wait for crm" in asked.stderr
@@ -109,7 +109,7 @@ def test_discarding_is_on_the_record(new_hookline: Callable[..., Hookline], rece
     receiver.reply_with(503)
     hookline = new_hookline(webhook("crm", receiver.url()), webhook("idle", receiver.url(), sources=[])).start()
     message_id = hookline.track()
-    wait_until(lambda: standing(hookline)["waiting"]["retrying"] == 1, what="a failure")  # type: ignore[index]
+    wait_until(lambda: standing(hookline)["figures"]["retrying"] == 1, what="a failure")  # type: ignore[index]
     assert hookline.api("POST", "destinations/crm/disable").json["code"] == "waiting_events"
     assert hookline.api("POST", "destinations/crm/disable", {"waiting": "discard"}).status == 200
     hookline.wait_status(message_id, "crm", "discarded", seconds=30)
@@ -125,8 +125,8 @@ def test_a_receiver_that_was_repaired_gets_everything_by_try_now(
     sent = [hookline.track() for _ in range(40)]
     wait_until(lambda: len(receiver.requests) >= 20, what="enough failures for single attempts")
     receiver.reply_with(200)
-    asked = command(hookline, "try", "crm", "--json")
-    assert json.loads(asked.stdout)["waiting"]["retrying"] > 0, asked.stderr
+    asked = command(hookline, "try", "crm", "--yes", "--json")
+    assert json.loads(asked.stdout)["figures"]["retrying"] > 0, asked.stderr
     for message_id in sent:
         hookline.wait_status(message_id, "crm", "delivered")
-    assert command(hookline, "try", "crm").returncode == 1
+    assert command(hookline, "try", "crm", "--yes").returncode == 1

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from hookline.limits import LIMITS
 from tests.service.harness import Hookline, Receiver, holds_for, new_id, wait_until, webhook
 
 EVENTS = 3_000
 BATCH = 500
-IN_FLIGHT_MAX = 16
+IN_FLIGHT_MAX = LIMITS.allowance_max
 """Of one replay: what a kill may send twice."""
 
 

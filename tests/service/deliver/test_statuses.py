@@ -1,4 +1,4 @@
-"""What the answer's status means for an event: delivered, tried again, or kept as a dead letter (DESIGN 4, 6.2)."""
+"""What the answer's status means for an event: delivered, tried again, or kept as a dead letter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS: only a certificate that is valid for the host gets a request; everything else gets none (SPEC 4.1, rule 4)."""
+"""TLS: only a certificate that is valid for the host gets a request; everything else gets none."""
 
 from __future__ import annotations
 

@@ -175,10 +175,15 @@ def told_traits(receiver: Receiver, user: str) -> set[str]:
     }
 
 
-def test_what_a_dead_receiver_left_behind_goes_too(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+@pytest.mark.parametrize(
+    "says", [lambda body: body, lambda _: f"No such person: {USER}".encode()], ids=["echo", "name"]
+)
+def test_what_a_dead_receiver_left_behind_goes_too(
+    new_hookline: Callable[..., Hookline], receiver: Receiver, says: Callable[[bytes], bytes]
+) -> None:
     """Dead letters and retries with answers that name the person, and events still queued, are erased and never sent;
     only the delete message waits, and is delivered when the receiver is back."""
-    receiver.respond = lambda request: Reply(400 if b"Refused" in request.body else 503, body=request.body)
+    receiver.respond = lambda request: Reply(400 if b"Refused" in request.body else 503, body=says(request.body))
     hookline = new_hookline(webhook("crm", receiver.url()), sources=[SITE])
     with hookline:
         refused = hookline.track("Refused", userId=USER, properties={"note": SECRET})

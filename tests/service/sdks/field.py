@@ -31,7 +31,7 @@ from tests.service.sdks.website import Website
 from tests.service.sdks.wire import Message
 
 BEHIND = timedelta(hours=1)
-PROGRAM_SECONDS = 120
+PROGRAM_SECONDS = 480
 FINAL = ("delivered", "not_routed")
 SECRET = "field-secret"
 

@@ -1,4 +1,4 @@
-"""What every program says (``programs/calls.json``), and the webhook bodies that has to give (SPEC 2.2, DESIGN 6.2)."""
+"""What every program says (``programs/calls.json``), and the webhook bodies that has to give."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALWAYS: dict[str, dict[str, Any]] = {
     "page": {"properties": {}},
     "group": {"traits": {}},
 }
-"""What a body of its type has even if nobody said it (DESIGN 6.2)."""
+"""What a body of its type has even if nobody said it."""
 
 
 def name_of(event: dict[str, Any]) -> str:

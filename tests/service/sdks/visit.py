@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request
 
-WAIT_MS = 30_000
+WAIT_MS = 120_000
 LATER_MS = 10 * 60 * 1000
 """So much later nothing may be left to send: past every timer of an SDK."""
 

@@ -53,6 +53,14 @@ def test_every_error_has_the_one_shape(
     assert problem["detail"].endswith((".", "…"))
 
 
+def test_what_is_missing_has_its_place(asked: Running) -> None:
+    """The pointer leads to what is to be added, so that a form can say it at its field."""
+    rule = {"id": "long", "to": [{"webhook": {}}]}
+    problem = asked.api("POST", "/notifications", {**rule, "name": "Long", "when": ["destination_failing"]}).json
+    assert problem["errors"] == [{"pointer": "/to/0/webhook/url", "detail": "'url' is missing; add it"}]
+    assert problem["detail"] == "'url' is missing; add it at /to/0/webhook/url."
+
+
 def test_a_fault_of_ours_tells_nothing_but_where_to_look(
     control: Running, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

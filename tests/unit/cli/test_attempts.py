@@ -33,15 +33,15 @@ def admin(tmp_path: Path) -> Iterator[AdminApi]:
 
 def test_attempts(admin: AdminApi, capsys: pytest.CaptureFixture[str]) -> None:
     """The list, narrowed, and one of it with its request."""
-    print_attempts(admin, "crm", {}, 50, as_json=True)
+    print_attempts(admin, "crm", {}, 50, as_json=True, utc=False)
     assert len(json.loads(capsys.readouterr().out)) == 2
-    print_attempts(admin, "crm", {"outcome": "server_error"}, 1, as_json=False)
+    print_attempts(admin, "crm", {"outcome": "server_error"}, 1, as_json=False, utc=False)
     line = capsys.readouterr().out
     assert "track Order m1" in line
     assert "status 503" in line
     print_attempt(admin, "crm", line.split()[0], as_json=False)
     assert "POST https://crm.example.com/0" in capsys.readouterr().out
-    print_attempts(admin, "crm", {"outcome": "timed_out"}, 50, as_json=False)
+    print_attempts(admin, "crm", {"outcome": "timed_out"}, 50, as_json=False, utc=False)
     assert capsys.readouterr().out == "there are none\n"
 
 
@@ -49,5 +49,5 @@ def test_retry_now(admin: AdminApi, capsys: pytest.CaptureFixture[str]) -> None:
     """What waits is tried; what does not is said."""
     try_now(admin, "crm", "m1", None, as_json=False)
     assert "m1 is tried now" in capsys.readouterr().out
-    with pytest.raises(CommandFailed, match="does not wait"):
+    with pytest.raises(CommandFailed, match="is not waiting"):
         try_now(admin, "crm", "m2", "website", as_json=True)

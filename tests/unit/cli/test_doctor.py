@@ -36,6 +36,7 @@ from hookline.settings import (
     Seconds,
     Secrets,
     Settings,
+    Smtp,
     Urls,
 )
 from tests.postgres import TEMPLATE, PostgresServer
@@ -293,6 +294,14 @@ def test_notices_that_cannot_be_sent_are_told(folder: Path, monkeypatch: pytest.
         assert (got, word in message) == (status, True)
 
 
+@pytest.mark.parametrize("url", ["smtp://mail?tls=yes", "env:HOOKLINE_SECRET_SMTP"])
+def test_a_mail_server_that_cannot_be_used_is_told(folder: Path, url: str) -> None:
+    """Its URL is wrong, or the reference to it leads nowhere."""
+    smtp = Smtp(url=url, from_="hookline@example.com")
+    ((status, message),) = found(configured.check_settings, here(folder, smtp=smtp))
+    assert (status, message.startswith("smtp.url: ")) == ("fail", True)
+
+
 def test_what_cannot_be_looked_at_is_a_finding(folder: Path) -> None:
     """A damaged file does not end the visit."""
     (folder / "control.db").write_bytes(os.urandom(4096))
@@ -312,6 +321,8 @@ def test_what_cannot_be_looked_at_is_a_finding(folder: Path) -> None:
         ("control.admin_token", "hk_admin_long-enough-0123", "…0123"),
         ("notices.secret", "env:HOOKLINE_SECRET_OPS", "env:HOOKLINE_SECRET_OPS"),
         ("database.url", "postgresql://me:geheim@db/hookline", "postgresql://me:…@db/hookline"),
+        ("smtp.url", "smtp://me:geheim@mail.example:587", "…:587"),
+        ("deliver.proxy", "http://me:geheim@proxy.example:3128", "…3128"),
         ("plan.grandfathered", False, "false"),
         ("secrets.dir", None, "none"),
     ],
@@ -327,6 +338,22 @@ def test_proxy_variables_are_named_as_not_used(folder: Path, monkeypatch: pytest
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     (finding,) = examine(configured.check_settings, here(folder))
     assert (finding.status, finding.message.startswith("HTTPS_PROXY of the environment: not used")) == ("warn", True)
+
+
+@pytest.mark.parametrize("setting", ["http://no:geheim@127.0.0.1:1", "env:HOOKLINE_SECRET_PROXY"])
+def test_a_proxy_that_cannot_be_used_is_named(setting: str, folder: Path) -> None:
+    """One that takes no connections, or whose secret is not there: nothing leaves meanwhile."""
+    ((status, message),) = found(configured.check_settings, here(folder, deliver=Deliver(proxy=setting)))
+    assert (status, message.startswith("deliver.proxy: ")) == ("fail", True)
+    assert "geheim" not in message
+
+
+def test_a_proxy_that_takes_connections_is_well(folder: Path) -> None:
+    """It is connected to, and no more."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        setting = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        ((status, _),) = found(configured.check_settings, here(folder, deliver=Deliver(proxy=setting)))
+    assert status == "ok"
 
 
 def test_client_certificates_that_end_or_are_gone_are_named(folder: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.connections.catalog.kinds import OWN, OWN_PUBLISHED_NAME, kinds, published_name, request_headers
 from hookline.connections.check import check_destination
 from hookline.connections.model import Destination
 from hookline.features.destinations.tester.request_writer import RequestWriter
+from hookline.kinds.catalog import OWN, OWN_PUBLISHED_NAME, kinds, own_ids, published_name, request_headers
 from hookline.settings import Settings
 from tests.unit.control.running import Running, destination, record, source
 
@@ -37,7 +37,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         folder = tmp_path / package
         folder.mkdir()
         (folder / "__init__.py").write_text("")
-        (folder / "manifest.yaml").write_bytes(msgspec.yaml.encode({**MANIFEST, **manifest}))
+        (folder / "kind.yaml").write_bytes(msgspec.yaml.encode({**MANIFEST, **manifest}))
         (folder / "guide.md").write_text("## Set it up\n")
         facts = tmp_path / f"{package}-1.2.dist-info"
         facts.mkdir()
@@ -73,7 +73,11 @@ def test_another_package_brings_a_kind(install: Install, tmp_path: Path) -> None
     with Running(tmp_path / "data") as control:
         listed = [each["kind"] for each in control.api("GET", "/catalog").json["items"]]
         entry = control.api("GET", "/catalog/acme").json
-        assert (listed, entry["origin"], entry["guide"]) == ([OWN, "acme"], "acme_hookline 1.2", "## Set it up\n")
+        assert (listed, entry["origin"], entry["guide"]) == (
+            [*own_ids(), "acme"],
+            "acme_hookline 1.2",
+            "## Set it up\n",
+        )
         assert (entry["hasIcon"], control.api("GET", "/catalog/acme/icon.svg").status) == (False, 404)
         control.api("POST", "/sources", source())
         settings = {"webhooks": [{"url": "https://in.acme.example/hook"}]}
@@ -100,7 +104,7 @@ def test_what_does_not_fit_a_kind(install: Install) -> None:
     assert [each.code for each in check_destination("", acme("https://other.example/"))] == ["invalid_url"]
     (problem,) = check_destination("d", acme(kind="nothing"))
     assert (problem.code, problem.path) == ("unknown_kind", "d.kind")
-    assert "webhook, acme" in problem.message
+    assert problem.message.endswith(", acme")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def test_what_does_not_fit_a_kind(install: Install) -> None:
 def test_a_kind_that_cannot_be_used_is_left_out(install: Install, kind: str, manifest: dict[str, Any]) -> None:
     """Whatever is wrong with it, everything else works."""
     install(kind, **manifest)
-    assert list(kinds()) == [OWN]
+    assert set(kinds()) == set(own_ids())
     assert kinds()[OWN].origin == "hookline"
 
 
@@ -140,3 +144,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Control that is only asked."""
     with Running(tmp_path_factory.mktemp("catalog") / "data") as control:
         yield control
+
+
+def test_a_misspelt_kind_is_named_whatever_its_settings_are() -> None:
+    """The sentence says which kind was meant; nothing is said of webhooks that it does not have."""
+    made = msgspec.convert({"id": "a", "name": "A", "kind": "htpp", "settings": {"secrets": {}}}, Destination)
+    (problem,) = check_destination("", made)
+    assert (problem.code, problem.message) == ("unknown_kind", "there is no kind 'htpp'; did you mean 'http'?")

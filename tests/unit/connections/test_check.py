@@ -23,7 +23,7 @@ def test_the_number_of_objects_is_bounded() -> None:
     """Each count has a limit of its own, and the last allowed one is allowed."""
     assert check_counts(check.COUNTS_MAX) == []
     over = check_counts({kind: most + 1 for kind, most in check.COUNTS_MAX.items()})
-    paths = ["sources", "destinations", "audiences", "computedTraits"]
+    paths = ["sources", "destinations", "audiences", "computedTraits", "notifications"]
     assert [(problem.code, problem.path) for problem in over] == [("too_many", path) for path in paths]
 
 

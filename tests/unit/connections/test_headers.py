@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.connections.model import HEADERS_BYTES_MAX, HEADERS_MAX, check_static_headers
+from hookline.kinds.headers import HEADERS_BYTES_MAX, HEADERS_MAX, check_static_headers
 
 
 def test_usual_headers_pass() -> None:

@@ -23,7 +23,7 @@ SOURCES = st.lists(st.sampled_from(["a", "b"]), unique=True).map(tuple)
 
 
 class Connections(RuleBasedStateMachine):
-    """Destinations and audiences come, change and go; the model keeps lanes by the rules of DESIGN section 4."""
+    """Destinations and audiences come, change and go; the model keeps lanes by the lifecycle of lanes."""
 
     def __init__(self, backend: PostgresServer | None) -> None:
         super().__init__()

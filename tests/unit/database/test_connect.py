@@ -143,8 +143,8 @@ def test_a_sum_is_a_whole_number(connection: Connection, values: list[int]) -> N
 
 def test_bytes_and_nothing(connection: Connection) -> None:
     """Digests and absent values keep their types."""
-    row = (bytes(range(256)), None, b"", 1, 2)
-    connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
+    row = (bytes(range(256)), None, b"", 1, 2, None, "")
+    connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     assert connection.execute("SELECT * FROM sessions").fetchall() == [row]
 
 

@@ -23,9 +23,10 @@ from hookline.database.location import location_of
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.mapped import Parcel
 from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.role import DeliverRole
-from hookline.deliver.send.port import Failure, Route, Sender, Sink
+from hookline.deliver.send.port import Answer, Failure, Route, Sender, Sink
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk
 from hookline.journal.local.partition_reader import LocalReader
@@ -75,8 +76,12 @@ class QuickDisk(Disk):
 class Request:
     """A request on its way, as the receiver has it."""
 
-    def __init__(self, token: object, target: Target, data: bytes) -> None:
+    def __init__(self, token: object, target: Target, data: bytes, is_whole: bool = False) -> None:
         self.token = token
+        self.is_whole = is_whole
+        """Whether its answer is read whole."""
+        if isinstance(token, Parcel):
+            token = token.tokens[0]
         if not isinstance(token, Delivery):
             assert isinstance(token, Event)
             token = Delivery(target.lane, token, target.lane.in_flight[token.position])
@@ -98,6 +103,10 @@ class FakeRoute(Route):
     def send(self, target: Target, batch: Iterable[tuple[object, bytes]]) -> None:
         for token, request in batch:
             self._network.take(Request(token, target, request))
+
+    def ask(self, target: Target, batch: Iterable[tuple[object, bytes]], body_bytes_max: int) -> None:
+        for token, request in batch:
+            self._network.take(Request(token, target, request, is_whole=True))
 
 
 class Network(Sender):
@@ -312,6 +321,12 @@ class Rig:
         """Give one request its answer: a status, with a text where it is a failure, or an outcome that has none."""
         self.network.waiting.remove(request)
         failure: Failure | None = None
+        if request.is_whole and isinstance(how, int):
+            body = text.encode() if text != "no" else b""
+            self.role.engine.answered_whole(
+                request.token, request.target, Answer(how, "HTTP/1.1 x", body), milliseconds
+            )
+            return
         if isinstance(how, Outcome):
             failure, result = Failure(how, None, how.value), to_number(how, None)
         else:

@@ -9,9 +9,10 @@ import pytest
 
 from hookline.cli.admin_api import AdminApi
 from hookline.events.timestamps import iso
+from hookline.features.destinations.pages.view import destination_views
+from hookline.features.destinations.state import NextTry
 from hookline.features.insights.cli import print_destination
 from hookline.features.notices.conditions.finding import NEXT_PROBE
-from hookline.features.overview.connections import destination_views
 from tests.unit.control.running import TOKEN, Running
 from tests.unit.deliver.rig import Rig, destination, source
 
@@ -70,12 +71,12 @@ def test_it_is_said_what_a_destination_waits_for(rig: Rig, capsys: pytest.Captur
     with Running(rig.folder) as control:
         rig.loop.run_until_complete(rig.role.reports.publish())  # here: an old report is none
         standing = control.api("GET", "/destinations/crm/metrics").json
-        assert (standing["state"], standing["waitsFor"]) == ("open", {"what": "probe", "until": until})
+        assert (standing["state"], standing["nextTry"]) == ("throttling", {"what": "probe", "at": until})
         (view,) = destination_views(control.services, control.services.store.destinations())
-        assert (view.word, view.asked_at) == ("Throttling (429)", until)
+        assert (view.word, view.standing.next_try) == ("Throttling (429)", NextTry("probe", until))
         assert f'{NEXT_PROBE}{{destination="crm"}}' in control.call("GET", "/metrics").text
         print_destination(AdminApi(f"http://127.0.0.1:{control.port}", TOKEN), "crm", "1h", as_json=False)
-    assert f"crm  open, last 1h; the next probe is sent at {until}" in capsys.readouterr().out
+    assert f"; the next probe is sent at {until}" in capsys.readouterr().out
 
 
 def test_it_is_said_what_a_few_events_wait_for(rig: Rig) -> None:
@@ -84,6 +85,6 @@ def test_it_is_said_what_a_few_events_wait_for(rig: Rig) -> None:
     rig.answer_all(200)
     rig.checkpoint()
     with Running(rig.folder) as control:
-        waits = control.api("GET", "/destinations/crm/metrics").json["waitsFor"]
+        waits = control.api("GET", "/destinations/crm/metrics").json["nextTry"]
     assert waits["what"] == "retry"
-    assert waits["until"] is not None
+    assert waits["at"] is not None

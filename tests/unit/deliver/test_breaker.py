@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 from hookline.deliver.lanes.breaker import Breaker
 from hookline.limits import LIMITS
 
@@ -160,6 +163,50 @@ def test_a_slow_receiver_that_takes_all_is_given_more() -> None:
     for _ in range(100_000):
         breaker.succeeded(wants_more=True)
     assert breaker.allowance == LIMITS.allowance_max
+
+
+def grown(answer_ms: Callable[[int], int], rounds: int, cap: int | None = None) -> list[int]:
+    """Return the allowance after each round trip with a receiver whose answers take so long with so many at once."""
+    breaker, found = Breaker(cap), []
+    for _ in range(rounds):
+        at_once = breaker.allowance
+        for _ in range(at_once):
+            breaker.succeeded(wants_more=True, milliseconds=answer_ms(at_once))
+        found.append(breaker.allowance)
+    return found
+
+
+def test_a_receiver_far_away_is_given_twice_as_much_each_round_trip() -> None:
+    """As long as answers come as quickly as with few at once, up to the most, or to what its user allows."""
+    assert grown(lambda at_once: 300, 7) == [16, 32, 64, 128, 256, 512, 512]
+    assert grown(lambda at_once: 300, 10, cap=4_096)[-2:] == [4_096, 4_096]
+
+
+def test_the_time_that_new_connections_take_does_not_stop_the_growth() -> None:
+    """Half of what a doubling sends leaves on new connections, and waits for their handshakes."""
+    breaker = Breaker()
+    for _ in range(9):
+        for number in range(breaker.allowance):
+            breaker.succeeded(wants_more=True, milliseconds=300 if number % 2 else 100)
+    assert breaker.allowance == LIMITS.allowance_max
+
+
+def test_a_receiver_that_queues_is_given_slowly_more_and_then_none() -> None:
+    """A hundred requests are served at once, in 100 ms: doubling stops at three times that, all growth at ten times."""
+    allowances = grown(lambda at_once: 100 * max(100, at_once) // 100, 400, cap=4_096)
+    assert max(after - before for before, after in pairwise(allowances[6:])) == 1
+    assert 300 < allowances[6] <= 520
+    stalled = grown(lambda at_once: 100 * max(20, at_once) // 20, 400)
+    assert stalled[-1] == stalled[-2] <= 256
+
+
+def test_after_an_outage_it_grows_steeply_to_the_full_allowance_only() -> None:
+    """A receiver that comes back is not given hundreds within moments."""
+    breaker = Breaker()
+    breaker.open("gone")
+    for _ in range(LIMITS.full_allowance + 20):
+        breaker.succeeded(wants_more=True, milliseconds=300)
+    assert breaker.allowance == LIMITS.full_allowance
 
 
 def test_the_users_cap_is_never_passed() -> None:

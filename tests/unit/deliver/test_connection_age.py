@@ -13,9 +13,9 @@ from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.send import pool as pool_module
 from hookline.deliver.send.connection import AGES_FROM
-from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.pool import Pool, Pools
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from tests.unit.deliver.test_egress_sending import NO_TARGET
 from tests.unit.deliver.test_resending import OK, Told, request
 

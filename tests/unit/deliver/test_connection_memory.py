@@ -11,9 +11,9 @@ import pytest
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.send.answers import HEAD_BYTES_MAX
 from hookline.deliver.send.connection import Connection
-from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST, Results
 

@@ -12,10 +12,11 @@ import pytest
 
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.send.connector import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer, tls_context
+from hookline.deliver.send.connector import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer
 from hookline.deliver.send.pool import Exchanges, Pools
 from hookline.deliver.send.request import request_of
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST, Results, take
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from random import Random
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.resolver import BlockedAddress, Guard, Lookup, NameNotResolved, Resolver
+from hookline.deliver.send.tls import tls_context
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.canary import ALLOWED, Canary
 from tests.unit.deliver.test_egress_guard import v4_spellings, v6_spellings

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,9 @@ from hookline.deliver.send import resolver as egress
 from hookline.deliver.send.resolver import BlockedAddress, Guard, NameNotResolved, Resolver
 from hookline.limits import Limits
 from tests.service.waiting import wait_until
+
+MACHINE_BUSY_SECONDS = 2.0
+"""What a busy machine may add to a wait that is no part of what is measured; a look-up that hangs takes 5 s."""
 
 
 def public_only() -> Guard:
@@ -96,14 +100,71 @@ def test_a_name_without_an_address_is_not_resolved() -> None:
         resolve(Resolver(public_only(), Names([])), "example.com")
 
 
-def test_an_answer_is_used_for_ten_seconds() -> None:
-    """Within the time the look-up is not repeated, after it it is."""
+def test_an_old_answer_serves_while_it_is_renewed() -> None:
+    """Fresh, it is not asked for again; then requests go on with it until there is a new one, but not for ever."""
+    now, names = [0.0], Names(["1.1.1.1"], ["9.9.9.9"], ["8.8.8.8"])
+
+    async def scenario() -> None:
+        resolver = Resolver(public_only(), names, lambda: now[0])
+        for now[0] in (0.0, egress.FRESH_SECONDS - 1):
+            assert await resolver.resolve("example.com", 443) == ["1.1.1.1"]
+        assert names.asked == 1
+        now[0] = egress.FRESH_SECONDS
+        assert await resolver.resolve("example.com", 443) == ["1.1.1.1"]
+        await _renewed(resolver)
+        assert await resolver.resolve("example.com", 443) == ["9.9.9.9"]
+        now[0] += egress.KEPT_SECONDS
+        assert await resolver.resolve("example.com", 443) == ["8.8.8.8"]
+
+    asyncio.run(scenario())
+    assert names.asked == 3
+
+
+def test_a_look_anew_does_not_take_an_old_answer() -> None:
+    """Who asks where a name leads now waits for the answer."""
     now, names = [0.0], Names(["1.1.1.1"], ["9.9.9.9"])
-    resolver = Resolver(public_only(), names, lambda: now[0])
-    assert resolve(resolver, "example.com") == resolve(resolver, "example.com") == ["1.1.1.1"]
-    now[0] = egress.CACHED_SECONDS_MAX
-    assert resolve(resolver, "example.com") == ["9.9.9.9"]
-    assert names.asked == 2
+
+    async def scenario() -> None:
+        resolver = Resolver(public_only(), names, lambda: now[0])
+        await resolver.resolve("example.com", 443)
+        now[0] = egress.FRESH_SECONDS
+        assert await resolver.resolve("example.com", 443, anew=True) == ["9.9.9.9"]
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_led_nowhere_is_not_used_again() -> None:
+    """Unless it is young: a receiver that is down costs a look-up now and then, not one for each request."""
+    now, names = [0.0], Names(["1.1.1.1"], ["9.9.9.9"])
+
+    async def scenario() -> None:
+        resolver = Resolver(public_only(), names, lambda: now[0])
+        for now[0], address in ((0.0, "1.1.1.1"), (9.0, "1.1.1.1"), (10.0, "1.1.1.1"), (10.0, "9.9.9.9")):
+            assert await resolver.resolve("example.com", 443) == [address]
+            resolver.led_nowhere("example.com")
+
+    asyncio.run(scenario())
+
+
+def test_a_renewed_answer_is_checked_like_the_first() -> None:
+    """A name that turns to the inside is blocked as soon as its answer is renewed, and its old answer is gone."""
+    now, names = [0.0], Names(["1.1.1.1"], ["10.0.0.5"], ["10.0.0.5"])
+
+    async def scenario() -> None:
+        resolver = Resolver(public_only(), names, lambda: now[0])
+        await resolver.resolve("example.com", 443)
+        now[0] = egress.FRESH_SECONDS
+        await resolver.resolve("example.com", 443)
+        await _renewed(resolver)
+        with pytest.raises(BlockedAddress):
+            await resolver.resolve("example.com", 443)
+
+    asyncio.run(scenario())
+
+
+async def _renewed(resolver: Resolver) -> None:
+    await asyncio.wait(list(resolver._under_way.values()), timeout=30)
+    await asyncio.sleep(0)
 
 
 def test_many_waiters_share_one_look_up() -> None:
@@ -144,6 +205,87 @@ def test_hung_look_ups_end_in_time_and_leave_room_for_healthy_names() -> None:
     finally:
         release.set()
     assert len(hanging) == egress.DOUBTFUL_LOOKUPS_MAX
+
+
+@pytest.mark.parametrize("count", [60, 190])
+def test_new_names_that_hang_do_not_hold_up_another_new_one(count: int) -> None:
+    """Sixty, or nearly two hundred, destinations begin with names that do not resolve: one behind them is looked up
+    after a moment for each place that they take, long before the first of them has failed."""
+    release = threading.Event()
+
+    def lookup(host: str, port: int) -> list[str]:
+        if host.startswith("hung"):
+            release.wait(60)
+            raise OSError("gave up")
+        return ["1.1.1.1"]
+
+    async def scenario() -> float:
+        resolver = Resolver(public_only(), lookup)
+        hung = [asyncio.ensure_future(resolver.resolve(f"hung{number}", 80)) for number in range(count)]
+        await asyncio.sleep(0)
+        began = time.monotonic()
+        assert await resolver.resolve("healthy", 80) == ["1.1.1.1"]
+        seconds = time.monotonic() - began
+        assert not any(each.done() for each in hung)
+        release.set()
+        await asyncio.gather(*hung, return_exceptions=True)
+        return seconds
+
+    try:
+        waited_seconds = asyncio.run(scenario())
+    finally:
+        release.set()
+    assert waited_seconds < egress.SOON_SECONDS * (count // egress.NEW_PLACES + 1) + MACHINE_BUSY_SECONDS
+
+
+def test_names_that_had_an_address_wait_for_no_new_ones() -> None:
+    """However many new names hang, more than there are threads: a known one is looked up at once."""
+    release, now = threading.Event(), [0.0]
+
+    def lookup(host: str, port: int) -> list[str]:
+        if host.startswith("hung"):
+            release.wait(60)
+            raise OSError("gave up")
+        return ["1.1.1.1"]
+
+    async def scenario() -> None:
+        resolver = Resolver(public_only(), lookup, lambda: now[0], Limits(lookup_seconds_max=20.0))
+        await resolver.resolve("known", 80)
+        count = egress.NEW_LOOKUPS_MAX + 20
+        hung = [asyncio.ensure_future(resolver.resolve(f"hung{number}", 80)) for number in range(count)]
+        for _ in range(200):
+            await asyncio.sleep(0.01)
+            if resolver._new_threads.locked():
+                break
+        assert resolver._new_threads.locked()
+        now[0] += egress.KEPT_SECONDS
+        assert await resolver.resolve("known", 80) == ["1.1.1.1"]
+        assert not any(each.done() for each in hung)
+        release.set()
+        await asyncio.gather(*hung, return_exceptions=True)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        release.set()
+
+
+def test_a_name_that_only_waited_is_not_taken_for_one_that_hangs() -> None:
+    """A look-up that could not begin in time says nothing of its name."""
+    release = threading.Event()
+
+    def lookup(host: str, port: int) -> list[str]:
+        release.wait(60)
+        return ["1.1.1.1"]
+
+    async def scenario() -> set[str]:
+        resolver = Resolver(public_only(), lookup, limits=Limits(lookup_seconds_max=0.5))
+        resolver._new_threads = asyncio.Semaphore(1)
+        await asyncio.gather(*(resolver.resolve(name, 80) for name in ("first", "second")), return_exceptions=True)
+        release.set()
+        return set(resolver._doubtful)
+
+    assert asyncio.run(scenario()) == {"first"}
 
 
 def test_too_many_waiting_names_are_turned_away() -> None:

@@ -11,10 +11,10 @@ from typing import cast
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.port import Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from hookline.outcomes.outcome import Outcome, from_number
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: rebind.example\r\nContent-Length: 0\r\n\r\n"

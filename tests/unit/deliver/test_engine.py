@@ -332,6 +332,23 @@ def test_ill_lanes_share_a_quarter_of_the_places(rig: Rig) -> None:
     assert len(rig.offsets("well")) == 400
 
 
+def test_receivers_that_take_long_leave_places_to_the_others(rig: Rig) -> None:
+    """Twelve that take seconds for each event want all places: a quick one beside them never waits for one."""
+    rig.limit(in_flight_max=40, slow_in_flight_max=30)
+    slow = [f"slow{n}" for n in range(12)]
+    begin(rig, *slow, "quick", events=100)
+    for _ in range(40):
+        rig.pass_time(1.0)
+        for request in [each for each in rig.network.waiting if each.destination != "quick"][:20]:
+            rig.answer(request, 200, milliseconds=1_000)
+        rig.turn()
+    assert rig.lane("slow0").breaker.is_slow
+    assert sum(len(rig.lane(id).in_flight) for id in slow) <= 30
+    rig.answer_all(200, "quick")
+    assert len(rig.offsets("quick")) == 100
+    assert rig.role.engine.held_long == sum(len(rig.lane(id).in_flight) for id in slow)
+
+
 def test_no_more_than_all_places_are_used(rig: Rig) -> None:
     """Places are bounded over all lanes, and whoever waits longest gets the one that becomes free."""
     rig.limit(in_flight_max=10)

@@ -158,7 +158,7 @@ def test_take_one_gives_the_next_event_of_the_lane_alone(rig: Rig) -> None:
 
 
 def test_lanes_at_one_place_share_a_read(rig: Rig) -> None:
-    """Many lanes that stand at the same offset cost one read of the journal."""
+    """Many lanes that stand at the same offset cost one read of the journal, and each event is rendered once."""
     ids = [f"d{n}" for n in range(6)]
     begin(rig, *ids)
     for id in ids:
@@ -173,6 +173,7 @@ def test_lanes_at_one_place_share_a_read(rig: Rig) -> None:
     rig.come_to_rest()
     for id in ids:
         assert rig.offsets(id) == list(range(20))
+    assert len({*(request.delivery.event for request in rig.network.sent)}) == 20
 
 
 def test_repeats_are_dropped_when_catching_up_too(rig: Rig) -> None:

@@ -12,10 +12,11 @@ from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.send.answers import PlainAnswers, RequestBatch, plain_success
 from hookline.deliver.send.connection import Connection
-from hookline.deliver.send.connector import Connector, Dialer, tls_context
+from hookline.deliver.send.connector import Connector, Dialer
 from hookline.deliver.send.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools
 from hookline.deliver.send.port import Failure, Sink, Successes
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
 
 CONNECTOR = Connector(Dialer(Resolver(Guard(()))), tls_context(None))

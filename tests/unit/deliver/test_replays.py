@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Filter
+from hookline.limits import LIMITS
 from hookline.replays.model import Replay
 from hookline.settings import Deliver
 from tests.unit.deliver.conftest import MakeRig
@@ -152,19 +153,38 @@ def test_the_destination_s_own_rate_is_shared_and_live_goes_first(rig: Rig) -> N
     assert len(rig.replayed(replay)) <= 1
 
 
-def test_few_of_a_replay_are_in_flight(rig: Rig) -> None:
-    """Live traffic keeps most of the receiver: a replay has at most a quarter of a live lane's attempts."""
-    begin(rig, 100)
+def replay_at_full_speed(rig: Rig) -> Replay:
+    """A replay whose requests have been answered for a while, with nothing else to send."""
+    begin(rig, 500)
     replay = rig.replay()
     rig.follow()
-    for _ in range(60):
+    for _ in range(200):
         rig.answer(rig.network.waiting[0])
         rig.turn()
-    assert len(rig.network.waiting) == 16
-    assert rig.role.engine.unhealthy == 16
+    return replay
+
+
+def test_a_replay_has_what_the_receiver_takes_while_nothing_else_is_sent(rig: Rig) -> None:
+    """It is given as much as a live lane; an event that arrives then finds places of its own."""
+    replay = replay_at_full_speed(rig)
+    assert len(rig.network.waiting) == LIMITS.full_allowance
+    assert rig.role.engine.unhealthy == LIMITS.full_allowance
     rig.append("live")
     rig.turn()
     assert rig.network.waiting[-1].lane != replay.lane
+
+
+def test_a_replay_gives_way_to_live_events(rig: Rig) -> None:
+    """While the live lane has events queued, a replay begins nothing before it has a quarter of its attempts; then it
+    is given no more."""
+    replay = replay_at_full_speed(rig)
+    rig.append(*(f"live{n}" for n in range(200)))
+    rig.turn()
+    for request in [each for each in rig.network.waiting if each.lane == replay.lane]:
+        rig.answer(request)
+        rig.turn()
+    assert rig.lane("crm").queue
+    assert len([each for each in rig.network.waiting if each.lane == replay.lane]) == LIMITS.replay_in_flight_max
 
 
 def test_it_waits_while_the_receiver_is_down(rig: Rig) -> None:

@@ -19,10 +19,10 @@ import uvloop
 
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.pool import Pool, Pools
 from hookline.deliver.send.port import Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from hookline.outcomes.outcome import Outcome
 from tests.service.deliver.certificates import Authority
 from tests.unit.deliver.test_egress_sending import NO_TARGET

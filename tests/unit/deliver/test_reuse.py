@@ -12,10 +12,10 @@ import pytest
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.send.connection import REST_SECONDS_MAX
-from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.port import Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

@@ -20,9 +20,12 @@ from hookline.deliver.store.batch import (
     BlockRow,
     CheckpointRow,
     DeadLetterRow,
+    ErasureRow,
     LaneRow,
     Look,
+    NewsRow,
     RangeRow,
+    RemarkRow,
     ReplayRow,
     Requeue,
     RetryRow,
@@ -32,6 +35,7 @@ from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import RetryBacklog
 from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
+from hookline.replays.offset_set import OffsetSet
 from tests.unit.conftest import LocationOf
 
 
@@ -301,3 +305,43 @@ def test_versions_that_later_ones_replaced_go_with_their_events(store: DeliverSt
     query = "SELECT version FROM versions_in_force WHERE partition = ? ORDER BY version"
     assert [row[0] for row in reader.execute(query, (0,))] == [98, 99, 100]
     assert len(reader.execute(query, (1,)).fetchall()) == 100
+
+
+def test_remarks_go_with_their_events(store: DeliverStore) -> None:
+    """One is kept for a lane and event, the last one said; an erasure and retention take it away."""
+    batch = Batch()
+    batch.remarks += [RemarkRow(1, 0, 5, "first"), RemarkRow(1, 0, 5, "last"), RemarkRow(1, 0, 9, "kept")]
+    batch.remarks += [RemarkRow(1, 0, 7, "erased"), RemarkRow(2, 1, 5, "elsewhere")]
+    store.commit(batch)
+    remark = store.reader.attempts.remark
+    assert (remark(1, 0, 5), remark(2, 0, 5)) == ("last", None)
+    erasing = Batch()
+    erasing.erasures.append(ErasureRow(1, 1, 1, 0, {0: OffsetSet([7])}))
+    store.commit(erasing)
+    store.forget_below(0, 9)
+    assert [remark(1, 0, 5), remark(1, 0, 7), remark(1, 0, 9), remark(2, 1, 5)] == [None, None, "kept", "elsewhere"]
+    assert not store.reader.attempts.of_event(1, 0, 7)
+
+
+def test_news_of_sinks_are_bounded(store: DeliverStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers go on behind the last row that they have seen; old rows make room."""
+    monkeypatch.setattr(module, "NEWS_KEPT_MAX", 3)
+    for number in range(5):
+        batch = Batch()
+        batch.news.append(NewsRow("wh", number, f"sentence {number}"))
+        store.commit(batch)
+    found = store.reader.sink_news(0)
+    assert [(each.destination, each.at_ms, each.sentence) for each in found] == [
+        ("wh", number, f"sentence {number}") for number in (2, 3, 4)
+    ]
+    assert store.reader.sink_news(found[0].id) == found[1:]
+
+
+def test_another_owner_writes_the_remarks_of_its_partitions() -> None:
+    """What a sink said of itself is nobody's partition and stays."""
+    batch = Batch()
+    batch.remarks += [RemarkRow(1, 0, 5, "lost"), RemarkRow(1, 1, 5, "mine")]
+    batch.news.append(NewsRow("wh", 1, "a table"))
+    batch.leave_out(lambda partition: partition == 0)
+    assert [each.remark for each in batch.remarks] == ["mine"]
+    assert len(batch.news) == 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events.view import EVENT_FIELDS, EventView
+from hookline.events.view import EVENT_FIELDS, EventView, integrations_of
 from tests.unit.events.test_webhook_body import AT
 
 
@@ -81,3 +81,19 @@ def test_nothing_makes_it_raise(body: bytes, type_: str) -> None:
     found = view(type_, body)
     assert all(found.get(name, None) is not found for name in EVENT_FIELDS)
     assert found.all()["source"] == "website"
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "chosen"),
+    [
+        (b'{"integrations":{"All":false}}', None, {"All": False}),
+        (b"{}", b'{"integrations":{"All":false}}', {"All": False}),
+        (b'{"integrations":{"A":{"x":1}}}', b'{"integrations":{"All":false,"A":true}}', {"All": False, "A": {"x": 1}}),
+        (b'{"integrations":[1]}', b'{"context":{}}', None),
+        (b"{}", None, None),
+        (b"[", None, None),
+    ],
+)
+def test_which_integrations_the_caller_chose(own: bytes, shared: bytes | None, chosen: Any) -> None:
+    """The event's own choice goes before its batch's; what is no object is none."""
+    assert integrations_of(Stored("track", own, shared)) == chosen

@@ -72,7 +72,7 @@ HEAD = {"version": 1, "type": None, "userId": "u1", "timestamp": AT}
     ],
 )
 def test_fields_of_each_type(type_: str, caller: dict[str, object], fields: dict[str, object]) -> None:
-    """Every type has its fields of SPEC 2.2, required objects are there even when empty, nothing else appears."""
+    """Every type has its fields, required objects are there even when empty, nothing else appears."""
     sent = {"userId": "u1", "messageId": "m", "integrations": {"All": True}, "writeKey": "k", "sentAt": AT, **caller}
     expected = {**HEAD, "type": type_, **fields}
     assert _both(_event(type_, sent)) == expected
@@ -94,7 +94,7 @@ def test_delete_holds_three_fields() -> None:
 
 
 def test_order_of_all_fields() -> None:
-    """The order of DESIGN 6.2 holds however the caller ordered the fields."""
+    """The order of fields holds however the caller ordered the fields."""
     caller = {
         "context": {"a": 1},
         "traits": {"b": 1},

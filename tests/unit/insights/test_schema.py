@@ -100,6 +100,17 @@ def test_names_and_counts(followed: Followed) -> None:
     assert followed.log.names("nobody") == {}
 
 
+def test_new_names_and_rejected_items_are_news(followed: Followed) -> None:
+    """Once each: a name that was known before, also to an earlier process, is none."""
+    followed.append(record("m1", "Order"), record("m2", "Order"), record("m3", "Bad", rejected="no"))
+    followed.read()
+    assert [(each.name, each.rejected) for each in followed.reader.news] == [("Order", ""), ("", "missing_event")]
+    followed.kill()
+    followed.append(record("m4", "Order"), record("m5", "Refund"))
+    followed.read()
+    assert [each.name for each in followed.reader.news] == ["Refund"]
+
+
 def test_properties_and_types(followed: Followed) -> None:
     """Paths one level deep, with how often each type was seen; traits count for identify calls."""
     first = {"total": 1.5, "cart": {"id": "c", "items": [1], "deep": {"x": 1}}, "gift": True, "code": None}

@@ -6,7 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hookline.journal.conformance import a_record
+from hookline.journal.local.disk import Disk
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.port import Needed, partition_of
 from tests.unit.journal.conftest import SEGMENT_BYTES
@@ -130,6 +133,33 @@ def test_what_working_lanes_wait_for_stays(open_appender: Any, journal: Path) ->
     """Within the retry window nothing of it goes, whatever it comes to; what is before it does."""
     kept = retained(open_appender, journal, {"working": 40}, YOUNG_MS, 3)
     assert 30 < kept <= 40
+
+
+def test_between_two_segments_nothing_is_counted_twice(
+    open_appender: Any, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a new segment is made durable, the full one before it is asked for: counted twice it refused everybody."""
+    found: list[tuple[int, int]] = []
+
+    async def run() -> None:
+        appender = open_appender()
+        waits = Needed({0: 0}, {0: 1 << 60}, 0)
+        written = 0
+        sync_folder = Disk.sync_folder
+
+        def asked(disk: Disk, folder: Path) -> None:
+            found.append((appender.insisted_bytes(waits), written))
+            sync_folder(disk, folder)
+
+        monkeypatch.setattr(Disk, "sync_folder", asked)
+        for number in range(100):
+            await appender.append([a_record(number, received_at=YOUNG_MS, body=b"x" * 8_000)])
+            written = appender.stored_bytes()
+        await appender.close()
+
+    asyncio.run(run())
+    assert len(found) > 5
+    assert [insisted for insisted, _ in found] == [written for _, written in found]
 
 
 def test_beyond_the_window_it_goes(open_appender: Any, journal: Path) -> None:

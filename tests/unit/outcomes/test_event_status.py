@@ -1,4 +1,4 @@
-"""The status of an event (DESIGN 6.7), read by another process from what the deliver role left."""
+"""The status of an event, read by another process from what the deliver role left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def begin(rig: Rig, *messages: str) -> None:
 
 
 def test_the_shape(rig: Rig) -> None:
-    """The answer has exactly the keys of DESIGN 6.7 (and ``status`` and ``rejection`` for the event as a whole)."""
+    """The answer has the keys of an event's status (and ``status`` and ``rejection`` for the event as a whole)."""
     begin(rig, "m")
     rig.answer(rig.network.waiting[0], 503, milliseconds=12)
     rig.checkpoint()
@@ -62,6 +62,7 @@ def test_the_shape(rig: Rig) -> None:
         "error": "no",
         "milliseconds": 12,
         "replay": None,
+        "remark": None,
     }
     assert second == {
         "number": 2,
@@ -73,6 +74,7 @@ def test_the_shape(rig: Rig) -> None:
         "milliseconds": 7,
         "nextAt": None,
         "replay": None,
+        "remark": None,
     }
 
 
@@ -403,3 +405,13 @@ def test_one_after_the_other(make_rig: MakeRig) -> None:
     rig.checkpoint()
     found = [rig.event(id).destinations[0] for id in ("first", "second")]
     assert [(each.status, each.reason) for each in found] == [("retrying", None), ("queued", "ordered")]
+
+
+def test_a_call_of_a_sync_is_found_by_its_id(rig: Rig) -> None:
+    """No source of the connections sent it, and lists, search and ``why`` lead to it like to any other event."""
+    begin(rig)
+    rig.append(rig.record("audience-1", source="profiles"))
+    rig.turn()
+    rig.checkpoint()
+    found = rig.event("audience-1")
+    assert (found.message_id, found.source) == ("audience-1", "profiles")

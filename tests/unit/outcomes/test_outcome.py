@@ -8,7 +8,7 @@ from hookline.outcomes.outcome import FINAL, WITHOUT_STATUS, Outcome, from_numbe
 
 
 def test_each_status_has_its_outcome() -> None:
-    """Any 2xx succeeds; 408, 429 and 5xx are tried again; every other answer is final (SPEC 7, DESIGN 4)."""
+    """Any 2xx succeeds; 408, 429 and 5xx are tried again; every other answer is final."""
     for status in range(100, 600):
         outcome = of_status(status)
         assert (outcome is Outcome.SUCCESS) == (200 <= status < 300)

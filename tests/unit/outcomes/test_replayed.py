@@ -66,6 +66,15 @@ def test_from_waiting_to_its_end(rig: Rig) -> None:
     assert status() == "discarded"
 
 
+def test_a_replay_that_ended_before_deliver_went_back_is_left_out(rig: Rig) -> None:
+    """Control knows that it ended, deliver has forgotten it and sends nothing: its events do not wait for it."""
+    begin(rig, "m0")
+    replay = rig.replay()
+    assert at(rig, "m0", "crm").replays[0].status == "queued"
+    rig.replays.end(replay.lane, rig.clock.now_ms())
+    assert at(rig, "m0", "crm").replays == ()
+
+
 def test_a_failure_in_a_replay_leaves_the_first_status(rig: Rig) -> None:
     """What was delivered stays delivered, although the receiver refused the replay."""
     begin(rig, "m0")

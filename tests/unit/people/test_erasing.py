@@ -32,6 +32,8 @@ TABLES = (
     "touched",
     "groups",
     "new_traits",
+    "search_terms",
+    "search_people",
 )
 
 

@@ -95,12 +95,14 @@ class Rig:
         self.store.connection.close()
         self.open()
 
-    def ask(self, definition: Definition) -> PreviewId:
+    def ask(self, definition: Definition, against: Audience | None = None, replaces: str = "") -> PreviewId:
         """Ask for a preview."""
         self.asked += 1
         id = PreviewId(f"prv_{self.asked:04}")
         if isinstance(definition, Audience):
-            wish = RequestedPreview(asked_ms=self.now_ms, audience=definition)
+            wish = RequestedPreview(
+                asked_ms=self.now_ms, audience=definition, against=against, replaces=PreviewId(replaces) or None
+            )
         else:
             wish = RequestedPreview(asked_ms=self.now_ms, computed_trait=definition)
         self.requests.ask(id, wish)
@@ -196,6 +198,33 @@ def test_a_computed_trait_shows_values(rig: Rig) -> None:
     assert found is not None
     assert (found.people, found.members) == (3, 3)
     assert sorted(each.value for each in found.sample) == [5, 10, 15]
+
+
+def test_a_comparison_survives_a_restart(rig: Rig) -> None:
+    """Both conditions are judged at one moment, also what only the second one asks for; a crash counts nobody twice."""
+    id = rig.ask(audience(ORDERS), against=audience({"event": "Order", "count": {"lte": 2}}))
+    rig.follow()
+    rig.restart()
+    rig.finish()
+    found = rig.get(id)
+    assert found is not None
+    assert (found.members, found.compared, found.kept) == (2, 2, 1)
+    people = People(rig.store.connection)
+    sides = {people.person(each.person).user_id: each.side for each in found.sample}
+    assert sides == {"a": "removed", "b": "kept", "c": "added"}
+
+
+def test_one_that_is_replaced_goes_with_what_was_kept_for_it(rig: Rig) -> None:
+    """Half-typed names leave no history behind, under way or done."""
+    first = rig.ask(audience({"event": "Ord"}))
+    rig.follow()
+    second = rig.ask(audience({"event": "Orde"}), replaces=first)
+    rig.finish()
+    third = rig.ask(audience(ORDERS), replaces=second)
+    rig.finish()
+    assert (rig.get(first), rig.get(second)) == (None, None)
+    assert rig.result(third) == ("done", 3, 2)
+    assert [feature.name for feature in rig.registry.features().values()] == ["Order"]
 
 
 def test_saving_it_reads_nothing_twice(rig: Rig) -> None:

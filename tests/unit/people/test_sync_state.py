@@ -60,6 +60,24 @@ def test_counting_goes_on_where_it_stopped(file: Connection, rows: int) -> None:
     assert people == 3
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 6])
+def test_members_are_compared_in_steps(file: Connection, rows: int) -> None:
+    """Each with whether they are in the other one; neither who is none nor who was merged."""
+    _define(file, 8, "loyal")
+    for person, value in ((1, "true"), (2, "false"), (4, "true")):
+        query = "INSERT INTO members (definition, person, value, since) VALUES (8, ?, ?, 10)"
+        file.execute(query, (person, value))
+    found, after = [], 0
+    while True:
+        step = SyncStates(file).overlap("buyers", "loyal", after, rows)
+        found += step.members
+        if step.last is None:
+            break
+        after = step.last
+    assert found == [(2, False), (4, True), (5, False)]
+    assert SyncStates(file).overlap("loyal", "nope").members == [(1, False), (4, False)]
+
+
 def test_a_sync_is_before_the_first_under_way_or_to_come(file: Connection) -> None:
     """What the pages tell apart."""
     states = SyncStates(file)

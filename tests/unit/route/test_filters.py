@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.connections.model import Filter
+from hookline.connections.model import Destination, Filter
 from hookline.events.body import render_canonical, render_plain
 from hookline.events.view import EVENT_FIELDS
 from hookline.expressions.lexer import ExpressionError
 from hookline.journal.record import Record
-from hookline.route.filters import Decision, Filters
+from hookline.route.filters import Decision, Filters, rules_of
 
 
 def record(message_id: str = "m", type_: str = "track", **caller: Any) -> Record:
@@ -158,3 +159,21 @@ def test_no_event_makes_them_raise(type_: str, caller: dict[str, Any]) -> None:
     FILTERS.decide(event)
     body = json.loads(FILTERS.body(event, render_plain(event), canonical=False))
     assert "a" not in body.get("properties", {})
+
+
+def test_the_conditions_of_requests_see_settings_and_receipt() -> None:
+    """An event becomes a request by what the settings say, and by when it was received."""
+    conditions = ["contains(settings.events, event)", 'type = "page" and receivedAt = "1970-01-01T00:00:00.000Z"']
+    filters = Filters([], conditions, {"events": ["Order"]})
+    assert filters.passes(record())
+    assert not filters.passes(record(event="Other"))
+    assert filters.passes(record(type_="page"))
+    assert not Filters([], conditions, {"events": []}).passes(record())
+
+
+def test_only_settings_that_conditions_name_are_rules() -> None:
+    """A new credential changes nothing of what a destination gets; a setting that a condition asks for does."""
+    fields = {"id": "d", "name": "d", "kind": "http", "settings": {"variables": {"only": "x"}, "secrets": {"a": "b"}}}
+    mapping = [{"name": "r", "if": "event = settings.variables.only", "url": "https://example.com/"}]
+    destination = msgspec.convert({**fields, "mapping": mapping}, Destination)
+    assert rules_of(destination)[1:] == (("event = settings.variables.only",), {"variables": {"only": "x"}})

@@ -1,4 +1,4 @@
-"""The destination selection object (SPEC 2.4)."""
+"""The destination selection object."""
 
 from __future__ import annotations
 

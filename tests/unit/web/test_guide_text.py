@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.connections.catalog.kinds import kinds
+from hookline.kinds.catalog import kinds
 from hookline.web.guide_text import Block, Piece, blocks_of
 
 
@@ -17,10 +17,10 @@ def test_headings_paragraphs_lists_and_code() -> None:
         "## Set up\nOne line\ngoes on.\n\nAnother.\n1. First\n   goes on\n2. Second\n- Dot\n```sh\na  b\n# c\n```\nEnd"
     )
     assert blocks_of(guide) == [
-        Block("heading", [plain("Set up")]),
+        Block("heading", [plain("Set up")], 2),
         Block("paragraph", [plain("One line goes on.")]),
         Block("paragraph", [plain("Another.")]),
-        Block("numbers", [plain("First goes on"), plain("Second")]),
+        Block("numbers", [plain("First goes on"), plain("Second")], 1),
         Block("bullets", [plain("Dot")]),
         Block("code", [[Piece("code", "a  b\n# c")]]),
         Block("paragraph", [plain("End")]),
@@ -51,7 +51,7 @@ def test_the_guides_that_come_with_hookline_are_understood() -> None:
     """Every block has a kind that the template knows, and no mark of Markdown is left over."""
     for kind in kinds().values():
         blocks = blocks_of(kind.guide)
-        assert {block.kind for block in blocks} <= {"heading", "paragraph", "numbers", "bullets", "code"}
-        assert not [
-            p for b in blocks for e in b.entries for p in e if p.kind == "text" and ("`" in p.text or "**" in p.text)
-        ]
+        assert {block.kind for block in blocks} <= {"heading", "paragraph", "numbers", "bullets", "code", "table"}
+        cells = [cell.pieces for b in blocks if b.kind == "table" for row in b.entries for cell in row]
+        pieces = [p for each in (*cells, *(e for b in blocks if b.kind != "table" for e in b.entries)) for p in each]
+        assert not [p for p in pieces if p.kind == "text" and ("`" in p.text or "**" in p.text)]

@@ -9,16 +9,24 @@ import sys
 
 import pytest
 
+from hookline.connections.model import Source
+from hookline.connections.state import Stored
+from hookline.features.destinations.figures import Figures, Snapshot
+from hookline.features.destinations.state import is_degraded
 from hookline.features.events.pages import SENTENCES, in_words
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.notices.conditions import finding, machine
 from hookline.features.overview import connections
-from hookline.features.overview.connections import the_way
+from hookline.features.overview.connections import the_ways
+from hookline.features.setup.first_steps import set_up_href
 from hookline.features.setup.snippets import url_of
+from hookline.insights.series import Recent
 from hookline.outcomes.outcome import QUEUED_BECAUSE
 from hookline.route import decision
-from hookline.telemetry.metrics import METRICS, histogram
+from hookline.telemetry.metrics import METRICS
 from hookline.web.rendering import number
+
+AS_OF = "2026-11-23T10:00:00.000Z"
 
 
 def reports(**values: object) -> dict[str, RoleReport]:
@@ -26,34 +34,37 @@ def reports(**values: object) -> dict[str, RoleReport]:
     return {role: RoleReport(role, True, values) for role in ("collect", "deliver")}
 
 
-def test_the_way_counts_from_the_reports() -> None:
-    """Accepted, routed, sent and delivered are the roles' own numbers; sent includes what failed."""
-    stations, asides = the_way(
-        reports(
-            hookline_collect_accepted_total=10,
-            hookline_deliver_read_total=9,
-            hookline_deliver_lag_events=1,
-            hookline_deliver_delivered_total=6,
-            hookline_deliver_failures_total={"outcome": {"timed_out": 2}},
-            hookline_deliver_latency_seconds=histogram((1, 5), [2, 4, 0], 20),
-            hookline_deliver_retry_rows={"destination": {"crm": 2, "erp": 1}},
-        )
+def test_each_line_of_figures_counts_one_thing() -> None:
+    """Events as the roles report them, deliveries as the destinations' figures have them."""
+    told = reports(
+        hookline_collect_accepted_total=10,
+        hookline_deliver_lag_events=1,
+        hookline_deliver_duplicates_total=2,
     )
-    assert [(each.value, each.note) for each in stations] == [
+    figures = {
+        "crm": Figures(AS_OF, queued=4, retrying=2, failed=3, expired=1, delivered=5),
+        "erp": Figures(AS_OF, queued=1, queued_exact=False, delivered=7),
+    }
+    events, deliveries = the_ways(told, Snapshot(AS_OF, 0, figures, {}))
+    assert [(each.value, each.note) for each in events.stations] == [
         ("10", "durable on disk"),
-        ("9", "1 behind"),
-        ("8", "25.0% failed"),
-        ("6", "p50 ≤ 5 ms"),
+        ("1", "behind what is accepted"),
     ]
-    assert [(each.value, each.word) for each in asides] == [("3", "retrying")]
+    assert [(each.value, each.word) for each in events.asides] == [("2", "duplicates dropped")]
+    assert [(each.name, each.value) for each in deliveries.stations] == [
+        ("Queued", "≤ 5"),
+        ("Retrying", "2"),
+        ("Delivered", "12"),
+        ("Not delivered", "4"),
+    ]
+    assert deliveries.since == AS_OF
 
 
 def test_without_reports_there_are_zeros() -> None:
-    """Before any role has reported the way is all zeros and nothing stands beside it."""
-    stations, asides = the_way({})
-    assert [each.value for each in stations] == ["0"] * 4
-    assert {each.state for each in stations} == {"off"}
-    assert asides == []
+    """Before any role has reported both lines are all zeros and nothing stands beside them."""
+    ways = the_ways({}, Snapshot(AS_OF, 0, {}, {}))
+    assert {(each.value, each.state) for way in ways for each in way.stations} == {("0", "off"), ("0", "good")}
+    assert [list(way.asides) for way in ways] == [[], []]
 
 
 def test_every_metric_that_is_shown_exists() -> None:
@@ -111,3 +122,27 @@ def test_starting_does_not_load_what_only_a_page_needs() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("recent", "retrying", "found"),
+    [
+        (Recent(delivered=9), 8, True),
+        (Recent(delivered=9), 2, False),
+        (Recent(delivered=900), 8, False),
+        (Recent(delivered=9), 0, False),
+    ],
+)
+def test_events_that_wait_for_a_retry_count_before_the_series_know_of_them(
+    recent: Recent, retrying: int, found: bool
+) -> None:
+    """A tenth and at least three: what waits for a retry has failed, although no failed request is on record yet."""
+    assert is_degraded(recent, retrying) is found
+
+
+def test_the_set_up_goes_on_behind_the_only_source() -> None:
+    """With one source there is nothing to choose; with none, or several, the set-up begins with it."""
+    one, two = (Stored(Source(id=id, name=id), 0) for id in ("web shop", "app"))
+    assert set_up_href([one], seen_event=False) == "/setup?source=web%20shop&step=event"
+    assert set_up_href([one], seen_event=True) == "/setup?source=web%20shop&step=catalog"
+    assert set_up_href([], seen_event=False) == set_up_href([one, two], seen_event=True) == "/setup"

@@ -1,4 +1,4 @@
-"""The body of a batch request, written around events that are encoded already, and its limits (SPEC.md section 8)."""
+"""The body of a batch request, written around events that are encoded already, and its limits."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 READ_BYTES = 1024 * 1024
 """Also the longest piece of a line that is kept in one entry of the side file."""
 EVENT_BYTES_MAX = 32_768
-"""One call at most (SPEC 8)."""
+"""One call at most: the service refuses larger ones."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def logger() -> Logger:
 
 
 def turn_on_when_asked(debug: bool) -> bool:
-    """Log everything when ``debug`` or the environment says so (SPEC.md 2.4); to stderr if nobody handles the lines."""
+    """Log everything when ``debug`` or the environment says so; to stderr if nobody handles the lines."""
     if not debug and "analytics" not in os.environ.get("DEBUG", "").replace(",", " ").split():
         return False
     import logging

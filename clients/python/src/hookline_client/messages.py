@@ -19,7 +19,7 @@ from hookline_client.version import VERSION
 LIBRARY = {"name": "hookline-python", "version": VERSION}
 MESSAGE_ID_CHARACTERS_MAX = 512
 MESSAGE_BYTES_MAX = 32_768
-"""One call, encoded (SPEC.md section 8)."""
+"""One call, encoded: the service refuses larger ones."""
 
 _STRINGS = {
     "identify": (),

@@ -1,4 +1,4 @@
-"""The calls of SPEC.md 4.2 with their fields, the same for every kind of client. What becomes of a call is not here.
+"""The six calls with their fields, the same for every kind of client. What becomes of a call is not here.
 
 Each takes its fields by name or by place (the order of Segment's Python library), or as one mapping with the originals'
 camelCase names. It returns the messageId, or None when the event was not queued.

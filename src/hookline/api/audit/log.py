@@ -263,7 +263,7 @@ ActorKind = Literal["account", "token", "admin_token", "nobody"]
 
 
 class AuditChange(msgspec.Struct, frozen=True):
-    """One field of one object before and after; null where there was or is none. Secrets are masked."""
+    """One field of one object before and after, null if it had no value. Secrets are masked."""
 
     object: str
     path: str
@@ -272,11 +272,9 @@ class AuditChange(msgspec.Struct, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One entry of the audit log: who did what to what. ``version`` is that of the connections which it made, if it
-    made one.
-
-    ``actorKind`` is null in entries from before it was kept. What nobody known tried is counted: ``count`` times from
-    ``at`` to ``lastAt``, by the hour.
+    """One entry of the audit log: who did what to what. ``version`` is the version of the connections that it created,
+    if any. ``actorKind`` is null in old entries. Refused calls without a known account or token are counted by the
+    hour: ``count`` of them from ``at`` to ``lastAt``.
     """
 
     id: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -20,17 +21,21 @@ from hookline.connections.state import Feed
 from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.deliver.send.client_certificate import fault_and_details, fault_of
+from hookline.deliver.send.proxy import parse_proxy
 from hookline.deliver.send.resolver import Guard
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.destinations import AHEAD
 from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.features.notices.webhooks import InvalidNoticeWebhooks, checked
+from hookline.features.notifications.mail import parse_mail_server
+from hookline.kinds.catalog import missing_extra
 from hookline.outcomes.reader import DeliverReader
 
 PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}
 """Hookline pauses only what cannot go on: every URL answered 410."""
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 """What other programs take their way out from."""
+PROXY_SECONDS_MAX = 3.0
 SHOWN_MAX = 10
 """Of one kind of finding; the rest is counted."""
 
@@ -50,9 +55,11 @@ def _wrong_settings(here: Here) -> Iterator[Finding]:
     unused = [name for name in PROXY_VARIABLES if os.environ.get(name) or os.environ.get(name.lower())]
     if unused:
         message = (
-            f"{', '.join(unused)} of the environment: not used; deliveries and notices go straight to their receivers"
+            f"{', '.join(unused)} of the environment: not used; deliveries and notices take the way of deliver.proxy"
+            " alone"
         )
-        yield Finding("settings", "warn", message, "Let the network lead them out, and take the variables away.")
+        yield Finding("settings", "warn", message, "Set deliver.proxy if they are to, and take the variables away.")
+    yield from _wrong_proxy(here)
     token, notices = here.settings.control.admin_token, here.settings.notices
     if token is not None and len(token) < TOKEN_CHARACTERS_GOOD:
         next_step = f"Use {TOKEN_CHARACTERS_GOOD} characters or more."
@@ -69,6 +76,26 @@ def _wrong_settings(here: Here) -> Iterator[Finding]:
             resolve(notices.secret, here.settings)
         except SecretMissing as error:
             yield Finding("settings", "fail", f"notices.secret: {error}", "Until then no notice is sent.")
+    mail = here.settings.smtp.url
+    if mail is not None and _can_be_told(here, mail):
+        try:
+            parse_mail_server(resolve(mail, here.settings))
+        except (SecretMissing, ValueError) as error:
+            yield Finding("settings", "fail", f"smtp.url: {error}", "Until then no e-mail is sent.")
+
+
+def _wrong_proxy(here: Here) -> Iterator[Finding]:
+    setting = here.settings.deliver.proxy
+    if setting is None or not _can_be_told(here, setting):
+        return
+    try:
+        proxy = parse_proxy(resolve(setting, here.settings))
+        socket.create_connection((proxy.host, proxy.port), PROXY_SECONDS_MAX).close()
+    except (SecretMissing, ValueError) as error:
+        yield Finding("settings", "fail", f"deliver.proxy: {error}", "Until then nothing is delivered.")
+    except OSError as error:
+        message = f"deliver.proxy: {proxy.name} takes no connections ({error.strerror or error})"
+        yield Finding("settings", "fail", message, "Until it does nothing is delivered, for there is no way round it.")
 
 
 def check_connections(here: Here) -> Iterator[Finding]:
@@ -177,6 +204,8 @@ def _unusable(here: Here, destination: Destination, now_ms: int) -> Iterator[str
             resolve_all(destination, here.settings, now_ms)
         except SecretMissing as error:
             yield f"{destination.id}: {error}"
+    if (missing := missing_extra(destination.kind)) is not None:
+        yield f"{destination.id}: {missing}"
     pair = destination.settings.certificate_pair
     if pair is not None and all(_can_be_told(here, each) for each in pair):
         fault = fault_of(pair, here.settings)

@@ -27,22 +27,22 @@ def simulate(
     seed: int = 1,
     as_json: Json = False,
 ) -> int:
-    """Live through a receiver's outage in simulated time: attempts, backlog, recovery, losses. Needs no server.
+    """Simulate an outage of a receiver: attempts, backlog, recovery, losses. Needs no server.
 
     Parameters
     ----------
     rate
         Events for the destination, such as 200/s or 50/m.
     outage
-        How long the receiver is away.
+        How long the receiver is down.
     after
-        How long it is well before.
+        How long it works before that.
     receiver_latency
         How long it takes to answer.
     status
-        What it answers meanwhile: a status, or timeout, refused, dns, tls.
+        What happens during the outage: an HTTP status, or timeout, refused, dns, tls.
     retry_after
-        Retry-After that it sends meanwhile.
+        Retry-After that it sends during the outage.
     event_size
         Size of a stored event, for retention.bytes.
     destination
@@ -52,7 +52,7 @@ def simulate(
     config
         Settings file (default: ./hookline.yaml where it exists).
     seed
-        Another number, another set of random waits.
+        Seed of the random waits.
     as_json
         Print the report as JSON.
     """
@@ -76,7 +76,7 @@ def simulate(
 
 @app.command(group=SERVICE)
 def doctor(*, options: Options = HERE) -> int:
-    """Look for what is wrong with this installation, and say what to do; works whether it runs or not."""
+    """Check this installation and say what to do about each problem, whether it runs or not."""
     from hookline.cli.service.doctor import doctor as examine
 
     return examine(options, options.as_json)
@@ -84,14 +84,14 @@ def doctor(*, options: Options = HERE) -> int:
 
 @app.command(group=SERVICE)
 def renew(part: str, /, *, yes: Flag = False, server: Target = HERE) -> int:
-    """Let a part of the data folder that is missing be made anew, empty; without it Hookline does not start.
+    """Replace a missing part of the data folder with an empty one, so that Hookline starts again.
 
     Parameters
     ----------
     part
         control.db, deliver.db, privacy.db, privacy-key or profiles.db, also where the databases are in PostgreSQL.
     yes
-        Do it; without it, only what it costs is printed.
+        Do it. Without --yes, only the consequences are printed.
     """
     from hookline.cli.service.renew import renew as let_go
 
@@ -108,7 +108,7 @@ def bench(
     events: int | None = None,
     json_file: Annotated[Path | None, Parameter(name="--json")] = None,
 ) -> int:
-    """Measure a real service on this machine, started in a temporary folder on ports of its own.
+    """Measure Hookline on this machine, with a service in a temporary folder.
 
     Parameters
     ----------
@@ -140,18 +140,18 @@ def migrate_to(
     leave_events: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Move a data folder to Kafka and PostgreSQL while events come in; the service is stopped for the last seconds.
+    """Move a data folder to Kafka and PostgreSQL. The service stops only for the last seconds.
 
     Parameters
     ----------
     settings
-        The settings file to move to: with journal.url, database.url and a data_dir of its own.
+        Settings file to move to, with journal.url, database.url and its own data_dir.
     prepare
-        Copy all that can be copied while the service works, and end; run again without it to finish.
+        Copy what can be copied while the service runs, then stop. Run again without it to finish.
     back
-        Make the old data folder count again.
+        Go back to the old data folder.
     leave_events
-        With --back: leave the events behind that were stored since the move.
+        With --back: leave behind the events stored since the move.
     """
     from hookline.cli.service.migrate_to import go_back, move
 

@@ -79,19 +79,18 @@ def _print(as_json: bool, origins: Sequence[Origin], findings: Sequence[Finding]
         document = {"ok": not failed, "settings": settings, "findings": findings}
         print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
         return int(failed)
-    if origins:
-        print("Settings" + (" of the running server" if started else ""))
-        for each in origins:
-            print(f"  {each.key:<26}{written(each.key, each.value):<34}{each.source}")
-        print("\nFindings")
     paint = _paint()
-    for finding in findings:
+    for finding in sorted(findings, key=lambda each: list(SHAPES)[::-1].index(each.status)):
         shape, colour = SHAPES[finding.status]
         print(f"  {paint(f'{shape} {finding.status:<5}', colour)} {finding.check:<{LABEL_WIDTH}} {finding.message}")
         if finding.next_step is not None and finding.status != "ok":
             print(f"{'':<{LABEL_WIDTH + 11}}→ {finding.next_step}")
     counts = {status: sum(finding.status == status for finding in findings) for status in SHAPES}
     print(f"\n{counts['fail']} wrong, {counts['warn']} worth a look, {counts['ok']} fine")
+    if origins:
+        print("\nSettings" + (" of the running server" if started else ""))
+        for each in origins:
+            print(f"  {each.key:<26}{written(each.key, each.value):<34}{each.source}")
     return int(failed)
 
 

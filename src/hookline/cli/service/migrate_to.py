@@ -69,7 +69,7 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
 
 
 def go_back(server: Target, file: Path, leave_events: bool, as_json: bool) -> int:
-    """Make the old data folder count again."""
+    """Go back to the old data folder."""
     with _failing():
         old, new = server.settings(), _load(file)
         log.configure("migrate-to", new.log.format)  # to standard error: the report stands alone

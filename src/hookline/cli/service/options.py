@@ -25,9 +25,9 @@ USAGE = 2
 
 SUMMARIES = {
     "up": "Start the whole service on this machine and keep it running.",
-    "collect": "Start only the collection API; other roles run beside it on the same data folder.",
+    "collect": "Start only the collection API.",
     "deliver": "Start only the sender.",
-    "profiles": "Start only what keeps people: identities, traits and history.",
+    "profiles": "Start only the role that stores people.",
     "control": "Start only the admin API and the pages.",
 }
 
@@ -45,6 +45,9 @@ def parse(command: str, arguments: Sequence[str]) -> Launch:
             settings, deliver=msgspec.structs.replace(settings.deliver, allow_networks=networks)
         )
         origins["deliver.allow_networks"] = "flag --quickstart"
+        if settings.log.format == "auto":  # for eyes, through whatever pipe
+            settings = msgspec.structs.replace(settings, log=msgspec.structs.replace(settings.log, format="text"))
+            origins["log.format"] = "flag --quickstart"
     return Launch(
         settings=settings,
         connections=_connections_file(connections) if command in ("up", "control") else None,
@@ -65,7 +68,9 @@ def parser(command: str) -> argparse.ArgumentParser:
             "--connections", metavar="FILE", help="connections file (default: ./connections.yaml where it exists)"
         )
         found.add_argument(
-            "--one-time-link", action="store_true", help="make a link that opens the pages once, without the token"
+            "--one-time-link",
+            action="store_true",
+            help="make a link that opens the pages once, within 15 minutes, without the token, and print it",
         )
     if command == "up":
         found.add_argument(

@@ -47,4 +47,11 @@ def role(name: str, arguments: Sequence[str]) -> int:
     if name == "profiles":
         return app.run_profiles(launch.settings)
     connections = Path(launch.connections) if launch.connections else None
+    if launch.one_time_link and arguments[:1] != [SUPERVISED]:
+        from hookline.api.auth.admin_token import link_path
+
+        link = link_path(launch.settings.data_path)
+        print(
+            f"hookline: the one-time link is in {link}; it works once, within 15 minutes", file=sys.stderr, flush=True
+        )
     return app.run_control(launch.settings, connections, launch.one_time_link, launch.origins)

@@ -181,6 +181,8 @@ def _destination(id: str | None, connections: Path | None) -> Destination:
         if found.id == id:
             # Secrets need not be at hand here: what is signed with is of no consequence.
             secret = "simulated" if found.settings.shared_secret else None
+            if not isinstance(found.settings, WebhookSettings):
+                raise CommandFailed(f"{id!r} is no webhook; only webhooks are simulated", USAGE)
             return msgspec.structs.replace(
                 found, settings=msgspec.structs.replace(found.settings, shared_secret=secret)
             )

@@ -35,7 +35,11 @@ def up(arguments: Sequence[str]) -> int:
         lock.prepare(str(folder))
         held = lock.hold_for_supervisor(str(folder))
         refuse_newer_files(folder)
-        welcome = launch.quickstart or (sys.stdout.isatty() and sys.stderr.isatty())
+        # A link that somebody asked for is printed, also where nobody looks at a terminal.
+        is_watched = sys.stdout.isatty() and sys.stderr.isatty()
+        welcome = launch.quickstart or launch.one_time_link or is_watched
+        if launch.quickstart:
+            print("Starting Hookline…", flush=True)
         write(msgspec.structs.replace(launch, one_time_link=True) if welcome else launch)
     except SettingsError as error:
         print(f"hookline: {error}", file=sys.stderr)

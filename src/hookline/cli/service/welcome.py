@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from hookline.api.auth.admin_token import VALID_SECONDS, one_time_link
 from hookline.cli.admin_api import AdminApi, CommandFailed, exchange, url_of
-from hookline.cli.launch import LAUNCH_FILE, read
+from hookline.cli.launch import LAUNCH_FILE, command_to_type, read
+from hookline.cli.target import printable
 
 READY_WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.05
@@ -28,12 +32,25 @@ def welcome(folder: Path) -> str:
     for url in (collect, control):
         _wait_until_ready(url)
     token = settings.control.admin_token or (folder / "admin-token").read_text().strip()
-    sources = AdminApi(control, token).sources()
+    admin = AdminApi(control, token)
+    sources = admin.sources()
     if not sources and launch.quickstart:
-        sources = [_first_source(AdminApi(control, token))]
-    keys = [key for source in sources if source["enabled"] for key in source["writeKeys"]]
-    link = _one_time_link(folder, settings.control.public_url or control)
-    return _text(link, settings.collect.public_url or collect, keys, launch.quickstart)
+        sources = [_first_source(admin)]
+    link = one_time_link(folder)
+    return _text(
+        _Page(link or settings.control.public_url or control, bool(link), not admin.every("/users")),
+        settings.collect.public_url or collect,
+        [source for source in sources if source["enabled"] and source["writeKeys"]],
+        launch.quickstart,
+    )
+
+
+class _Page(NamedTuple):
+    """Where the pages are: a link that works once, or only their address; ``is_new`` while nobody has an account."""
+
+    href: str
+    once: bool
+    is_new: bool
 
 
 def _wait_until_ready(url: str) -> None:
@@ -57,27 +74,30 @@ def _first_source(admin: AdminApi) -> dict[str, object]:
     return source
 
 
-def _one_time_link(folder: Path, control: str) -> str:
-    from hookline.api.auth.admin_token import one_time_link
-
-    return one_time_link(folder) or control
-
-
-def _text(link: str, collect: str, keys: list[str], quickstart: bool) -> str:
-    lines = ["", "Hookline is ready.", "", f"  Page       {link}", f"  Collects   {collect}"]
-    if keys:
+def _text(page: _Page, collect: str, sources: Sequence[Mapping[str, Any]], quickstart: bool) -> str:
+    lines = ["", "Hookline is ready.", "", f"  Page       {page.href}"]
+    if page.once:
+        next_step = ", and leads to the owner account you create there" if page.is_new else ""
+        lines += [f"             The link works once, within {VALID_SECONDS / 60:.0f} minutes{next_step}."]
+    lines += [f"  Collects   {collect}"]
+    if sources:
+        # The source of the first start, where it is still there: its key is the one people copied then.
+        source = next((each for each in sources if each["id"] == FIRST_SOURCE["id"]), sources[0])
+        key = source["writeKeys"][0]
+        more = f"; {len(sources) - 1} more on the page" if len(sources) > 1 else ""
         event = json.dumps({"userId": "u1", "event": "Signed Up", "properties": {"plan": "pro"}})
         lines += [
-            f"  Write key  {keys[0]}",
+            f"  Write key  {key} (source {printable(source['name'])}{more})",
             "",
-            "See what a receiver gets (in a second terminal):",
-            "  .venv/bin/hookline listen" if quickstart else "  hookline listen",
+            "See what a receiver gets (in a second terminal, in this folder):",
+            f"  {command_to_type()} listen",
             "",
             "Send a first event (in a third one):",
-            f"  curl -u {keys[0]}: {collect}/v1/track -d '{event}'",
+            f"  curl -u {key}: {collect}/v1/track -d '{event}'",
         ]
     else:
-        lines += ["", "There is no source yet: create one on the page, or with hookline apply connections.yaml"]
+        create = f"{command_to_type()} apply connections.yaml"
+        lines += ["", f"There is no source yet: create one on the page, or with {create}"]
     if quickstart:
         lines += ["", "Receivers on this machine are allowed (deliver.allow_networks: 127.0.0.0/8, ::1/128)."]
     return "\n".join([*lines, "Ctrl-C ends it; nothing is lost.", ""])

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
+from msgspec.json import encode
+from msgspec.structs import replace
+
 from hookline.connections.definitions.model import (
+    ANY,
+    COUNT_MAX,
     Aggregate,
     Audience,
     ComputedTrait,
@@ -19,6 +25,7 @@ from hookline.connections.definitions.model import (
     Instants,
     When,
     conditions_of,
+    conditions_of_one,
     dotted,
     instant_ms,
     instants_ms,
@@ -87,6 +94,7 @@ def _computed(trait: ComputedTrait) -> Problems:
     done = [kind for kind in _DONE if getattr(trait, kind) is not None]
     if len(done) != 1:
         yield "", "say which events count with exactly one of event, page and screen"
+    yield from _named("", trait, done)
     yield from _times("", trait.within, trait.between)
     yield from _where("where", trait.where)
     if trait.aggregate in WITHOUT_PROPERTY:
@@ -122,8 +130,8 @@ def _conditions(audience: Audience) -> Problems:
     if clauses > CLAUSES_MAX:
         yield "condition", f"there are {clauses} conditions, at most {CLAUSES_MAX} are allowed; make several audiences"
         return
-    for path, condition in conditions_of(audience):
-        yield from _condition(path, condition)
+    problems = [problem for path, condition in conditions_of(audience) for problem in _condition(path, condition)]
+    yield from problems or always_true(audience.condition)
 
 
 def _condition(path: str, condition: Condition) -> Problems:
@@ -153,7 +161,16 @@ def _given(condition: Condition) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None and value is not False}
 
 
+def _named(path: str, clause: Condition | ComputedTrait, kinds: Iterable[str]) -> Problems:
+    """An empty name is a field that nobody filled in: it must not come to mean everybody."""
+    for kind in kinds:
+        if not getattr(clause, kind).strip():
+            any_of_kind = f'{{{kind}: "{ANY}"}}'
+            yield dotted(path, kind), f"name the {kind}, or write {any_of_kind} for any {kind}"
+
+
 def _event_clause(path: str, condition: Condition, given: dict[str, Any]) -> Problems:
+    yield from _named(path, condition, [kind for kind in _DONE if kind in given])
     yield from _times(path, condition.within, condition.between)
     yield from _where(dotted(path, "where"), condition.where)
     for key, when in (("first", condition.first), ("last", condition.last)):
@@ -179,6 +196,8 @@ def _count(path: str, count: Count) -> Problems:
         yield path, f"nothing is at least {count.gte} and at most {count.lte}; swap them"
     elif count.gte == 0 and count.lte is None:
         yield path, "everybody did it at least 0 times; write gte: 1, or never: true"
+    elif not count.gte and count.lte == COUNT_MAX:
+        yield path, f"nobody is counted beyond {COUNT_MAX} times, so this holds for everybody; lower it"
 
 
 def _when(path: str, when: When) -> Problems:
@@ -217,7 +236,11 @@ def _person_condition(path: str, text: str) -> Problems:
     except ExpressionError as error:
         yield path, str(error)
         return
-    for parts in paths_in(tree):
+    paths = list(paths_in(tree))
+    if not paths:
+        who = "everybody" if compile_condition(tree)(_NOBODY) else "nobody"
+        yield path, f"this names no trait, so it holds for {who}; compare a trait, such as traits.plan = 'pro'"
+    for parts in paths:
         if len(parts) == 1:
             yield path, f"say which of {parts[0]}, such as {parts[0]}.plan"
 
@@ -230,6 +253,45 @@ def _judged(path: str, rule: Callable[[Any], object], value: object) -> Problems
 
 
 _NOBODY: dict[str, object] = {name: {} for name in PERSON_FIELDS}
+
+CLAUSES_COMBINED_MAX = 8
+"""Different clauses of which every combination is tried: 256 of them, within a millisecond."""
+
+
+def always_true(condition: Condition) -> Problems:
+    """Yield a problem when the condition holds for everybody whatever they did, such as a clause or its opposite.
+
+    Clauses count as independent of each other, except one that is never and the same at least once.
+    """
+    clauses = {_clause_of(each) for _, each in conditions_of_one(condition) if not _is_group(each)}
+    if len(clauses) > CLAUSES_COMBINED_MAX:
+        return
+    ordered = sorted(clauses)
+    for held in product((False, True), repeat=len(ordered)):
+        if not _holds(condition, dict(zip(ordered, held, strict=True))):
+            return
+    message = "this holds for everybody, whatever they did: one clause or its opposite is always true; take one out"
+    yield "condition", message
+
+
+def _is_group(condition: Condition) -> bool:
+    return not (condition.all is None and condition.any is None and condition.not_ is None)
+
+
+def _clause_of(condition: Condition) -> bytes:
+    """Return the clause as text; one that is never as the one that is at least once."""
+    plain = replace(condition, never=False, count=None) if condition.times() in ((0, 0), (1, None)) else condition
+    return encode(plain)
+
+
+def _holds(condition: Condition, held: Mapping[bytes, bool]) -> bool:
+    if condition.all is not None:
+        return all(_holds(each, held) for each in condition.all)
+    if condition.any is not None:
+        return any(_holds(each, held) for each in condition.any)
+    if condition.not_ is not None:
+        return not _holds(condition.not_, held)
+    return held[_clause_of(condition)] != (condition.times() == (0, 0))
 
 
 def definition_warnings(definition: Definition, retention_seconds: float) -> Iterator[tuple[str, str]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.connections.names import Id, Name
 from hookline.events.timestamps import parse
@@ -23,6 +24,8 @@ DESTINATIONS_MAX = 100
 """Destinations that one audience or computed trait is sent to."""
 EVENT_CHARACTERS_MAX = 500
 """Length of an event's, page's or screen's name."""
+ANY = "*"
+"""Stands for any event, page or screen. An empty name is one that nobody filled in, and is refused."""
 COUNT_MAX = 10_000
 """What a count can be compared with: as many events as are kept for one person and clause."""
 
@@ -60,7 +63,7 @@ class When(_Written, frozen=True, kw_only=True):
 class Condition(_Written, frozen=True, kw_only=True):
     """One clause, or ``all``, ``any`` or ``not`` of others; which one it is, exactly one key says.
 
-    ``event`` (a track call), ``page`` and ``screen`` name what was done, empty for any of the kind. Those that meet
+    ``event`` (a track call), ``page`` and ``screen`` name what was done, ``*`` for any of the kind. Those that meet
     ``where`` count: at least once unless ``count`` or ``never`` says otherwise, ever or ``within`` the window that
     ends now or ``between`` two instants, the second not included. ``first`` and ``last`` ask instead when it was
     done. ``if`` is a condition over ``traits``, ``groupTraits`` and ``computed``; ``audience`` names another one.
@@ -94,9 +97,8 @@ class Condition(_Written, frozen=True, kw_only=True):
 
 
 class Audience(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The people for whom a condition holds; who comes and goes is synced to the destinations.
-
-    ``enabled`` false leaves the members as they are and syncs nothing.
+    """The people who meet a condition. Who joins and leaves is synced to the destinations. With ``enabled`` false, the
+    members stay as they are and nothing is synced.
     """
 
     id: Id
@@ -108,7 +110,7 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
 
 class ComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A value made of each person's events: an aggregate, mostly over one property of them."""
+    """A value computed from each person's events: an aggregate, usually of one property."""
 
     id: Id
     name: Name
@@ -126,6 +128,7 @@ class ComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel", f
 
 
 Definition: TypeAlias = Audience | ComputedTrait
+ClauseT = TypeVar("ClauseT", Condition, ComputedTrait)
 
 
 WITHIN_SECONDS_MAX = 3_650 * DAY_SECONDS
@@ -201,7 +204,12 @@ def _belongs_to_word(letter: str) -> bool:
 
 def conditions_of(audience: Audience) -> Iterator[tuple[str, Condition]]:
     """Yield every condition of an audience with its path, outer ones first."""
-    waiting = [("condition", audience.condition)]
+    return conditions_of_one(audience.condition)
+
+
+def conditions_of_one(condition: Condition) -> Iterator[tuple[str, Condition]]:
+    """Yield a condition and every one in it with its path, outer ones first."""
+    waiting = [("condition", condition)]
     while waiting:
         path, condition = waiting.pop()
         yield path, condition
@@ -215,6 +223,26 @@ def terms_of(path: str, condition: Condition) -> Iterator[tuple[str, Condition]]
             yield f"{path}.{key}[{index}]", term
     if condition.not_ is not None:
         yield f"{path}.not", condition.not_
+
+
+def with_any_named(definition: Definition) -> Definition:
+    """Return a definition with ``ANY`` where its names are empty: what was stored when an empty name still meant it."""
+    if isinstance(definition, Audience):
+        return replace(definition, condition=_with_any_named(definition.condition))
+    return _named(definition)
+
+
+def _with_any_named(condition: Condition) -> Condition:
+    return replace(
+        _named(condition),
+        all=None if condition.all is None else tuple(map(_with_any_named, condition.all)),
+        any=None if condition.any is None else tuple(map(_with_any_named, condition.any)),
+        not_=None if condition.not_ is None else _with_any_named(condition.not_),
+    )
+
+
+def _named(clause: ClauseT) -> ClauseT:
+    return replace(clause, **{kind: ANY for kind in ("event", "page", "screen") if getattr(clause, kind) == ""})
 
 
 def dotted(path: str, inner: str) -> str:

@@ -42,6 +42,7 @@ from hookline.journal.record import Record, journal_ms
 from hookline.outcomes import positions
 from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.outcomes.reader import DeliverReader, RetryBacklog, SavedLane
+from hookline.route.filters import keeps_away, rules_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -260,7 +261,7 @@ class PartitionTakeover:
 
     def _follow_changes(self, lane: Lane, partition: int, before: tuple[Destination, LaneConfig] | None) -> None:
         if before is None:
-            if lane.destination.filters:
+            if keeps_away(lane.destination):
                 self._lane_set.note_filters(lane, {partition: 0}, at_ms=0)
             return
         destination, start = before
@@ -269,7 +270,7 @@ class PartitionTakeover:
             now_ms = self._engine.clock.steady_ms()
             self._engine.batch.unorder(lane.number, now_ms)
             lane.look_at_rows(now_ms)
-        if destination.filters != lane.destination.filters:
+        if rules_of(destination) != rules_of(lane.destination):
             cursor = lane.cursors[partition]
             position = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
             self._lane_set.note_filters(lane, {partition: position})
@@ -301,7 +302,7 @@ class PartitionTakeover:
         first = 0 if start.number in claim.backlogs else min((position, *undone[:1]))
         now_ms = self._engine.clock.now_ms()
         batch = self._engine.batch
-        if destination.filters:
+        if keeps_away(destination):
             batch.filters.append(FilterRow(start.number, claim.partition, position, 0, now_ms))
         if first < end:
             batch.ranges.append(

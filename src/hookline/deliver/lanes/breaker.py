@@ -8,8 +8,9 @@ receiver is there, and it is asked about the next event. Only 1,000 in a row ove
 changed schema does not burn the stream. While it is open, single events are tried.
 
 Apart from runs, the allowance follows the receiver as TCP follows a network: one that says that it is too much (429,
-502, 503, 504, a timeout) halves it, at most once per round trip; answers let it grow by one each up to where it was
-halved last, and more slowly beyond. Times are monotonic seconds, given by the caller.
+502, 503, 504, a timeout) halves it, at most once per round trip. Each answer lets it grow by one, which doubles it per
+round trip, up to where it was halved last; beyond, and where answers take several times as long as they did with fewer
+at once, it grows by one per round trip. Times are monotonic seconds, given by the caller.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ from hookline.limits import LIMITS, Limits
 OPEN_REFUSALS = 1_000
 OPEN_REFUSALS_SECONDS = 60.0
 SUSPECT_SPACING_SECONDS = 0.5
+SLOWED_TIMES = 3.0
+"""Answers that take so many times as long as they did with fewer requests at once say that the receiver queues them.
+Less would mistake a new connection for that, which takes three round trips with TLS."""
+SLOW_RECEIVER_MS = 250.0
+"""A receiver whose answers take longer leaves places to those whose answers do not."""
+STALLED_TIMES = 10.0
+"""Where they take so many times as long, more at once only wait longer."""
 PROBE_FIRST_SECONDS = 1.0
 PROBE_SECONDS_MAX = 60.0
 """A receiver that was repaired gets events again within this."""
@@ -41,13 +49,18 @@ class Breaker:
     """
 
     __slots__ = (
+        "_answers",
+        "_answers_ms",
         "_credit",
         "_halved_seconds",
         "_limits",
         "_refused_since_seconds",
+        "_round",
+        "_round_ms",
         "_threshold",
         "_well_from",
         "allowance",
+        "answer_ms",
         "doubted_since_seconds",
         "failures",
         "full",
@@ -74,34 +87,46 @@ class Breaker:
         """When the first failure or refusal came after which no request sent later has succeeded. What was answered
         at the same time as it shows nothing: it may have been answered before the receiver's key was changed."""
         self.steady = False
-        """No failures, no refusals, no doubt and the full allowance: an ordinary success changes nothing."""
+        """No failures, no refusals, no doubt, the full allowance, not slow: an ordinary success changes nothing."""
         self._refused_since_seconds = 0.0
         self._halved_seconds = 0.0
         self._credit = 0
+        self.answer_ms = inf
+        """How long answers took in the round in which they took least: what the receiver needs with few at once."""
+        self._round_ms = 0.0
+        """How long they took in the last round."""
+        self._answers = self._answers_ms = 0
+        self._round = limits.first_allowance
+        """Answers of a round: as many as could be on their way when it began."""
         self.limit(cap)
-        self._threshold = self.full
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether its answers hold their places for long; a new one has few places to hold."""
+        return self._round_ms > SLOW_RECEIVER_MS
 
     def limit(self, cap: int | None) -> None:
         """Take a new cap."""
         limits = self._limits
         self.full = min(limits.full_allowance, cap or limits.full_allowance)
-        self.most = min(limits.allowance_max, cap or limits.allowance_max)
+        self.most = cap or limits.allowance_max
         self._well_from = min(limits.first_allowance, self.full)
-        self._threshold = self.full
+        self._threshold = self.most
         self.allowance = min(self.allowance, self.most)
         self._settle()
 
-    def succeeded(self, wants_more: bool = False, sent_seconds: float = inf) -> bool:
+    def succeeded(self, wants_more: bool = False, sent_seconds: float = inf, milliseconds: int = 0) -> bool:
         """Note a success; return whether the breaker was open until now.
 
         ``wants_more``: the lane has more to send, and its receiver takes so long that more at once would help.
-        ``sent_seconds``: when its request was sent.
+        ``sent_seconds``: when its request was sent. ``milliseconds``: how long its answer took.
         """
         was_open = self.state == "open"
         self._forget_runs()
         if self.doubted_since_seconds is not None and sent_seconds > self.doubted_since_seconds + PROVEN_AFTER_SECONDS:
             self.doubted_since_seconds = None
-        self._grow(wants_more)
+        self._measure(milliseconds)
+        self._grow(wants_more, milliseconds)
         self._settle()
         return was_open
 
@@ -181,6 +206,7 @@ class Breaker:
         self.state = "open"
         self.allowance = 0
         self._threshold = self.full
+        self.answer_ms = inf
         self.steady = False
 
     @staticmethod
@@ -193,10 +219,25 @@ class Breaker:
         self.failures = self.refusals = 0
         self.refuses = False
 
-    def _grow(self, wants_more: bool) -> None:
+    def _measure(self, milliseconds: int) -> None:
+        """Take the mean of a round, so that a single quick answer says nothing."""
+        self._answers += 1
+        self._answers_ms += milliseconds
+        if self._answers >= self._round:
+            self._round_ms = self._answers_ms / self._answers
+            self.answer_ms = min(self.answer_ms, self._round_ms)
+            self._answers, self._answers_ms, self._round = 0, 0, max(self.allowance, self._well_from)
+
+    def _grow(self, wants_more: bool, milliseconds: int = 0) -> None:
         if self.allowance < self.full or (wants_more and self.allowance < self.most):
+            is_beyond = self.allowance >= self.full
+            if is_beyond and milliseconds > STALLED_TIMES * self.answer_ms:
+                return
             self._credit += 1
-            if self.allowance < self._threshold or self._credit >= self.allowance:
+            is_steep = self.allowance < self._threshold and not (
+                is_beyond and milliseconds > SLOWED_TIMES * self.answer_ms
+            )
+            if is_steep or self._credit >= self.allowance:
                 self.allowance += 1
                 self._credit = 0
         self.state = "closed" if self.allowance >= self._well_from else "narrowed"
@@ -211,7 +252,7 @@ class Breaker:
 
     def _settle(self) -> None:
         is_quiet = self.failures == self.refusals == 0 and self.doubted_since_seconds is None
-        self.steady = is_quiet and self.state == "closed" and self.allowance >= self.full
+        self.steady = is_quiet and self.state == "closed" and self.allowance >= self.full and not self.is_slow
 
 
 class Health:

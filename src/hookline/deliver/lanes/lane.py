@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
-from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import Health
@@ -20,6 +20,7 @@ from hookline.deliver.lanes.order import Rate, UserOrder
 from hookline.deliver.send.port import Route
 from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
+from hookline.kinds.catalog import published_name
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.route.decision import refusal
@@ -44,6 +45,24 @@ class Target:
         """Requests still running although another URL has taken their event."""
 
 
+class MappedRequests(Protocol):
+    """What a lane whose kind is no webhook asks of what makes its requests (``mapped.py``)."""
+
+    size: int
+    """Events in one request, at most."""
+    is_apart: bool
+    """Whether its requests take none of the places of what goes over the network."""
+
+    def own(self, lane: Lane) -> None:
+        """Belong to a lane."""
+
+    def allowance(self, requests: int) -> int:
+        """Return how many events may be in flight where so many requests may."""
+
+    def has_enough(self, queue: Sequence[Event], low: int) -> bool:
+        """Return whether so much is queued that readers may wait; ``low`` is where others have enough."""
+
+
 class Lane(Health):
     """The stream of one destination."""
 
@@ -60,8 +79,10 @@ class Lane(Health):
         "filters",
         "full",
         "granted",
+        "holds_long",
         "in_flight",
         "is_replay",
+        "mapped",
         "name",
         "next_retry_ms",
         "number",
@@ -94,6 +115,7 @@ class Lane(Health):
         targets: tuple[Target, ...],
         filters: Filters | None = None,
         limits: Limits = LIMITS,
+        mapped: MappedRequests | None = None,
     ) -> None:
         self.number = start.number
         super().__init__(destination.delivery.max_concurrency, limits)
@@ -127,6 +149,8 @@ class Lane(Health):
         """Partitions in which the lane has a row of its own."""
         self.is_replay = False
         """Whether it is a ``ReplayLane``: it goes second, and ends."""
+        self.holds_long = False
+        """Whether its requests are counted as those that hold their places for long (the dispatcher does)."""
         self.full = False
         self.ready = False
         """Whether it will be dispatched at the end of this turn."""
@@ -136,7 +160,7 @@ class Lane(Health):
         """Whether dead letters are called back to waiting by a checkpoint that is not saved yet."""
         self.filtered = 0
         """Events that were not taken because of a filter."""
-        self.configure(destination, start, targets, filters)
+        self.configure(destination, start, targets, filters, mapped)
 
     def __hash__(self) -> int:
         """Return the number, so that sets of lanes are walked in an order that does not change from run to run."""
@@ -146,7 +170,12 @@ class Lane(Health):
         return self is other
 
     def configure(
-        self, destination: Destination, start: LaneConfig, targets: tuple[Target, ...], filters: Filters | None = None
+        self,
+        destination: Destination,
+        start: LaneConfig,
+        targets: tuple[Target, ...],
+        filters: Filters | None = None,
+        mapped: MappedRequests | None = None,
     ) -> None:
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
@@ -159,6 +188,10 @@ class Lane(Health):
         self.targets = targets
         for target in targets:
             target.lane = self
+        self.mapped = mapped
+        """What makes the requests of a kind that is no webhook; None: each target writes its own."""
+        if mapped is not None:
+            mapped.own(self)
         self.filters = filters if filters is not None and filters.stops else None
         """None when no filter keeps events from being sent, so that such a lane pays one look."""
         self.options = options = destination.delivery
@@ -166,7 +199,7 @@ class Lane(Health):
             self.order = None
         elif self.order is None:
             self.order = UserOrder(self.limits.held_events_max)
-        self.to_all = options.fan_out == "all"
+        self.to_all = options.fan_out == "all" or mapped is not None
         self.breaker.limit(options.max_concurrency)
         self.pace()
         self.grant(self.granted, self.part)
@@ -188,8 +221,15 @@ class Lane(Health):
     def free(self) -> int:
         """Return how many more requests may be in flight by the user's own limit, which replays share."""
         if self.cap is None:
-            return self.limits.allowance_max
-        return self.cap - len(self.in_flight) - sum(len(replay.in_flight) for replay in self.replays)
+            return self.limits.in_flight_max
+        cap = self.cap if self.mapped is None else self.mapped.allowance(self.cap)
+        return cap - len(self.in_flight) - sum(len(replay.in_flight) for replay in self.replays)
+
+    @property
+    def allowance(self) -> int:
+        """Return how many events the breaker lets be in flight."""
+        requests = self.breaker.allowance
+        return requests if self.mapped is None else self.mapped.allowance(requests)
 
     def pace(self) -> None:
         """Take the rate that holds now: the user's, and while catching up after a pause the one chosen for that."""
@@ -309,7 +349,8 @@ class Lane(Health):
 
     def measure(self) -> bool:
         """Return whether so much is queued that readers may wait."""
-        self.full = self.size >= self.limits.queue_low
+        low = self.limits.queue_low
+        self.full = self.size >= low if self.mapped is None else self.mapped.has_enough(self.queue, low)
         return self.full
 
     def close(self) -> None:
@@ -404,10 +445,24 @@ class Lane(Health):
         """Return whether it shares the few slots of lanes that are not fully healthy, or go second."""
         return self.is_replay or self.breaker.state != "closed"
 
+    def weigh(self) -> int:
+        """Decide anew whether its requests hold their places for long; return by how many more than before do."""
+        is_apart = self.mapped is not None and self.mapped.is_apart
+        holds_long = (self.breaker.is_slow or self.is_sick) and not is_apart
+        if holds_long is self.holds_long:
+            return 0
+        self.holds_long = holds_long
+        return len(self.in_flight) if holds_long else -len(self.in_flight)
+
     @property
     def is_plain(self) -> bool:
         """Return whether a first success of an event that leaves now is all there is to it."""
         return len(self.targets) == 1 and self.order is None and not (self.to_all or self.is_sick)
+
+    @property
+    def is_unhindered(self) -> bool:
+        """Return whether nothing needs to be known of an attempt that begins now but event and time."""
+        return self.order is None and not self.is_sick
 
     @property
     def halted(self) -> bool:
@@ -448,9 +503,12 @@ class Lane(Health):
         if self.order is not None:
             self.order.forget(partition)
 
-    def spare(self) -> int:
-        """Return how many more attempts may be in flight, besides what the breaker says; a replay goes second."""
-        return self.limits.allowance_max
+    def spare(self, *, is_busy: bool) -> int:
+        """Return how many more attempts may be in flight, besides what the breaker says; a replay goes second.
+
+        ``is_busy``: others may want the places.
+        """
+        return self.limits.in_flight_max
 
     @property
     def busy(self) -> bool:

@@ -2,25 +2,36 @@
 
 A lane exists exactly while its destination is enabled. Its first offset was written when it was enabled, so whenever
 this role learns of it, it starts there: behind the shared reader it first catches up, and nothing is missed or
-repeated (DESIGN 4).
+repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot
+from hookline.connections.kinds import plan_of, usual_settings
+from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot, is_sink, is_webhook
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.mapped import Gathering, Mapped
+from hookline.deliver.lanes.sinks import Sinks
 from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.send.port import Sender
-from hookline.deliver.send.request import templates_of
+from hookline.deliver.send.authorization import resolved_auth
+from hookline.deliver.send.pool import Exchanges
+from hookline.deliver.send.port import Route, Sender
+from hookline.deliver.send.proxy import proxy_of
+from hookline.deliver.send.request import mapped_templates, templates_of
+from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.tls import tls_context
+from hookline.deliver.send.tokens import TokenKeeper, TokenRoute
 from hookline.deliver.store.batch import FilterRow, RangeRow
+from hookline.kinds.model import Auth
+from hookline.kinds.settings import secrets_in
 from hookline.outcomes.progress import ENTRY, OFFSET_MASK, POSITION_SHIFT
-from hookline.route.filters import Filters
+from hookline.route.filters import Filters, filters_of, keeps_away, rules_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -38,6 +49,10 @@ class LaneSet:
         self._sender = sender
         self._settings = settings
         self._is_traced = is_traced
+        self._fetching: Exchanges | None = None
+        self._keepers: dict[Auth, TokenKeeper] = {}
+        """What has the tokens of clients; as many as destinations ever had in this process."""
+        self.sinks = Sinks(engine, settings)
         self._log = logger()
         self._version = 0
         self._draining: set[Lane] = set()
@@ -61,10 +76,11 @@ class LaneSet:
             lane = engine.lanes.get(number)
             if lane is None:
                 lane = self.open(destination, start)
-                if destination.filters:
+                if keeps_away(destination):
                     self.note_filters(lane, dict.fromkeys(self._feeder.shared, 0), at_ms=0)
             elif lane.destination is not destination and (lane.destination != destination or lane.start != start):
                 self._change(lane, destination, start)
+        self.sinks.keep_only({lane.destination.id for lane in engine.lanes.values()})
         self._sender.keep_only({target.route for lane in engine.lanes.values() for target in lane.targets})
         for partition, shared in self._feeder.shared.items():
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
@@ -72,7 +88,8 @@ class LaneSet:
 
     def open(self, destination: Destination, start: LaneConfig, cursors: Iterable[LaneCursor] = ()) -> Lane:
         """Open a lane; ``cursors`` are its own from before a restart, by default it begins at its start offsets."""
-        lane = Lane(destination, start, *self.usable(destination, start), self._engine.limits)
+        targets, filters, mapped = self.usable(destination, start)
+        lane = Lane(destination, start, targets, filters, self._engine.limits, mapped)
         self._engine.on_lane(lane)
         self._feeder.filtering = None
         known = {cursor.partition: cursor for cursor in cursors}
@@ -122,7 +139,7 @@ class LaneSet:
             self._engine.batch.filters.append(FilterRow(lane.number, partition, offset, version, at_ms))
 
     def _change(self, lane: Lane, destination: Destination, start: LaneConfig) -> None:
-        if destination.filters != lane.destination.filters:
+        if rules_of(destination) != rules_of(lane.destination):
             # What is queued is given back, so that every event from the lane's position on meets the new filters.
             self._feeder.detach(lane)
             self.note_filters(lane, {p: cursor.next_offset for p, cursor in lane.cursors.items()})
@@ -196,7 +213,7 @@ class LaneSet:
             # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
             end = cursor.end or max(shared.end, shared.next_offset)
             position = shared.next_offset if cursor.attached else cursor.next_offset
-            if lane.destination.filters:
+            if keeps_away(lane.destination):
                 self.note_filters(lane, {partition: position}, version=0)
             waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.pending_rows)]
             waiting.append(position)
@@ -227,12 +244,16 @@ class LaneSet:
 
     def usable(
         self, destination: Destination, start: LaneConfig, replay: str | None = None
-    ) -> tuple[tuple[Target, ...], Filters | None]:
-        """Return the targets and filters; no targets, so that events wait, when something of them cannot be used."""
+    ) -> tuple[tuple[Target, ...], Filters | None, Gathering | None]:
+        """Return the targets, the filters, and of a kind with a mapping what makes its requests; no targets, so that
+        events wait, when something of them cannot be used."""
         try:
-            filters = Filters(destination.filters) if destination.filters else None
+            filters = filters_of(destination)
             clock, name = self._engine.clock, self._settings.service_name
             resolved = resolve_all(destination, self._settings, clock.steady_ms())
+            if not is_webhook(destination.kind):
+                mapped = self._gathering(resolved, start, filters, replay)
+                return mapped.targets, filters, mapped
             secret = resolved.settings.shared_secret
             templates = templates_of(resolved, secret, name, clock, filters, replay)
             if self._is_traced:
@@ -244,10 +265,38 @@ class LaneSet:
                 Target(template, index, start.number, self._sender.of(template.receiver, pair))
                 for index, template in enumerate(templates)
             )
-            return tuple(targets), filters
+            return tuple(targets), filters, None
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
-            return (), None
+            return (), None, None
+
+    def _gathering(
+        self, resolved: Destination, start: LaneConfig, filters: Filters | None, replay: str | None
+    ) -> Gathering:
+        if is_sink(resolved.kind):
+            return self.sinks.requests_of(resolved, start.number, filters)
+        plan = plan_of(resolved)
+        if not plan.requests:
+            raise ValueError(f"the kind {resolved.kind!r} makes no requests here")
+        secrets = [secret for _, secret in secrets_in(resolved.kind, usual_settings(resolved))]
+        templates = mapped_templates(resolved, plan, secrets, self._settings.service_name, replay)
+        pair = resolved.settings.certificate_pair
+        routes: list[Route] = [self._sender.of(template.receiver, pair) for template in templates]
+        auth = resolved_auth(resolved)
+        if auth is not None and auth.type == "oauth2":
+            keeper = self._keepers.get(auth) or TokenKeeper(auth, self._exchanges, self._engine)
+            self._keepers[auth] = keeper
+            routes = [TokenRoute(route, keeper) for route in routes]
+        return Mapped(plan, templates, routes, start.number, filters)
+
+    def _exchanges(self) -> Exchanges:
+        """Return what fetches tokens, by the rules of all that is sent."""
+        if self._fetching is None:
+            deliver = self._settings.deliver
+            resolver = Resolver(Guard(deliver.allow_networks), limits=self._engine.limits)
+            proxy = proxy_of(self._settings)
+            self._fetching = Exchanges(resolver, tls_context(deliver.ca_file), deliver.timeout, proxy)
+        return self._fetching
 
 
 def fresh_cursor(start: LaneConfig, shared: SharedReader) -> LaneCursor:

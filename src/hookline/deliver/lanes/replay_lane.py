@@ -1,15 +1,15 @@
-"""A replay's lane: a stretch of the journal, or single events of it, sent once more to one destination (DESIGN 4).
+"""A replay's lane: a stretch of the journal, or single events of it, sent once more to one destination.
 
 It is a detached lane that never attaches and has an end. It goes second: its attempts share the slots of lanes that
-are not healthy, few of them are in flight at once, and while the destination's live lane finds its receiver down, the
-replay waits.
+are not healthy, few of them are in flight at once while anything else is to be sent, and while the destination's live
+lane finds its receiver down, the replay waits.
 """
 
 from __future__ import annotations
 
 from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.lane import Lane, MappedRequests, Target
 from hookline.deliver.lanes.order import Rate
 from hookline.journal.record import Record
 from hookline.replays.model import Replay
@@ -23,25 +23,34 @@ class ReplayLane(Lane):
     __slots__ = ("live", "predicate", "replay", "told")
 
     def __init__(
-        self, replay: Replay, destination: Destination, start: LaneConfig, targets: tuple[Target, ...], live: Lane
+        self,
+        replay: Replay,
+        destination: Destination,
+        start: LaneConfig,
+        targets: tuple[Target, ...],
+        live: Lane,
+        mapped: MappedRequests | None = None,
     ) -> None:
         self.replay = replay
         self.go_beside(live)
         self.told: set[int] = set()
         """Partitions whose rows say that this lane has come to its end there, where others may own the rest."""
-        super().__init__(destination, start, targets, limits=live.limits)
+        super().__init__(destination, start, targets, limits=live.limits, mapped=mapped)
         self.is_replay = True
 
     def configure(
-        self, destination: Destination, start: LaneConfig, targets: tuple[Target, ...], filters: Filters | None = None
+        self,
+        destination: Destination,
+        start: LaneConfig,
+        targets: tuple[Target, ...],
+        filters: Filters | None = None,
+        mapped: MappedRequests | None = None,
     ) -> None:
         """Take new settings of the destination; they hold for what is taken from now on.
 
         Filters that stop events are the predicate's; those that take something out are the targets'.
         """
-        super().configure(destination, start, targets)
-        most = self.limits.replay_in_flight_max
-        self.breaker.limit(min(most, destination.delivery.max_concurrency or most))
+        super().configure(destination, start, targets, mapped=mapped)
         self.predicate = predicate_of(self.replay.request, destination)
 
     def go_beside(self, live: Lane) -> None:
@@ -71,12 +80,15 @@ class ReplayLane(Lane):
         """Return whether the record is sent again; ``outcomes`` asks the same of ``predicate_of`` for ``why``."""
         return self.predicate(record)
 
-    def spare(self) -> int:
-        """Return how many more attempts may be in flight: none while the live lane's receiver is down."""
+    def spare(self, *, is_busy: bool) -> int:
+        """Return how many more attempts may be in flight: none while the live lane's receiver is down, few while
+        the live lane has something to send or others may want the places, else as many as the receiver takes."""
         live = self.live
         if live.closed or _is_down(live):
             return 0
-        return min(self.limits.replay_in_flight_max, live.free())
+        if not (is_busy or live.queue or live.detached):
+            return live.free()
+        return min(self.limits.replay_in_flight_max - len(self.in_flight), live.free())
 
     @property
     def detached(self) -> list[LaneCursor]:

@@ -193,9 +193,10 @@ class CatchUp:
         self._is_away = False
         if group is not None:
             companions = [lane, *self._companions(lane, cursor)]
+            events: dict[int, Event] | None = {} if len(companions) > 1 else None
             for each in companions:
                 its = cursor if each is lane else each.cursors[cursor.partition]
-                self._catch_up(each, its, group, repeated)
+                self._catch_up(each, its, group, repeated, events)
         self._after_catch_up(lane, cursor)
         if lane.detached and not lane.full and (group is not None or not (lane.is_replay or lane.drains)):
             self.want(lane)  # one that ends and waits for the shared reader is looked at in every beat instead
@@ -258,13 +259,21 @@ class CatchUp:
         self._engine.counters.read_again += len(group.records)
         return group
 
-    def _catch_up(self, lane: Lane, cursor: LaneCursor, group: Group, repeated: set[int]) -> None:
+    def _catch_up(
+        self, lane: Lane, cursor: LaneCursor, group: Group, repeated: set[int], shared: dict[int, Event] | None
+    ) -> None:
+        """Put a group's events into a lane; ``shared`` are those made for other lanes, by offset."""
         base, is_out_of_order = cursor.partition << POSITION_SHIFT, cursor.source is not None
         for index, record in enumerate(group.records):
             offset = group.first_offset + index
             if not _is_deliverable(record) or offset in repeated or not self._wants(lane, cursor, record, offset):
                 continue
-            lane.put(Event(base | offset, record), out_of_order=is_out_of_order)
+            event = shared.get(offset) if shared is not None else None
+            if event is None:
+                event = Event(base | offset, record, shared is not None)
+                if shared is not None:
+                    shared[offset] = event
+            lane.put(event, out_of_order=is_out_of_order)
         cursor.advance(group.next_offset)
         self._engine.fed(lane)
         self._engine.open_lanes.add(lane)

@@ -1,6 +1,6 @@
 """Carries out what failures mean: rows for the next checkpoint, and what the lane's breaker is told.
 
-``policy.py`` says what a failure means for its event (SPEC 7; DESIGN 4).
+``policy.py`` says what a failure means for its event.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from hookline.deliver.retry.policy import DeadLetter, Hold, Retry, are_gone, dec
 from hookline.deliver.send.port import Failure
 from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Requeue, RetryRow
 from hookline.deliver.work import Work
-from hookline.outcomes.outcome import Outcome, refuses_event
+from hookline.outcomes.cause import cause_of
+from hookline.outcomes.outcome import Outcome
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.replays.predicate import event_name
 from hookline.telemetry.log import logger
 
 TIMEOUT_LOG_SECONDS = 1.0
-"""Timeouts are logged at most once per destination in this time (DESIGN 6.2)."""
+"""Timeouts are logged at most once per destination in this time: an outage must not fill the log."""
 
 
 class Failures:
@@ -53,8 +54,8 @@ class Failures:
             self._log.warning("delivery_timeout", destination=lane.destination.id, count=lane.log_timeouts(now))
             self._timed_out.discard(lane)
 
-    def decide(self, delivery: Delivery, failures: Sequence[FailedTry], now_ms: int) -> None:
-        """Not enough URLs have accepted: try again later, or give up."""
+    def decide(self, delivery: Delivery, failures: Sequence[FailedTry], now_ms: int, *, counts: bool = True) -> None:
+        """Not enough URLs have accepted: try again later, or give up; ``counts``: the breaker is told too."""
         lane = delivery.lane
         if delivery.attempt == 1:
             self._work.lane_counts.of(lane.number).first_failed += 1
@@ -72,7 +73,7 @@ class Failures:
                 self.bury(delivery, status, last, now_ms)
             case Retry(due_ms, urls):
                 self._retry_later(delivery, urls, due_ms)
-        if last is not None and not delivery.accepted:
+        if last is not None and not delivery.accepted and counts:
             self._count_against(lane, failures, last, gone, now_ms)
         if wait_ms is not None and lane.breaker.allowance == 0:
             self._ask_later(lane, wait_ms)
@@ -88,7 +89,7 @@ class Failures:
 
     def _count_against(self, lane: Lane, failures: Sequence[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
         """Tell the breaker of it. Where any URL refused the event for itself, a receiver is there and well."""
-        refusal = next((failed.failure for failed in failures if refuses_event(failed.failure.status)), None)
+        refusal = next((failed.failure for failed in failures if failed.failure.of_event), None)
         if refusal is not None:
             self._count_refusal(lane, refusal, now_ms)
             return
@@ -132,6 +133,7 @@ class Failures:
                     failed.milliseconds,
                     next_at_ms,
                     failure.head,
+                    _cause(failure),
                 )
             )
 
@@ -202,6 +204,7 @@ class Failures:
                 last.error if last else None,
                 event_name(record) or None,
                 delivery.first_at_ms,
+                _cause(last) if last else None,
             )
         )
 
@@ -232,7 +235,7 @@ class Failures:
         batch = self._work.batch
         batch.requeues.append(Requeue(lane.number, since_ms, refusals=lane.breaker.refuses))
         lane.requeue(True)
-        if lane.to_all:
+        if lane.to_all and lane.mapped is None:
             batch.requeue_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
 
     def settle_row(self, delivery: Delivery) -> None:
@@ -240,6 +243,10 @@ class Failures:
         lane, position = delivery.lane, delivery.event.position
         lane.close_row(position)
         self._work.batch.settle(lane.number, position >> POSITION_SHIFT, position & OFFSET_MASK)
+
+
+def _cause(failure: Failure) -> int:
+    return cause_of(failure.outcome.value, failure.status, failure.error)
 
 
 def _reason(failure: Failure) -> str:

@@ -1,5 +1,5 @@
-"""Say what it means that a delivery failed, and do nothing about it (SPEC 7; DESIGN 6.4), and when it is tried again:
-full-jitter exponential back-off inside a window.
+"""Say what it means that a delivery failed, and do nothing about it, and when it is tried again: full-jitter
+exponential back-off inside a window.
 
 Everything here follows from what is given, but for the jitter that the schedule draws.
 """

@@ -163,10 +163,12 @@ class Retries:
         room = engine.room(lane)
         if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
             return room
-        beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
+        beyond = lane.allowance + max(1, lane.allowance // BEYOND_SHARE) - len(lane.in_flight)
         positions = self._in_flight_max - engine.in_flight
         if lane.breaker.state != "closed":
             positions = min(positions, self._unhealthy_in_flight_max - engine.unhealthy)
+        if lane.holds_long:
+            positions = min(positions, engine.limits.slow_in_flight_max - engine.held_long)
         return min(beyond, positions, lane.free())
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
@@ -205,7 +207,7 @@ class Retries:
         if lane.closed or lane.paused or not lane.targets:
             engine.probing.discard(lane)
             return
-        if lane.free() <= 0 or (lane.is_replay and lane.spare() <= 0):
+        if lane.free() <= 0 or (lane.is_replay and lane.spare(is_busy=True) <= 0):
             return
         is_open = lane.breaker.state == "open"
         if is_open and now < lane.others_probe_until_seconds:

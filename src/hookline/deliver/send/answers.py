@@ -30,9 +30,11 @@ ConnectionT = TypeVar("ConnectionT")
 class RequestBatch:
     """Hold what requests that were sent in one go have in common."""
 
-    __slots__ = ("began", "target")
+    __slots__ = ("began", "target", "whole")
 
-    def __init__(self, target: Opaque, began: float) -> None:
+    def __init__(self, target: Opaque, began: float, whole: int = 0) -> None:
+        self.whole = whole
+        """How much of an answer's body is read before it is told; 0: its status is enough."""
         self.target = target
         """Whom they are for."""
         self.began = began

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to a receiver: a request out, an answer in, bounded in time and size (DESIGN 6.2).
+"""One HTTP/1.1 connection to a receiver: a request out, an answer in, bounded in time and size.
 
 Callbacks only: no task, future or timer per request; the sender's sweep ends what takes too long. The status line
 decides the outcome; the body is read to its end only so that the connection can be used again.
@@ -34,8 +34,9 @@ from hookline.deliver.send.answers import (
 )
 from hookline.deliver.send.client_certificate import tls_reason
 from hookline.deliver.send.exchange import Exchange
-from hookline.deliver.send.port import Failure, Opaque, Sink
+from hookline.deliver.send.port import Answer, Failure, Opaque, Sink
 from hookline.deliver.send.resolver import same_address
+from hookline.deliver.send.tls import Sessions
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 
 ANSWER_KEPT_BYTES = 2 * 1024
@@ -45,7 +46,7 @@ REST_SECONDS_MAX = 4.0
 the close may have to be sent twice."""
 AGES_FROM = 0.75
 """Of the greatest age, the least that a connection gets: not all that were made together end together."""
-RESTED_SECONDS = 0.005
+RESTED_SECONDS = 0.05
 """One that was idle for longer is looked at before it takes a request: what has come meanwhile is nobody's answer.
 Those that are used again at once, as nearly all are under load, are spared the look."""
 
@@ -61,6 +62,7 @@ class Home(Protocol):
     age_seconds: float
     plain_answer: bytes
     plain_answer_status: int
+    sessions: Sessions
 
     def is_plain(self, data: bytes) -> bool:
         """Return whether it is a whole, ordinary 2xx answer."""
@@ -93,6 +95,7 @@ class Connection(asyncio.Protocol):
         "checked_address",
         "idle_since",
         "old_at",
+        "peer_address",
         "pool",
         "request",
         "task",
@@ -115,6 +118,9 @@ class Connection(asyncio.Protocol):
         self.request = b""
         self.idle_since = 0.0
         self.checked_address = ""
+        """The receiver's."""
+        self.peer_address = ""
+        """The one that the socket leads to: the same, or a proxy's."""
         self.old_at = math.inf
         """From when on it takes no other request."""
         self._untaken = False
@@ -143,14 +149,19 @@ class Connection(asyncio.Protocol):
         """Send the request that waited, but only if the socket really leads to the address that was checked."""
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        if self.token is None or peer is None or not same_address(peer[0], self.checked_address):
+        if self.token is None or peer is None or not same_address(peer[0], self.peer_address):
             self.transport.abort()
         else:
             self.old_at = monotonic() + self.pool.age_seconds * uniform(AGES_FROM, 1.0)
             if self.watch is not None:
                 self.watch.asked()
-                self._begin_parsing(b"")  # no answer is so plain that its body is of no interest
+            if self.watch is not None or (self.batch is not None and self.batch.whole):
+                self.read_whole()
             self.transport.write(self.request)
+
+    def read_whole(self) -> None:
+        """Take no answer for so plain that its body is of no interest."""
+        self._begin_parsing(b"")
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of the answer."""
@@ -196,9 +207,10 @@ class Connection(asyncio.Protocol):
         if self._complete:
             self._answered(reusable=self._keep_alive)
         elif self._head_done:
-            if self._received > HEAD_BYTES_MAX + BODY_BYTES_MAX:
+            whole = self.batch.whole if self.batch is not None else 0
+            if self._received > HEAD_BYTES_MAX + max(BODY_BYTES_MAX, whole):
                 self._answered(reusable=False)
-            elif self.token is not None and 200 <= self._status < 300:
+            elif self.token is not None and 200 <= self._status < 300 and not whole:
                 self._report()  # the outcome is known; the rest of the body only frees the connection
         elif self._received > HEAD_BYTES_MAX or self._interim > INTERIM_ANSWERS_MAX:
             self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
@@ -256,7 +268,11 @@ class Connection(asyncio.Protocol):
         """Keep the beginning of a failure's answer."""
         if self.watch is not None:
             self.watch.received_body(body)
-        if not 200 <= self._status < 300 and len(self._answer) < ANSWER_KEPT_BYTES:
+        batch = self.batch
+        if batch is not None and batch.whole:
+            if len(self._answer) < batch.whole:
+                self._answer += body[: batch.whole - len(self._answer)]
+        elif not 200 <= self._status < 300 and len(self._answer) < ANSWER_KEPT_BYTES:
             self._answer += body[: ANSWER_KEPT_BYTES - len(self._answer)]
 
     def on_message_begin(self) -> None:
@@ -276,7 +292,7 @@ class Connection(asyncio.Protocol):
     def expire(self, error: str = "no answer within the time limit") -> None:
         """The time for the exchange is over: report what is known and close."""
         if self.token is not None:
-            if self._head_done:
+            if self._head_done and not (self.batch is not None and self.batch.whole):
                 self._report()
             else:
                 self._fail(Outcome.TIMED_OUT, error)
@@ -333,7 +349,8 @@ class Connection(asyncio.Protocol):
         assert batch is not None
         now = monotonic()
         milliseconds = int((now - batch.began) * 1000)
-        failure = None if 200 <= status < 300 else self._failure()
+        answer = self._whole_answer() if batch.whole else None
+        failure = None if 200 <= status < 300 or answer is not None else self._failure()
         self.token = None
         if self.watch is not None:
             reusable = False
@@ -346,11 +363,20 @@ class Connection(asyncio.Protocol):
             self._keep(now)
         else:
             self.close()
-        if token is not None:
+        if token is not None and answer is not None:
+            self.pool.sink.answered_whole(token, batch.target, answer, milliseconds)
+        elif token is not None:
             self.pool.sink.answered(token, batch.target, status, milliseconds, failure)
+
+    def _whole_answer(self) -> Answer:
+        return Answer(self._status, own_head(self._head)[:HEAD_KEPT_BYTES].decode("latin-1"), self._answer)
 
     def _report(self) -> None:
         token, batch, _ = self._release()
+        if batch.whole:
+            answer, milliseconds = self._whole_answer(), int((monotonic() - batch.began) * 1000)
+            self.pool.sink.answered_whole(token, batch.target, answer, milliseconds)
+            return
         failure = None if 200 <= self._status < 300 else self._failure()
         milliseconds = int((monotonic() - batch.began) * 1000)
         self.pool.sink.answered(token, batch.target, self._status, milliseconds, failure)

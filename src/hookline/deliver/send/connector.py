@@ -16,13 +16,16 @@ from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
 from random import shuffle
 from time import monotonic
+from typing import NamedTuple
 
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.send.answers import RequestBatch
 from hookline.deliver.send.client_certificate import ClientCertificate, tls_reason
 from hookline.deliver.send.connection import Connection
 from hookline.deliver.send.exchange import Exchange
+from hookline.deliver.send.proxy import TRY_ANOTHER, Proxy, ProxyFailed, connected
 from hookline.deliver.send.resolver import BlockedAddress, NameNotResolved, Resolver
+from hookline.deliver.send.tls import TlsTransport
 from hookline.outcomes.outcome import Outcome
 from hookline.telemetry.log import logger
 
@@ -36,16 +39,25 @@ SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 """What the system says when this machine has too little of something; no receiver is to blame."""
 
 
-class Dialer:
-    """Connects to receivers' names; remembers which addresses were dead."""
+class Dialled(NamedTuple):
+    """Hold a socket that leads to an address that was checked; ``peer`` is the proxy's where there is one."""
 
-    def __init__(self, resolver: Resolver, clock: Callable[[], float] = monotonic) -> None:
+    address: str
+    peer: str
+    socket: socket.socket
+
+
+class Dialer:
+    """Connects to receivers' names, through a proxy where there is one; remembers which addresses were dead."""
+
+    def __init__(self, resolver: Resolver, clock: Callable[[], float] = monotonic, proxy: Proxy | None = None) -> None:
         self.resolver = resolver
+        self._proxy = proxy
         self._clock = clock
         self._asked_last: dict[tuple[str, int], float] = {}
         """Until when, by address and port."""
 
-    async def dial(self, host: str, port: int, watch: Exchange | None = None) -> tuple[str, socket.socket]:
+    async def dial(self, host: str, port: int, watch: Exchange | None = None) -> Dialled:
         """Return one of the name's addresses and a socket that is connected to it; the caller bounds the time.
 
         Raise what the resolver raises, or the OSError of the address that was asked first.
@@ -57,13 +69,37 @@ class Dialer:
         finally:
             if watch is not None:
                 watch.resolved(began, addresses)
-        if len(addresses) == 1:
-            dialled = addresses[0], await _connected(addresses[0], port)
-        else:
-            dialled = await self._first_of(self.in_order(addresses, port), port)
+        try:
+            if self._proxy is not None:
+                dialled = await self._through(self._proxy, addresses, port)
+            elif len(addresses) == 1:
+                dialled = Dialled(addresses[0], addresses[0], await connected(addresses[0], port))
+            else:
+                address, plain = await self._first_of(self.in_order(addresses, port), port)
+                dialled = Dialled(address, address, plain)
+        except (OSError, asyncio.CancelledError) as error:
+            if getattr(error, "errno", None) not in SHORT:
+                self.resolver.led_nowhere(host)
+            raise
         if watch is not None:
-            watch.connected(began, dialled[0])
+            watch.connected(began, dialled.address)
         return dialled
+
+    async def _through(self, proxy: Proxy, addresses: Sequence[str], port: int) -> Dialled:
+        """Ask the proxy for one address after the other: what it cannot reach it says by itself."""
+        failed: ProxyFailed | None = None
+        for address in self.in_order(addresses, port):
+            try:
+                peer, plain = await proxy.connect(address, port)
+            except ProxyFailed as error:
+                if error.status not in TRY_ANOTHER:
+                    raise
+                self.was_dead(address, port)
+                failed = error
+            else:
+                self._asked_last.pop((address, port), None)
+                return Dialled(address, peer, plain)
+        raise failed or OSError("the name has no address")
 
     def in_order(self, addresses: Sequence[str], port: int) -> list[str]:
         """Return the addresses as they are to be asked: healthy ones in turn, those that were dead at the end.
@@ -107,7 +143,7 @@ class Dialer:
             while left or asked:
                 if left:
                     address = left.popleft()
-                    asked.append((address, asyncio.get_running_loop().create_task(_connected(address, port))))
+                    asked.append((address, asyncio.get_running_loop().create_task(connected(address, port))))
                 wait_seconds = STAGGER_SECONDS if left else None
                 await asyncio.wait(
                     [task for _, task in asked], timeout=wait_seconds, return_when=asyncio.FIRST_COMPLETED
@@ -143,20 +179,6 @@ class Dialer:
             self.was_dead(slow, port)
 
 
-async def _connected(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    plain = socket.socket(
-        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    )  # asyncio sets TCP_NODELAY only where it says so
-    try:
-        plain.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(plain, (address, port))
-    except BaseException:
-        plain.close()
-        raise
-    return plain
-
-
 def _let_go(task: asyncio.Task[socket.socket]) -> None:
     """Close what has connected although another address was taken."""
     if not task.cancelled() and task.exception() is None:
@@ -185,7 +207,7 @@ class Connector:
     async def addresses(self, url: ReceiverUrl) -> list[str]:
         """Return where connections may lead now; none for a name that leads where none may. Raise NameNotResolved."""
         try:
-            return await self._dialer.resolver.resolve(url.host, url.port)
+            return await self._dialer.resolver.resolve(url.host, url.port, anew=True)
         except BlockedAddress:
             return []
 
@@ -200,8 +222,9 @@ class Connector:
         if not _may_open():
             return False
         try:
-            connection.checked_address, plain = await self._dialer.dial(url.host, url.port, connection.watch)
-            await self._take_up(connection, plain, url, certificate)
+            dialled = await self._dialer.dial(url.host, url.port, connection.watch)
+            connection.checked_address, connection.peer_address = dialled.address, dialled.peer
+            await self._take_up(connection, dialled.socket, url, certificate)
             connection.task = None
         except BlockedAddress as error:
             _refused(connection, Outcome.BLOCKED_ADDRESS, str(error))
@@ -221,7 +244,7 @@ class Connector:
         self._make_room()
         await asyncio.sleep(SHORT_SECONDS)
         if connection.batch is not None:
-            connection.batch = RequestBatch(connection.batch.target, monotonic())
+            connection.batch = RequestBatch(connection.batch.target, monotonic(), connection.batch.whole)
 
     async def _take_up(
         self, connection: Connection, plain: socket.socket, url: ReceiverUrl, certificate: ClientCertificate | None
@@ -231,15 +254,29 @@ class Connector:
         tls = None if not is_tls else self._tls if certificate is None else certificate.context()
         began = monotonic()
         try:
-            await asyncio.get_running_loop().create_connection(
-                lambda: connection, sock=plain, ssl=tls, server_hostname=url.host if is_tls else None
-            )
+            if tls is None:
+                await asyncio.get_running_loop().create_connection(lambda: connection, sock=plain)
+            else:
+                await self._secure(connection, plain, url.host, tls)
         except (OSError, asyncio.CancelledError):
             self._dialer.was_dead(connection.checked_address, url.port)  # there are others, perhaps, that get further
             raise
         finally:
             if is_tls and connection.watch is not None:
                 connection.watch.secured(began)
+
+    async def _secure(self, connection: Connection, plain: socket.socket, host: str, tls: ssl.SSLContext) -> None:
+        address, sessions = connection.checked_address, connection.pool.sessions
+        _, secured = await asyncio.get_running_loop().create_connection(
+            lambda: TlsTransport(connection, tls, host, address, sessions), sock=plain
+        )
+        try:
+            await secured.made
+        except BaseException:
+            secured.abort()
+            raise
+        finally:
+            del secured  # it knows the error, which knows this frame
 
 
 def _refused(connection: Connection, outcome: Outcome, error: str) -> None:
@@ -272,12 +309,3 @@ def _tell_of_shortage() -> None:
         logger().warning(
             "too_few_descriptors", allowed=resource.getrlimit(resource.RLIMIT_NOFILE)[0], next_step=next_step
         )
-
-
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Return TLS that verifies certificates and host names always; ``ca_file`` adds to the system's authorities."""
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context

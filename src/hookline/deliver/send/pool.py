@@ -20,7 +20,9 @@ from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, C
 from hookline.deliver.send.connector import Connector, Dialer
 from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.port import Opaque, Pair, Route, Sink
+from hookline.deliver.send.proxy import Proxy
 from hookline.deliver.send.resolver import NameNotResolved, Resolver
+from hookline.deliver.send.tls import Sessions
 
 CONNECTION_AGE_SECONDS = 60.0
 """Older connections take no other request, so that a receiver that moves is followed however busy it is."""
@@ -67,6 +69,7 @@ class Pool:
         self._connections: set[Connection] = set()
         self.plain_answer = b""
         self.plain_answer_status = 0
+        self.sessions = Sessions()
 
     def send(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]]) -> None:
         """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
@@ -86,6 +89,26 @@ class Pool:
                 connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
             else:
                 self.send_afresh(token, batch, request)
+
+    def ask(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]], body_bytes_max: int) -> None:
+        """Send requests whose answers are read whole, on idle connections, else on new ones."""
+        now = monotonic()
+        self._close_stale(now)
+        batch = RequestBatch(target, now, body_bytes_max)
+        for token, request in requests:
+            connection = self.idle.pop() if self.idle else None
+            if connection is not None and not connection.is_silent:
+                connection.close()
+                connection = None
+            if connection is None:
+                self.send_afresh(token, batch, request)
+            else:
+                connection.begin(token, batch, request)
+                connection.read_whole()
+                connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
+
+    def unauthorized(self) -> None:
+        """Note nothing: what its requests carry does not change."""
 
     def send_afresh(
         self, token: Opaque, batch: RequestBatch, request: bytes, watch: Exchange | None = None
@@ -172,10 +195,11 @@ class Pools:
         tls: ssl.SSLContext,
         age_seconds: float = CONNECTION_AGE_SECONDS,
         certificate_of: Callable[[Pair], ClientCertificate] | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         self._sink = sink
         self._answers: PlainAnswers[Connection] = PlainAnswers(sink)
-        self._connector = Connector(Dialer(resolver), tls, self._make_room)
+        self._connector = Connector(Dialer(resolver, proxy=proxy), tls, self._make_room)
         self._age_seconds = age_seconds
         self._certificate_of = certificate_of
         self._pools: dict[tuple[object, ...], Pool] = {}
@@ -233,8 +257,10 @@ class Exchanges:
     alive, tried again or recorded. ``timeout_seconds`` is for all of an exchange, from the look-up on.
     """
 
-    def __init__(self, resolver: Resolver, tls: ssl.SSLContext, timeout_seconds: float) -> None:
-        self._connector = Connector(Dialer(resolver), tls)
+    def __init__(
+        self, resolver: Resolver, tls: ssl.SSLContext, timeout_seconds: float, proxy: Proxy | None = None
+    ) -> None:
+        self._connector = Connector(Dialer(resolver, proxy=proxy), tls)
         self._timeout_seconds = timeout_seconds
 
     async def send(self, url: ReceiverUrl, request: bytes, certificate: ClientCertificate | None = None) -> Exchange:

@@ -13,10 +13,10 @@ The sender tries nothing again, but for a request that provably never reached a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.outcome import Outcome, refuses_event
 
 Opaque = Any
 """A token or a target."""
@@ -28,7 +28,7 @@ Pair = tuple[str, str]
 class Failure:
     """Hold what is known of an attempt that did not succeed."""
 
-    __slots__ = ("error", "head", "outcome", "retry_after", "status")
+    __slots__ = ("error", "head", "of_event", "outcome", "retry_after", "status")
 
     def __init__(
         self,
@@ -37,17 +37,28 @@ class Failure:
         error: str,
         retry_after: bytes | None = None,
         head: str | None = None,
+        of_event: bool | None = None,
     ) -> None:
         self.outcome = outcome
         self.status = status
         self.error = error
         self.retry_after = retry_after
         self.head = head
+        self.of_event = refuses_event(status) if of_event is None else of_event
+        """Whether it is about the one event, and says nothing against its receiver."""
 
     def hide(self, hidden: Callable[[str], str]) -> None:
         """Mask credentials in what the receiver answered: people may read it who may not see what was sent."""
         self.error = hidden(self.error)
         self.head = hidden(self.head) if self.head else self.head
+
+
+class Answer(NamedTuple):
+    """A whole answer: ``head`` is its beginning, ``body`` what was read of it."""
+
+    status: int
+    head: str
+    body: bytes
 
 
 Successes = tuple[list[Opaque], Opaque, int, int]
@@ -69,6 +80,10 @@ class Sink(Protocol):
             for token in tokens:
                 self.answered(token, target, status, milliseconds, None)
 
+    def answered_whole(self, token: Opaque, target: Opaque, answer: Answer, milliseconds: int) -> None:
+        """Take the whole answer to a request that was sent by ``Route.ask``; what is none comes to ``answered``."""
+        raise TypeError("whoever asks for whole answers takes them")
+
     def go_on(self) -> None:
         """Begin what the successes of this turn made room for, on their connections."""
         return
@@ -79,6 +94,13 @@ class Route(Protocol):
 
     def send(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]]) -> None:
         """Send requests, each with its token; none waits for another. The sink takes the results."""
+
+    def ask(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]], body_bytes_max: int) -> None:
+        """Send requests whose answers are read whole, up to so many bytes of body, before the sink takes them."""
+
+    def unauthorized(self) -> None:
+        """Note that a receiver answered 401: a token that was fetched for it may have ended."""
+        return
 
 
 class Sender(Protocol):

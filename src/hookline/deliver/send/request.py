@@ -11,13 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Generic, NamedTuple, TypeVar
 
-from hookline.connections.catalog.kinds import request_headers
+from hookline.connections.kinds import shown_url
 from hookline.connections.model import Destination, SecretSetting
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.connections.rotation import running_rotation, secret_of, until_ms
 from hookline.database.steady_clock import Clock
 from hookline.deliver.event import Event
+from hookline.deliver.send.authorization import authorization_of, check_static_lines
+from hookline.deliver.send.port import Answer
+from hookline.events.body import message_id_header
 from hookline.events.signature import Signer, StandardSigner, webhook_id
+from hookline.kinds.answers import PLAIN_JUDGE, Verdict
+from hookline.kinds.catalog import request_headers
+from hookline.kinds.requests import CompiledRequest, Plan
 from hookline.route.filters import Filters
 from hookline.secret_references import MASK, mask
 
@@ -46,7 +52,7 @@ class Signing:
 
     @property
     def canonical(self) -> bool:
-        """Return whether the body must be as JavaScript writes it: X-Signature is checked that way too (SPEC 5.1),
+        """Return whether the body must be as JavaScript writes it: X-Signature is checked that way too,
         Standard Webhooks over the raw bytes only, so that there numbers stay as the caller wrote them."""
         return self._shared is not None
 
@@ -128,7 +134,7 @@ _join = b"".join
 
 
 class Template:
-    """Writes the requests for one URL (SPEC 2.2, 5.1; DESIGN 6.2)."""
+    """Writes the requests for one URL, signed if its destination has a shared secret."""
 
     __slots__ = ("_credentials", "_filters", "_prefix", "_signer", "receiver", "url")
 
@@ -182,7 +188,7 @@ class Template:
 
 
 class SignedTemplate(Template):
-    """Signs in more than the SPEC's way; a class of its own, so that the others pay nothing."""
+    """Signs with ``webhook-signature``, or two secrets, too; a class of its own, so that the others pay nothing."""
 
     __slots__ = ("_signing",)
 
@@ -198,6 +204,57 @@ class SignedTemplate(Template):
             body = self._filters.body(event.record, body, canonical)
         lines = self._signing.lines(message_id, body)
         return b"%b%b\r\n%bContent-Length: %d\r\n\r\n%b" % (self._prefix, message_id, lines, len(body), body)
+
+
+class MappedTemplate(Template):
+    """Writes the requests that a mapping makes; what an event becomes is rendered by whoever has it."""
+
+    __slots__ = ("_after", "_before", "_request")
+
+    def __init__(self, request: CompiledRequest, url: str, lines: Sequence[tuple[str, str]]) -> None:
+        """``url`` is what people see of it; ``lines`` are headers of every request."""
+        super().__init__(request.sample_url, b"", None)
+        self.url = url
+        self._request = request
+        own = [(name, value) for name, value in lines if not request.sets_header(name)]
+        if request.has_body and not request.sets_header("content-type"):
+            own.append(("Content-Type", request.content_type))
+        headers = "".join(f"{name}: {value}\r\n" for name, value in [("Host", self.receiver.host_header), *own])
+        self._before = f"{request.request.method} ".encode()
+        self._after = f" HTTP/1.1\r\n{headers}".encode("latin-1")
+
+    def write(self, target: str, headers: bytes, body: bytes, message_id: str | None) -> bytes:
+        """Return a whole request; ``message_id`` is that of its only event."""
+        own = b"" if message_id is None else b"X-Message-Id: %b\r\n" % message_id_header(message_id)
+        length = b"Content-Length: %d\r\n" % len(body) if self._request.has_body else b""
+        return b"".join((self._before, target.encode("ascii"), self._after, headers, own, length, b"\r\n", body))
+
+    def judged(self, answer: Answer, count: int) -> Sequence[Verdict]:
+        """Return what became of each of the events that a request was for."""
+        judge = self._request.judge or PLAIN_JUDGE
+        if count == 1 and self._request.batch is None:
+            return (judge.whole(answer.status, answer.head, answer.body),)
+        return judge.each(answer.status, answer.head, answer.body, count)
+
+
+def mapped_templates(
+    destination: Destination, plan: Plan, secrets: Sequence[str], service_name: str, replay: str | None = None
+) -> list[MappedTemplate]:
+    """Return what writes each of a plan's requests for a destination whose ``secrets`` are resolved.
+
+    Raise ValueError for what was never checked.
+    """
+    lines = [("User-Agent", f"{service_name}/1.0"), *([("X-Hookline-Replay", replay)] if replay else [])]
+    authorization = authorization_of(destination)
+    if authorization is not None:
+        lines.append(("Authorization", authorization))
+    check_static_lines(lines)
+    made: list[MappedTemplate] = []
+    hidden = {str(number): secret for number, secret in enumerate([*secrets, *filter(None, [authorization])])}
+    for request in plan.requests:
+        made.append(MappedTemplate(request, shown_url(request, secrets), lines))
+        made[-1].hide(hidden)
+    return made
 
 
 def templates_of(

@@ -16,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from math import inf
+from typing import NamedTuple
 
 from hookline.limits import LIMITS, Limits
 
@@ -108,7 +110,7 @@ class Guard:
 
 def same_address(peer: str, checked: str) -> bool:
     """Return whether a socket's peer is the address that was checked."""
-    return _plain(peer) == _plain(checked)
+    return peer == checked or _plain(peer) == _plain(checked)
 
 
 def is_inside_name(host: str) -> bool:
@@ -165,11 +167,22 @@ def _plain(address: str) -> Address:
     return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
 
 
-LOOKUPS_MAX = 16
-"""Look-ups under way at once, each in a thread of its own; the rest wait."""
-DOUBTFUL_LOOKUPS_MAX = LOOKUPS_MAX // 4
-"""Of these for names whose last look-up failed or hung: they must not starve the healthy ones (DESIGN 4)."""
-CACHED_SECONDS_MAX = 10.0
+KNOWN_LOOKUPS_MAX = 16
+"""Look-ups under way at once, each in a thread of its own, of names that had an address before: whatever others do."""
+NEW_LOOKUPS_MAX = 192
+"""Of names that nobody has asked for yet: so many may hang before the next one waits for them."""
+NEW_PLACES = 32
+"""Of these, those that began within the last ``SOON_SECONDS`` and have no answer yet: a name server is not flooded."""
+SOON_SECONDS = 0.025
+"""A look-up that takes longer gives its place to the next one."""
+DOUBTFUL_LOOKUPS_MAX = 32
+"""Of names whose last look-up failed or hung."""
+FRESH_SECONDS = 30.0
+"""The system does not say how long an answer holds; common names change no faster. After this it is looked up anew
+beside the requests, which go on with the old answer until there is another one, or for ``KEPT_SECONDS``."""
+KEPT_SECONDS = 60.0
+LED_NOWHERE_SECONDS = 10.0
+"""An answer older than this that led to no connection is used no more."""
 CACHED_NAMES_MAX = 10_000
 ADDRESSES_MAX = 16
 """Addresses of a name that are given out; every one it has is checked."""
@@ -193,8 +206,18 @@ class BlockedAddress(Exception):
         self.reason = reason
 
 
+class _Answer(NamedTuple):
+    """Hold the checked addresses of a name, and when they were found."""
+
+    addresses: list[str]
+    found_at: float
+
+
 class Resolver:
-    """Looks names up without blocking the loop and gives out only addresses that the guard lets pass."""
+    """Looks names up without blocking the loop and gives out only addresses that the guard lets pass.
+
+    Names wait for others of their kind only: those that had an address, those whose last look-up failed, and new ones.
+    """
 
     def __init__(
         self,
@@ -207,29 +230,41 @@ class Resolver:
         self._lookup = lookup or look_up
         self._clock = clock
         self._limits = limits
-        self._cached: dict[str, tuple[float, list[str]]] = {}
+        self._cached: dict[str, _Answer] = {}
         self._under_way: dict[str, asyncio.Task[list[str]]] = {}
+        self._begun: set[str] = set()
+        """Names being looked up: of the others under way nothing is known, they wait."""
         self._doubtful: dict[str, None] = {}
-        self._slots = asyncio.Semaphore(LOOKUPS_MAX - DOUBTFUL_LOOKUPS_MAX)
-        self._doubtful_slots = asyncio.Semaphore(DOUBTFUL_LOOKUPS_MAX)
+        self._known_threads = asyncio.Semaphore(KNOWN_LOOKUPS_MAX)
+        self._new_threads = asyncio.Semaphore(NEW_LOOKUPS_MAX)
+        self._new_places = asyncio.Semaphore(NEW_PLACES)
+        self._doubtful_threads = asyncio.Semaphore(DOUBTFUL_LOOKUPS_MAX)
 
-    async def resolve(self, host: str, port: int) -> list[str]:
+    async def resolve(self, host: str, port: int, *, anew: bool = False) -> list[str]:
         """Return the numeric addresses of a name or IP literal, best first, all of them allowed.
 
-        Raise BlockedAddress when any address of the name is refused, NameNotResolved when there is none in time.
+        ``anew``: not from an answer that is due for renewal. Raise BlockedAddress when any address of the name is
+        refused, NameNotResolved when there is none in time.
         """
         if _is_ip(host):
             return self._checked(host, [host])
-        cached = self._cached.get(host)
-        if cached is not None and self._clock() < cached[0]:
-            return cached[1]
+        known = self._cached.get(host)
+        if known is not None:
+            age_seconds = self._clock() - known.found_at
+            if age_seconds < FRESH_SECONDS:
+                return known.addresses
+            if age_seconds < KEPT_SECONDS and not anew:
+                self._begin(host, port)
+                return known.addresses
         if (reason := self._guard.name_refusal(host)) is not None:
             raise BlockedAddress(reason)
-        addresses = self._checked(host, await self._found(host, port))
-        if len(self._cached) >= CACHED_NAMES_MAX:
-            del self._cached[next(iter(self._cached))]
-        self._cached[host] = (self._clock() + CACHED_SECONDS_MAX, addresses)
-        return addresses
+        return await self._found(host, port)
+
+    def led_nowhere(self, host: str) -> None:
+        """Look the name up anew next time, unless its answer is young: none of its addresses could be connected to."""
+        known = self._cached.get(host)
+        if known is not None and self._clock() - known.found_at >= LED_NOWHERE_SECONDS:
+            self._cached[host] = known._replace(found_at=-inf)
 
     def _checked(self, host: str, found: Sequence[str]) -> list[str]:
         for address in found:
@@ -241,33 +276,63 @@ class Resolver:
 
     async def _found(self, host: str, port: int) -> list[str]:
         """Wait for the one look-up of this name; it goes on when a waiter gives up, so a hung name holds one thread."""
-        task = self._under_way.get(host)
+        task = self._begin(host, port)
         if task is None:
-            if len(self._under_way) >= self._limits.lookups_waiting_max:
-                raise NameNotResolved(f"{host}: too many other names are being looked up")
-            task = asyncio.get_running_loop().create_task(self._run(host, port))
-            task.add_done_callback(_retrieve)
-            self._under_way[host] = task
+            raise NameNotResolved(f"{host}: too many other names are being looked up")
         done, _ = await asyncio.wait((task,), timeout=self._limits.lookup_seconds_max)
         if not done:
-            self._doubt(host)
+            if host in self._begun:
+                self._doubt(host)
             raise NameNotResolved(f"{host}: no answer within {self._limits.lookup_seconds_max:g} s")
         return task.result()
 
+    def _begin(self, host: str, port: int) -> asyncio.Task[list[str]] | None:
+        """Return the look-up of a name, begun now unless it is under way; None while too many others are."""
+        task = self._under_way.get(host)
+        if task is None and len(self._under_way) < self._limits.lookups_waiting_max:
+            task = asyncio.get_running_loop().create_task(self._run(host, port))
+            task.add_done_callback(_retrieve)
+            self._under_way[host] = task
+        return task
+
     async def _run(self, host: str, port: int) -> list[str]:
-        slots = self._doubtful_slots if host in self._doubtful else self._slots
         try:
-            async with slots:
-                found = await _in_thread(self._lookup, host, port)
+            found = await self._in_turn(host, port)
             if not found:
                 raise OSError("it has no address")
+            addresses = self._checked(host, found)
         except (OSError, UnicodeError) as error:
             self._doubt(host)
             raise NameNotResolved(f"{host}: {getattr(error, 'strerror', None) or error}") from None
+        except BlockedAddress:
+            self._cached.pop(host, None)
+            raise
         finally:
             del self._under_way[host]
+            self._begun.discard(host)
         self._doubtful.pop(host, None)
-        return found
+        self._cached.pop(host, None)
+        if len(self._cached) >= CACHED_NAMES_MAX:
+            del self._cached[next(iter(self._cached))]
+        self._cached[host] = _Answer(addresses, self._clock())
+        return addresses
+
+    async def _in_turn(self, host: str, port: int) -> list[str]:
+        if host in self._doubtful:
+            async with self._doubtful_threads:
+                return await self._look_up(host, port)
+        if host in self._cached:
+            async with self._known_threads:
+                return await self._look_up(host, port)
+        async with self._new_threads:
+            async with self._new_places:
+                answer = self._look_up(host, port)
+                await asyncio.wait((answer,), timeout=SOON_SECONDS)
+            return await answer
+
+    def _look_up(self, host: str, port: int) -> asyncio.Future[list[str]]:
+        self._begun.add(host)
+        return _in_thread(self._lookup, host, port)
 
     def _doubt(self, host: str) -> None:
         if len(self._doubtful) >= CACHED_NAMES_MAX:
@@ -296,7 +361,7 @@ def _retrieve(task: asyncio.Task[list[str]]) -> None:
         task.exception()
 
 
-async def _in_thread(lookup: Lookup, host: str, port: int) -> list[str]:
+def _in_thread(lookup: Lookup, host: str, port: int) -> asyncio.Future[list[str]]:
     """Run a blocking look-up in a daemon thread, because a hung one must not hold up the end of the process."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
@@ -321,4 +386,4 @@ async def _in_thread(lookup: Lookup, host: str, port: int) -> list[str]:
             pass  # the loop is gone, and everyone who waited with it
 
     threading.Thread(target=work, name="look-up", daemon=True).start()
-    return await answer
+    return answer

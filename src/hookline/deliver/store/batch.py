@@ -57,6 +57,25 @@ class AttemptRow(NamedTuple):
     next_at_ms: int | None
     head: str | None = None
     """Status line and headers of the receiver's answer."""
+    cause: int | None = None
+    """The number of its cause (``outcomes.cause``)."""
+
+
+class RemarkRow(NamedTuple):
+    """Hold what a sink said of an event that it accepted."""
+
+    lane: int
+    partition: int
+    offset: int
+    remark: str
+
+
+class NewsRow(NamedTuple):
+    """Hold what a sink said of itself."""
+
+    destination: str
+    at_ms: int
+    sentence: str
 
 
 class DeadLetterRow(NamedTuple):
@@ -79,6 +98,8 @@ class DeadLetterRow(NamedTuple):
     """The event's name, as people look for it."""
     first_at_ms: int | None = None
     """When it was tried first, by the service's own clock; its window goes on from there if it is called back."""
+    cause: int | None = None
+    """That of its last attempt."""
 
 
 class RangeRow(NamedTuple):
@@ -171,6 +192,8 @@ class Batch:
 
     def __init__(self) -> None:
         self.attempts: list[AttemptRow] = []
+        self.remarks: list[RemarkRow] = []
+        self.news: list[NewsRow] = []
         self.retries: dict[tuple[int, int, int], RetryRow] = {}
         self.settled: set[tuple[int, int, int]] = set()
         """Retry rows to delete, as (lane, partition, offset)."""
@@ -190,6 +213,8 @@ class Batch:
         self.lanes_ended: set[int] = set()
         self.checkpoints: list[CheckpointRow] = []
         self.blocks: list[BlockRow] = []
+        self.delivered: dict[tuple[str, int], int] = {}
+        """How many of the results in the blocks delivered an event at first hand, by destination and partition."""
         self.filters: list[FilterRow] = []
         self.today = 0
         """Days since the epoch by the service's own clock, by which usage is old; filled in when it is gathered."""
@@ -250,10 +275,12 @@ class Batch:
     def leave_out(self, lost: Callable[[int], bool]) -> None:
         """Take out what is of partitions that somebody else owns; what it is about is that owner's to find out."""
         self.attempts = [row for row in self.attempts if not lost(row.partition)]
+        self.remarks = [row for row in self.remarks if not lost(row.partition)]
         self.dead_letters = [row for row in self.dead_letters if not lost(row.partition)]
         self.ranges = [row for row in self.ranges if not lost(row.partition)]
         self.checkpoints = [row for row in self.checkpoints if not lost(row.partition)]
         self.blocks = [row for row in self.blocks if not lost(row.partition)]
+        self.delivered = {key: count for key, count in self.delivered.items() if not lost(key[1])}
         self.filters = [row for row in self.filters if not lost(row.partition)]
         self.erasures = [
             row._replace(positions={each: positions for each, positions in row.positions.items() if not lost(each)})

@@ -32,6 +32,8 @@ USAGE_DAYS_KEPT = 400
 """More than a year, so that a month can be compared with the same one a year before."""
 RANGES_KEPT_MS = 30 * 86_400_000
 """Before the newest one: records of lost or discarded ranges whose events the journal no longer keeps."""
+NEWS_KEPT_MAX = 1_000
+"""Sentences of sinks, all destinations together: control reads them within seconds."""
 SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
@@ -40,11 +42,15 @@ _RETRY_KEY = ("lane", "partition", '"offset"')
 _RETRY_REST = ("attempt", "first_at", "due", "urls")
 _ATTEMPT = (
     *("partition", '"offset"', "lane", "destination", "number", "url", "at"),
-    *("outcome", "http_status", "error", "milliseconds", "next_at", "head"),
+    *("outcome", "http_status", "error", "milliseconds", "next_at", "head", "cause"),
 )
+_PUT_REMARK = replacing("remarks", ("lane", "partition", '"offset"'), ("remark",))
 _ADD_USAGE = (
     "ON CONFLICT (day, source)"
     " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered"
+)
+_ADD_DELIVERED = (
+    "ON CONFLICT (destination, partition) DO UPDATE SET delivered = delivered.delivered + excluded.delivered"
 )
 _PUT_LANE = replacing("lanes", ("lane", "partition"), ("next_offset", "state", "blob"))
 _PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "version", "blob"))
@@ -113,10 +119,14 @@ class DeliverStore:
         retries = list(batch.retries.values())
         insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))
         insert_many(self._write, "attempts", _ATTEMPT, batch.attempts)
+        many(_PUT_REMARK, batch.remarks)
+        if batch.news:
+            many("INSERT INTO sink_news (destination, at, sentence) VALUES (?, ?, ?)", batch.news)
+            many("DELETE FROM sink_news WHERE id <= (SELECT max(id) FROM sink_news) - ?", [(NEWS_KEPT_MAX,)])
         many(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status,'
-            " attempts, at, outcome, http_status, error, event, first_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " attempts, at, outcome, http_status, error, event, first_at, cause)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.dead_letters,
         )
         batch.requeued = {}
@@ -137,6 +147,8 @@ class DeliverStore:
         many(_PUT_CHECKPOINT, batch.checkpoints)
         for block in batch.blocks:
             self._add_block(cursor, block)
+        if batch.delivered:
+            self._add_delivered(batch)
         many('INSERT INTO lane_filters (lane, partition, "offset", version, at) VALUES (?, ?, ?, ?, ?)', batch.filters)
         if batch.usage:
             self._add_usage(cursor, batch.usage, batch.today)
@@ -151,6 +163,13 @@ class DeliverStore:
         )
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
+
+    def _add_delivered(self, batch: Batch) -> None:
+        """Count in the transaction that saves the results: the counts survive a crash exactly as those do."""
+        since_ms = batch.blocks[0].at_ms
+        rows = [(*key, count, since_ms) for key, count in batch.delivered.items()]
+        columns = ("destination", "partition", "delivered", "since")
+        insert_many(self._write, "delivered", columns, rows, _ADD_DELIVERED)
 
     def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]], today: int) -> None:
         totals: dict[tuple[int, str], list[int]] = {}
@@ -216,7 +235,7 @@ class DeliverStore:
         execute = cursor.execute  # type: ignore[attr-defined]
         many = cursor.executemany  # type: ignore[attr-defined]
         counts = []
-        for table in ("dead_letters", "attempts"):
+        for table in ("remarks", "dead_letters", "attempts"):
             positions = ((partition, offset) for partition, each in erasure.positions.items() for offset in each)
             done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', positions)
             counts.append(max(0, done.rowcount))
@@ -226,7 +245,7 @@ class DeliverStore:
             " retries = erasures.retries + excluded.retries,"
             " dead_letters = erasures.dead_letters + excluded.dead_letters,"
             " attempts = erasures.attempts + excluded.attempts",
-            (*erasure[:4], *counts),
+            (*erasure[:4], *counts[1:]),
         )
         if self._fence is not None:
             many(
@@ -329,6 +348,7 @@ class DeliverStore:
             overwrite_deleted(self._write)
         for statement in (
             'DELETE FROM attempts WHERE partition = ? AND "offset" < ?',
+            'DELETE FROM remarks WHERE partition = ? AND "offset" < ?',
             # Filters that later ones replaced before what is kept begins; then lanes that ended there.
             "DELETE FROM lane_filters WHERE partition = ?1 AND EXISTS (SELECT 1 FROM lane_filters AS later"
             " WHERE later.lane = lane_filters.lane AND later.partition = ?1 AND later.id > lane_filters.id"

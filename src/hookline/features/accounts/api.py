@@ -8,14 +8,14 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
-from litestar.params import Body, JSONBody
+from litestar.params import Body, JSONBody, PathParameter
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, refusal_of
 from hookline.api.auth.service import account_store, login_throttle, password_hasher, session_store, token_store
 from hookline.api.auth.sessions import session_cookie
 from hookline.api.auth.tokens import Token, TokenError
-from hookline.api.caller import Role, Scope
+from hookline.api.caller import Caller, Role, Scope
 from hookline.api.calls import Call, current_author, the_call, the_caller
 from hookline.api.listing import (
     MERGE_PATCH,
@@ -38,10 +38,11 @@ STATUS_OF_ACCOUNT_ERROR = {"already_exists": 409, "last_owner": 409, "not_the_fi
 """``too_many``, which the connections know as well, is 422."""
 
 Text = Annotated[str, msgspec.Meta(max_length=1_000)]
+SessionId = Annotated[str, PathParameter(name="session")]
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One account. ``invitedUntil``: a link is open with which its owner may choose a password."""
+    """One account. ``invitedUntil`` is set while a link to choose its password is valid."""
 
     id: str
     name: str
@@ -61,21 +62,22 @@ class Invitation(msgspec.Struct, frozen=True):
 
 
 class InvitedUser(msgspec.Struct, frozen=True):
-    """The account and the link with which its owner chooses a password: once, within 72 hours; shown this once."""
+    """The account and the link to choose its password. The link works once, within 72 hours, and is shown only in this
+    answer."""
 
     user: User
     link: str
 
 
 class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields that a PATCH may change; either ends the account's sessions."""
+    """The fields that a PATCH may change. Each change ends the account's sessions."""
 
     role: Role | msgspec.UnsetType = msgspec.UNSET
     disabled: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The password in force and the one that is to be."""
+    """The current password and the new one."""
 
     current: Text
     new: Text
@@ -96,6 +98,25 @@ class SignedOut(msgspec.Struct, frozen=True):
     sessions: int
 
 
+class SessionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A browser session. ``current`` is the one of this call. ``usedAt`` is exact to a minute."""
+
+    id: str
+    opened_at: str
+    used_at: str
+    address: str
+    browser: str
+    current: bool
+
+
+class PasswordOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The account, its current password and the new one."""
+
+    account: Text
+    current: Text
+    new: Text
+
+
 class Users(Controller):
     """Owners look after people; what is one's own is at ``me``."""
 
@@ -103,7 +124,7 @@ class Users(Controller):
 
     @get(needs="owner")
     async def list_users(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[User]:
-        """List the accounts in the order they were made."""
+        """List the accounts, oldest first."""
         found = account_store(services).page(limit + 1, number_after(after, "u") or 0)
         page = [user_of(account) for account in found[:limit]]
         return Listing(page, page[-1].id if len(found) > limit else None)
@@ -112,7 +133,7 @@ class Users(Controller):
     async def invite_user(
         self, services: FromServices, request: Request[Any, Any, Any], data: JSONBody[Invitation]
     ) -> Response[InvitedUser]:
-        """Make an account and the link with which its owner chooses a password (once, within 72 hours)."""
+        """Create an account and a link to choose its password (works once, within 72 hours)."""
         account, code = _refused(lambda: account_store(services).invite(data.name, data.role))
         user = user_of(account)
         _changed(user.id, AuditChange(f"users/{user.id}", "role", None, f"{user.role} {user.name}"))
@@ -121,27 +142,50 @@ class Users(Controller):
 
     @get("/me", needs="signed_in")
     async def get_me(self) -> Me:
-        """Return who makes this call, and what they may do."""
+        """Return the account or token of this call, and what it may do."""
         caller = the_caller()
         prefix = {"account": "u", "token": "t"}.get(caller.kind, "")
         return Me(caller.kind, caller.name, caller.role, f"{prefix}{caller.id}" if caller.id is not None else None)
 
     @post("/me/password", needs="signed_in", status_code=200)
     async def change_password(self, services: FromServices, data: JSONBody[PasswordChange]) -> Response[SignedOut]:
-        """Change one's own password; every session ends, this one goes on under a new key."""
+        """Change your own password. All your other sessions end."""
         ended = await change_own_password(services, the_call(), data.current, data.new)
         answer = Response(SignedOut(ended))
-        answer.cookies.append(session_cookie(session_store(services), session_store(services).open(the_caller().id)))
+        answer.cookies.append(session_cookie(session_store(services), open_session(services, the_caller().id)))
         return answer
+
+    @post("/password", needs="signed_in", status_code=200)
+    async def change_password_of(self, services: FromServices, data: JSONBody[PasswordOf]) -> SignedOut:
+        """Change the password of an account, given its current password. Its sessions end. The command line uses
+        this."""
+        found = account_store(services).credentials(data.account)
+        id = None if found is None else found.id
+        return SignedOut(await _change_password(services, the_call(), id, data.account, data.current, data.new))
+
+    @get("/me/sessions", needs="signed_in")
+    async def list_own_sessions(self, services: FromServices) -> Listing[SessionView]:
+        """List the browsers in which you are signed in, last used first."""
+        return Listing(sessions_of(services, _with_sessions().id))
+
+    @delete("/me/sessions/{session:str}", needs="signed_in")
+    async def end_own_session(self, services: FromServices, session: SessionId) -> None:
+        """Sign out of one browser."""
+        _end_session(services, _with_sessions().id, session)
+
+    @post("/me/sign-out-others", needs="signed_in", status_code=200)
+    async def sign_out_of_others(self, services: FromServices) -> SignedOut:
+        """End all your sessions except this one."""
+        caller, call = _with_sessions(), the_call()
+        call.changed("sessions")
+        return SignedOut(session_store(services).end_all(caller.id, "revoked", but=call.session_key))
 
     @post("/me/sign-out", needs="signed_in", status_code=200)
     async def sign_out_everywhere(self, services: FromServices) -> SignedOut:
-        """End every session of one's own, this one too."""
-        caller = the_caller()
-        if caller.kind == "token":
-            raise Problem(409, "no_sessions", "A token has no sessions; revoke it instead.")
+        """End all your sessions, including this one."""
+        caller = _with_sessions()
         the_call().changed("sessions")
-        return SignedOut(session_store(services).end_all(caller.id))
+        return SignedOut(session_store(services).end_all(caller.id, "signed_out"))
 
     @get("/{id:str}", needs="owner", tagged=True)
     async def get_user(self, services: FromServices, user_id: Id) -> Response[User]:
@@ -152,7 +196,7 @@ class Users(Controller):
     async def patch_user(
         self, services: FromServices, user_id: Id, data: Annotated[UserChange, Body(media_type=MERGE_PATCH)]
     ) -> Response[User]:
-        """Give an account another role, or disable it; its sessions end."""
+        """Change the role of an account, or disable it. Its sessions end."""
         account = _account(services, user_id)
         before = user_of(account)
         require_match(tag_of(before))
@@ -160,7 +204,7 @@ class Users(Controller):
         disabled = before.disabled if data.disabled is msgspec.UNSET else data.disabled
         after = user_of(_refused(lambda: account_store(services).change(account.id, role, disabled)))
         if (before.role, before.disabled) != (after.role, after.disabled):
-            session_store(services).end_all(account.id)
+            session_store(services).end_all(account.id, "account")
         fields = (("role", before.role, after.role), ("disabled", before.disabled, after.disabled))
         _changed(before.id, *(AuditChange(f"users/{before.id}", *field) for field in fields if field[1] != field[2]))
         return _tagged(after)
@@ -169,20 +213,91 @@ class Users(Controller):
     async def invite_user_again(
         self, services: FromServices, request: Request[Any, Any, Any], user_id: Id
     ) -> InvitedUser:
-        """Make a new link for an account, also for one whose password is forgotten; the last one is worth nothing."""
+        """Create a new link to choose the password of an account. Earlier links stop working."""
         account = _account(services, user_id)
         code = account_store(services).invite_again(account.id)
         _changed(user_id)
         return InvitedUser(user_of(_account(services, user_id)), join_link(services, request, code))
 
+    @get("/{id:str}/sessions", needs="owner")
+    async def list_sessions(self, services: FromServices, user_id: Id) -> Listing[SessionView]:
+        """List the browsers in which an account is signed in, last used first."""
+        return Listing(sessions_of(services, _account(services, user_id).id))
+
+    @delete("/{id:str}/sessions/{session:str}", needs="owner")
+    async def end_session(self, services: FromServices, user_id: Id, session: SessionId) -> None:
+        """Sign an account out of one browser."""
+        _end_session(services, _account(services, user_id).id, session)
+
+    @post("/{id:str}/sign-out", needs="owner", status_code=200)
+    async def sign_out_user(self, services: FromServices, user_id: Id) -> SignedOut:
+        """End every session of an account."""
+        account = _account(services, user_id)
+        _changed(user_id)
+        return SignedOut(session_store(services).end_all(account.id, "revoked"))
+
     @delete("/{id:str}", needs="owner", tagged=True)
     async def remove_user(self, services: FromServices, user_id: Id) -> None:
-        """Take an account away; its sessions end, what it did stays on the record."""
+        """Remove an account. Its sessions end; its activity stays in the audit log."""
         account = _account(services, user_id)
         require_match(tag_of(user_of(account)))
         _refused(lambda: account_store(services).remove(account.id))
-        session_store(services).end_all(account.id)
+        session_store(services).end_all(account.id, "account")
         _changed(user_id, AuditChange(f"users/{user_id}", "role", f"{account.role} {account.name}", None))
+
+
+def sessions_of(services: Services, account: int | None) -> list[SessionView]:
+    """Return the sessions of an account, None: of the admin token."""
+    found = session_store(services).of(account, the_call().session_key)
+    return [
+        SessionView(
+            id=each.id,
+            opened_at=iso(each.opened_at),
+            used_at=iso(each.used_at),
+            address=each.address,
+            browser=browser_of(each.agent),
+            current=each.is_this,
+        )
+        for each in found
+    ]
+
+
+_BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
+def browser_of(agent: str) -> str:
+    """Return in words what a browser calls itself."""
+    browser = next((name for mark, name in _BROWSERS if mark in agent), "")
+    system = next((name for mark, name in _SYSTEMS if mark in agent), "")
+    return " on ".join(filter(None, (browser, system))) or "unknown"
+
+
+def open_session(services: Services, account: int | None) -> str:
+    """Start a session for whoever makes this call; return its key."""
+    call = the_call()
+    return session_store(services).open(account, call.address, call.headers.get("user-agent", ""))
+
+
+def _with_sessions() -> Caller:
+    caller = the_caller()
+    if caller.kind == "token":
+        raise Problem(409, "no_sessions", "A token has no sessions; revoke it instead.")
+    return caller
+
+
+def _end_session(services: Services, account: int | None, session: str) -> None:
+    if not session_store(services).end_one(account, session, "revoked"):
+        raise not_found("session", session)
+    the_call().changed("sessions")
 
 
 def user_of(account: Account) -> User:
@@ -250,26 +365,32 @@ async def change_own_password(services: Services, call: Call, current: str, new:
     caller = call.caller
     if caller is None or caller.kind != "account" or caller.id is None:
         raise Problem(409, "no_password", "Only an account has a password; you came with a token.")
-    wait_seconds = login_throttle(services).begin(SESSION, caller.name)
+    return await _change_password(services, call, caller.id, caller.name, current, new)
+
+
+async def _change_password(
+    services: Services, call: Call, account: int | None, name: str, current: str, new: str
+) -> int:
+    wait_seconds = login_throttle(services).begin(SESSION, name)
     if wait_seconds is not None:
         raise Problem(429, "too_many_requests", "Too many wrong passwords; wait.", headers=_after(wait_seconds))
-    found = account_store(services).credentials_of(caller.id)
+    found = None if account is None else account_store(services).credentials_of(account)
     try:
         right = await password_hasher(services).matches(current, None if found is None else found.password_hash)
     except TooManyWaiting:
-        login_throttle(services).not_tried(SESSION, caller.name)
+        login_throttle(services).not_tried(SESSION, name)
         raise Problem(503, "unavailable", "Many sign in right now; try again in a moment.") from None
-    if not right:
+    if not right or account is None:
         raise Problem(
             403, "wrong_password", "That is not your password.", [FieldError("/current", "That is not your password.")]
         )
-    login_throttle(services).succeeded(SESSION, caller.name)
-    refusal = refusal_of(new, caller.name)
+    login_throttle(services).succeeded(SESSION, name)
+    refusal = refusal_of(new, name)
     if refusal is not None:
         raise Problem(422, "weak_password", refusal, [FieldError("/new", refusal)])
-    account_store(services).set_password(caller.id, await password_hasher(services).hash(new))
-    call.changed(f"users/u{caller.id}")
-    return session_store(services).end_all(caller.id)
+    account_store(services).set_password(account, await password_hasher(services).hash(new))
+    call.changed(f"users/u{account}")
+    return session_store(services).end_all(account, "password")
 
 
 def _after(seconds: int) -> dict[str, str]:
@@ -281,7 +402,7 @@ STATUS_OF_TOKEN_ERROR = {"already_exists": 409, "too_many": 422}
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One token without its text; ``hint`` is how it ends. An expired one stays listed until it is revoked."""
+    """One token without its text. ``hint`` is how it ends. Expired tokens stay listed until they are revoked."""
 
     id: str
     name: str
@@ -295,7 +416,7 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A token to create: its purpose, its role (``read``, ``write``, ``admin``), and how long it is good (such as
+    """A token to create: its name, its scope (``read``, ``write``, ``admin``), and how long it is valid (such as
     ``90d``).
     """
 
@@ -305,7 +426,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
 
 class CreatedToken(msgspec.Struct, frozen=True):
-    """The new token; ``text`` is what to send (Authorization: Bearer TEXT), shown this once."""
+    """The new token. Send ``text`` as Authorization: Bearer TEXT. It is shown only in this answer."""
 
     token: TokenView
     text: str
@@ -318,14 +439,14 @@ class TokensApi(Controller):
 
     @get(needs="owner")
     async def list_tokens(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[TokenView]:
-        """List the tokens in the order they were made."""
+        """List the tokens, oldest first."""
         found = token_store(services).page(limit + 1, number_after(after, "t") or 0)
         page = [token_view_of(services, token) for token in found[:limit]]
         return Listing(page, page[-1].id if len(found) > limit else None)
 
     @post(needs="owner", request_max_body_size=10_000)
     async def create_token(self, services: FromServices, data: JSONBody[NewToken]) -> Response[CreatedToken]:
-        """Make a token; its text is in this answer and nowhere else."""
+        """Create a token. Only this answer contains its text."""
         if not data.name.isprintable():
             raise Problem(422, "invalid_object", "A name is printable.", [FieldError("/name", "not printable")])
         expires_at = None if data.expires_in is None else _time_after(data.expires_in)
@@ -346,7 +467,7 @@ class TokensApi(Controller):
 
     @delete("/{id:str}", needs="owner")
     async def revoke_token(self, services: FromServices, token_id: Id) -> None:
-        """Revoke a token: it opens nothing from now on."""
+        """Revoke a token. Calls that use it get 401 from now on."""
         token = _token(services, token_id)
         token_store(services).revoke(token.id)
         told = _told(token_view_of(services, token))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from getpass import getpass
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
-from hookline.cli.app import HERE, PEOPLE, app
+from hookline.cli.app import HERE, PEOPLE, USAGE, Flag, app
+from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 from hookline.features.replays.cli import moment
 
 Role = Literal["owner", "editor", "viewer"]
 Scope = Literal["read", "write", "admin"]
-users_app = App(name="users", group=PEOPLE, help="People who may sign in: list, invite, change a role, remove.")
-tokens_app = App(name="tokens", group=PEOPLE, help="Tokens of programs: list, create, revoke.")
+CHANGES_SHOWN_MAX = 3
+"""Of an entry of the audit log in a table; --json has all."""
+users_app = App(name="users", group=PEOPLE, help="Accounts that can sign in: list, invite, change a role, remove.")
+tokens_app = App(name="tokens", group=PEOPLE, help="API tokens for programs: list, create, revoke.")
 
 
 @users_app.command(name="list")
@@ -26,20 +33,21 @@ def list_users(*, options: Options = HERE) -> int:
     if options.as_json:
         print(json.dumps(users))
     else:
-        print("\n".join(_line(user) for user in users) or "there are none; the admin token opens the page")
+        none = "there are none; the admin token opens the page"
+        print_items(users, _line, none, ("Id", "Account", "Role", "State", "Last seen"), _cells, options.utc)
     return 0
 
 
 @users_app.command
 def invite(name: str, /, *, role: Role = "viewer", options: Options = HERE) -> int:
-    """Make an account, or a new link for one: with it its owner chooses a password, once, within 72 hours.
+    """Create an account and a link to choose its password, or a new link for an existing account.
 
     Parameters
     ----------
     name
         E-mail address, or any other name.
     role
-        What they may do; of an account that is there already it is left as it is.
+        Role of a new account. An existing account keeps its role.
     """
     admin = options.admin()
     known = _known(admin, name)
@@ -57,7 +65,7 @@ def invite(name: str, /, *, role: Role = "viewer", options: Options = HERE) -> i
 
 @users_app.command
 def role(name: str, role: Role, /, *, options: Options = HERE) -> int:
-    """Give an account another role; its sessions end.
+    """Change the role of an account. Its sessions end.
 
     Parameters
     ----------
@@ -71,7 +79,7 @@ def role(name: str, role: Role, /, *, options: Options = HERE) -> int:
 
 @users_app.command
 def disable(name: str, /, *, options: Options = HERE) -> int:
-    """Let an account sign in no more; its sessions end.
+    """Disable an account. Its sessions end.
 
     Parameters
     ----------
@@ -83,7 +91,7 @@ def disable(name: str, /, *, options: Options = HERE) -> int:
 
 @users_app.command
 def enable(name: str, /, *, options: Options = HERE) -> int:
-    """Let a disabled account sign in again.
+    """Enable a disabled account.
 
     Parameters
     ----------
@@ -95,7 +103,7 @@ def enable(name: str, /, *, options: Options = HERE) -> int:
 
 @users_app.command
 def remove(name: str, /, *, options: Options = HERE) -> int:
-    """Take an account away; what it did stays in the audit log.
+    """Remove an account. Its activity stays in the audit log.
 
     Parameters
     ----------
@@ -108,30 +116,99 @@ def remove(name: str, /, *, options: Options = HERE) -> int:
     return _print(user, options.as_json, "removed: ")
 
 
+@users_app.command
+def sessions(
+    name: str | None = None,
+    /,
+    *,
+    end: str | None = None,
+    end_all: Flag = False,
+    options: Options = HERE,
+) -> int:
+    """List or end the browser sessions of an account.
+
+    Parameters
+    ----------
+    name
+        Name or id of the account; without one, the browsers that came with the admin token or a one-time link.
+    end
+        End the session with this id.
+    end_all
+        End all of them.
+    """
+    admin = options.admin()
+    path = "/users/me" if name is None else f"/users/{_found(admin, name)['id']}"
+    if end is not None:
+        admin.request("DELETE", f"{path}/sessions/{quote(end, safe='')}")
+    elif end_all:
+        ended = admin.request("POST", f"{path}/sign-out")["sessions"]
+        print(json.dumps({"sessions": ended}) if options.as_json else f"{ended} ended")
+        return 0
+    items = admin.get(f"{path}/sessions")["items"]
+    if options.as_json:
+        print(json.dumps(items))
+    else:
+        columns = ("Id", "Browser", "Address", "Signed in", "Last used")
+        print_items(items, _line_of_session, "nobody is signed in", columns, _cells_of_session, options.utc)
+    return 0
+
+
+@users_app.command
+def password(name: str, /, *, stdin: Flag = False, options: Options = HERE) -> int:
+    """Change the password of your account. Asks for the current one and the new one.
+
+    Parameters
+    ----------
+    name
+        Name of the account.
+    stdin
+        Read the password in force and the new one from standard input, a line each, and ask nothing.
+    """
+    if stdin:
+        current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
+    else:
+        current, new = _asked("Current password: "), _asked("New password: ")
+        if new != _asked("New password again: "):
+            raise CommandFailed("the two new passwords differ; nothing was changed", exit_code=USAGE)
+    body = {"account": name, "current": current, "new": new}
+    ended = options.admin().request("POST", "/users/password", body)["sessions"]
+    print(json.dumps({"sessions": ended}) if options.as_json else f"changed; {ended} sessions ended")
+    return 0
+
+
+def _asked(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        raise CommandFailed("nobody can answer here: give both passwords with --stdin", exit_code=USAGE)
+    try:
+        return getpass(prompt)
+    except EOFError:
+        raise CommandFailed("no answer; nothing was changed", exit_code=USAGE) from None
+
+
 @tokens_app.command(name="list")
 def list_tokens(*, options: Options = HERE) -> int:
-    """List the tokens: what each may do, until when, and when it was last used."""
+    """List the tokens with scope, expiry and last use."""
     tokens = options.admin().every("/tokens")
-    print(
-        json.dumps(tokens)
-        if options.as_json
-        else "\n".join(_line_of_token(token) for token in tokens) or "there are none"
-    )
+    if options.as_json:
+        print(json.dumps(tokens))
+    else:
+        columns = ("Id", "Token", "Scope", "Ends with", "Good until", "Last used")
+        print_items(tokens, _line_of_token, "there are none", columns, _cells_of_token, options.utc)
     return 0
 
 
 @tokens_app.command
 def create(name: str, /, *, scope: Scope = "read", expires_in: str | None = None, options: Options = HERE) -> int:
-    """Make a token and print it, this once.
+    """Create a token and print it. It is shown only once.
 
     Parameters
     ----------
     name
-        What it is for; the audit log calls it so.
+        What it is for. The audit log shows this name.
     scope
-        read looks; write changes sources, destinations and replays; admin everything.
+        read; write also changes sources, destinations and replays; admin may do everything.
     expires_in
-        How long it is good, such as 90d (default: until it is revoked).
+        How long it is valid, such as 90d (default: until it is revoked).
     """
     made = options.admin().request("POST", "/tokens", {"name": name, "scope": scope, "expiresIn": expires_in})
     print(json.dumps(made) if options.as_json else f"{_line_of_token(made['token'])}\n{made['text']}")
@@ -140,7 +217,7 @@ def create(name: str, /, *, scope: Scope = "read", expires_in: str | None = None
 
 @tokens_app.command
 def revoke(name: str, /, *, options: Options = HERE) -> int:
-    """Revoke a token: it opens nothing from now on.
+    """Revoke a token. Calls that use it get 401 from now on.
 
     Parameters
     ----------
@@ -158,7 +235,7 @@ def revoke(name: str, /, *, options: Options = HERE) -> int:
 
 @app.command(group=PEOPLE)
 def whoami(*, options: Options = HERE) -> int:
-    """Show whom the server takes this command for, and what that may do."""
+    """Show which account or token this command uses, and what it may do."""
     me = options.admin().get("/users/me")
     kind = "" if me["kind"] == "admin_token" else me["kind"] + " "
     print(json.dumps(me) if options.as_json else f"{kind}{printable(me['name'])}, {me['role']}")
@@ -199,7 +276,10 @@ def audit_log(
     if options.as_json:
         print(json.dumps(items))
     else:
-        print("\n".join(line for entry in items for line in _lines(entry)) or "there is nothing of that")
+        columns = ("Time", "By", "Action", "Object", "From", "Changes")
+        print_items(
+            items, lambda each: "\n".join(_lines(each)), "no entry matches", columns, _cells_of_entry, options.utc
+        )
     return 0
 
 
@@ -235,6 +315,24 @@ def _line(user: Json) -> str:
     return ", ".join(parts)
 
 
+def _cells(user: Json, at: Callable[[str | None], str]) -> list[object]:
+    state = "○ disabled" if user["disabled"] else "● active" if user["joined"] else "◔ invited"
+    return [user["id"], user["name"], user["role"], state, at(user["lastSeenAt"]) or "never"]
+
+
+def _cells_of_token(token: Json, at: Callable[[str | None], str]) -> list[object]:
+    until = f"■ expired {at(token['expiresAt'])}" if token["expired"] else at(token["expiresAt"]) or "revoked"
+    return [token["id"], token["name"], token["scope"], token["hint"], until, at(token["lastUsedAt"]) or "never"]
+
+
+def _cells_of_session(each: Json, at: Callable[[str | None], str]) -> list[object]:
+    return [each["id"], each["browser"], each["address"], at(each["openedAt"]), at(each["usedAt"])]
+
+
+def _line_of_session(each: Json) -> str:
+    return printable("  ".join(map(str, _cells_of_session(each, lambda text: text or ""))))
+
+
 def _line_of_token(token: Json) -> str:
     parts = [f"{token['id']}  {printable(token['name'])}  {token['scope']}, ends with {token['hint']}"]
     if token["expiresAt"]:
@@ -254,6 +352,24 @@ def _lines(entry: Json) -> list[str]:
         for change in entry["changes"]
     ]
     return [printable(line) for line in (first, *fields)]
+
+
+def _cells_of_entry(entry: Json, at: Callable[[str | None], str]) -> list[object]:
+    times = f" {entry['count']} times" if entry.get("count") else ""
+    changes = [
+        f"{each['path']}: {_shown(each['before'])} → {_shown(each['after'])}"
+        for each in entry["changes"]
+        if each["path"]
+    ]
+    more = f" and {len(changes) - CHANGES_SHOWN_MAX} more" if len(changes) > CHANGES_SHOWN_MAX else ""
+    return [
+        at(entry.get("lastAt") or entry["at"]),
+        entry["actor"],
+        entry["action"].replace("_", " ") + times,
+        entry["target"],
+        entry["address"],
+        ", ".join(changes[:CHANGES_SHOWN_MAX]) + more,
+    ]
 
 
 def _shown(value: Json) -> str:

@@ -24,11 +24,11 @@ from hookline.api.auth.service import (
 )
 from hookline.api.auth.sessions import session_cookie
 from hookline.api.caller import ADMIN_TOKEN, ROLES, SCOPES, Caller
-from hookline.api.calls import the_call
+from hookline.api.calls import the_call, the_caller
 from hookline.api.listing import After, id_number, number_after
 from hookline.api.problem import CODES, Problem
 from hookline.api.services import FromServices, Services
-from hookline.features.accounts.api import tag_of, token_view_of, user_of
+from hookline.features.accounts.api import open_session, sessions_of, tag_of, token_view_of, user_of
 from hookline.features.fleet.service import own_metrics
 from hookline.features.settings.pages import tabs
 from hookline.telemetry.log import logger
@@ -47,7 +47,7 @@ class SignIn(Controller):
         after = local_path(request.query_params.get("next"))
         if is_signed_in(request, services):
             return redirect(after)
-        return _form(services, after, "")
+        return _form(services, after, "", why=why_signed_out(request, services))
 
     @post("/login", request_max_body_size=FORM_BYTES_MAX, needs="open")
     async def sign_in(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
@@ -126,6 +126,23 @@ def is_signed_in(request: Connection, services: Services) -> bool:
     return session_store(services).is_open(request.cookies.get(session_store(services).cookie_name))
 
 
+WHY_ENDED = {
+    "revoked": "This session was ended from another browser, or by an owner. Sign in again.",
+    "password": "The password of this account was changed. Sign in with the new one.",
+    "account": "An owner changed this account, so its sessions ended. Sign in again.",
+    "signed_out": "You are signed out everywhere.",
+}
+RAN_OUT = "Your session ended: it lasts 12 hours without use, and 7 days at most. Sign in again."
+
+
+def why_signed_out(request: Connection, services: Services) -> str:
+    """Return why a browser that was signed in is not any more; empty for one that never was."""
+    key = request.cookies.get(session_store(services).cookie_name)
+    if not key:
+        return ""
+    return WHY_ENDED.get(session_store(services).why_ended(key) or "", RAN_OUT)
+
+
 def _form(
     services: Services,
     after: str,
@@ -133,10 +150,11 @@ def _form(
     error: str | None = None,
     status: int = 200,
     headers: dict[str, str] | None = None,
+    why: str = "",
 ) -> Response[str]:
     # Where nobody has an account, the token is what one signs in with: its field comes first and alone.
     people = account_store(services).any()
-    return page("login.html", status, headers, after=after, account=account, error=error, people=people)
+    return page("login.html", status, headers, after=after, account=account, error=error, people=people, why=why)
 
 
 def _target(services: Services, account: str) -> str:
@@ -207,7 +225,7 @@ class Joining(Controller):
         if account_store(services).invited(code) != account:  # used while the password was hashed
             return _join_form(services, code)
         account_store(services).set_password(account.id, password_hash)
-        session_store(services).end_all(account.id)
+        session_store(services).end_all(account.id, "password")
         return signed_in(redirect("/"), services, person(account), "join")
 
 
@@ -238,7 +256,7 @@ def signed_in(answer: Response[str], services: Services, caller: Caller, action:
     """Return the answer with the cookie of a new session; the one that the browser came with ends."""
     call, sessions = the_call(), session_store(services)
     sessions.end(call.session_key)
-    answer.cookies.append(session_cookie(sessions, sessions.open(caller.id)))
+    answer.cookies.append(session_cookie(sessions, open_session(services, caller.id)))
     own_metrics(services).sign_ins["succeeded"] += 1
     target = "sessions" if caller.id is None else f"users/u{caller.id}"
     audit_log(services).record(caller, action, target, call.address, call.id)
@@ -301,7 +319,10 @@ class PeopleScreens(Controller):
             return unknown(request, "settings", "Account", "There is no account of this id", id, "It may be removed.")
         user = user_of(account)
         given = {"roles": [(role, WHAT_ROLES_DO[role]) for role in ROLES], "author": person(account).author}
-        return screen(request, "settings_person.html", "settings", user=user, match=tag_of(user), **given)
+        sessions = sessions_of(services, account.id)
+        return screen(
+            request, "settings_person.html", "settings", user=user, match=tag_of(user), sessions=sessions, **given
+        )
 
     @get("/tokens", needs="owner")
     async def show_tokens(self, request: PageRequest, services: FromServices, after: After = None) -> Response[str]:
@@ -331,9 +352,10 @@ class PeopleScreens(Controller):
         return screen(request, "settings_token.html", "settings", token=view, scope=WHAT_SCOPES_DO[view.scope])
 
     @get("/account", needs="viewer")
-    async def show_account(self, request: PageRequest) -> Response[str]:
-        """Show who one is, and what one may change about that."""
-        return screen(request, "settings_account.html", "settings", tabs=tabs("Your account"))
+    async def show_account(self, request: PageRequest, services: FromServices) -> Response[str]:
+        """Show who one is, where one is signed in, and what one may change about that."""
+        sessions = sessions_of(services, the_caller().id)
+        return screen(request, "settings_account.html", "settings", tabs=tabs("Your account"), sessions=sessions)
 
 
 SCREENS = Screens(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,6 +13,7 @@ from cyclopts import App
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE
+from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 from hookline.features.connections.cli.objects import audiences_app, computed_traits_app, read_object
 from hookline.features.people.cli import require_one
@@ -24,7 +25,7 @@ ENDED = ("done", "failed")
 
 @audiences_app.command
 def members(id: str, /, *, limit: int = 50, options: Options = HERE) -> int:
-    """List who is in an audience, as its last sync left it.
+    """List the members of an audience as of its last sync.
 
     Parameters
     ----------
@@ -34,7 +35,10 @@ def members(id: str, /, *, limit: int = 50, options: Options = HERE) -> int:
         How many to list.
     """
     found = options.admin().newest(f"/audiences/{_part(id)}/members", limit)
-    print(json.dumps(found) if options.as_json else "\n".join(map(_member, found)) or "nobody")
+    if options.as_json:
+        print(json.dumps(found))
+    else:
+        print_items(found, _member, "nobody", ("Person", "Since", "Sync", "Until"), _cells_of_member, options.utc)
     return 0
 
 
@@ -47,7 +51,7 @@ def explain(
     anonymous_id: str | None = None,
     options: Options = HERE,
 ) -> int:
-    """Say why a person is in an audience right now, or why not: each clause with the events and values behind it.
+    """Explain why a person is or is not in an audience now: each clause with its events and values.
 
     Parameters
     ----------
@@ -73,7 +77,7 @@ def history(
     anonymous_id: str | None = None,
     options: Options = HERE,
 ) -> int:
-    """List when a person came to an audience and went from it, newest first.
+    """List when a person joined and left an audience, newest first.
 
     Parameters
     ----------
@@ -86,12 +90,11 @@ def history(
     """
     require_one(user_id, anonymous_id)
     found = options.admin().get(f"/audiences/{_part(id)}/history", userId=user_id, anonymousId=anonymous_id)["items"]
-    lines = [
-        f"{each['at']}  {'in' if each['member'] else 'out'}"
-        + ("" if each["sync"] is None else f", sync {each['sync']}")
-        for each in found
-    ]
-    print(json.dumps(found) if options.as_json else "\n".join(lines) or "never in it, as far as is known")
+    if options.as_json:
+        print(json.dumps(found))
+    else:
+        none = "never a member, as far as is known"
+        print_items(found, _line_of_change, none, ("Time", "Change", "Sync#"), _cells_of_change, options.utc)
     return 0
 
 
@@ -99,7 +102,7 @@ def _preview(of: App, noun: str) -> None:
     def preview(file: Path, /, *, options: Options = HERE) -> int:
         return print_preview(options.admin(), noun, file, options.as_json)
 
-    of.command(preview, help=f"Look how many people {noun} of a file finds, and some of them, without saving it.")
+    of.command(preview, help=f"Preview {noun} from a file: how many people match, and some of them. Nothing is saved.")
 
 
 _preview(audiences_app, "an audience")
@@ -115,10 +118,10 @@ def _syncs(of: App, noun: str) -> None:
         return ask_sync(options.admin(), collection, id, options.as_json)
 
     def syncs(id: str, /, *, limit: int = 20, options: Options = HERE) -> int:
-        return print_syncs(options.admin(), collection, id, limit, options.as_json)
+        return print_syncs(options.admin(), collection, id, limit, options.as_json, options.utc)
 
-    of.command(sync, help=f"Sync one {noun} now, not only when it is due.")
-    of.command(syncs, help=f"List the syncs of one {noun}, newest first, with how many came and went.")
+    of.command(sync, help=f"Sync one {noun} now.")
+    of.command(syncs, help=f"List the syncs of one {noun}, newest first, with how many people joined and left.")
 
 
 _syncs(audiences_app, "audience")
@@ -129,7 +132,7 @@ _syncs(computed_traits_app, "computed trait")
 
 @computed_traits_app.command
 def values(id: str, /, *, limit: int = 50, options: Options = HERE) -> int:
-    """List who has which value, as the computed trait's last sync left them.
+    """List people and their values as of the last sync.
 
     Parameters
     ----------
@@ -139,7 +142,11 @@ def values(id: str, /, *, limit: int = 50, options: Options = HERE) -> int:
         How many to list.
     """
     found = options.admin().newest(f"/computed-traits/{quote(id, safe='')}/values", limit)
-    print(json.dumps(found) if options.as_json else "\n".join(map(_line, found)) or "nobody has a value")
+    if options.as_json:
+        print(json.dumps(found))
+    else:
+        columns = ("Person", "Value", "Since", "Sync", "Until")
+        print_items(found, _line, "nobody has a value", columns, _cells_of_value, options.utc)
     return 0
 
 
@@ -152,7 +159,7 @@ def explain_value(
     anonymous_id: str | None = None,
     options: Options = HERE,
 ) -> int:
-    """Say which value a person has right now, and which events it is made of.
+    """Show the value of a person now, and the events it is computed from.
 
     Parameters
     ----------
@@ -182,15 +189,27 @@ def ask_sync(admin: AdminApi, collection: str, id: str, as_json: bool) -> int:
     return 0
 
 
-def print_syncs(admin: AdminApi, collection: str, id: str, limit: int, as_json: bool) -> int:
+def print_syncs(admin: AdminApi, collection: str, id: str, limit: int, as_json: bool, utc: bool) -> int:
     """Print a line for each sync."""
     found = admin.newest(f"/{collection}/{_part(id)}/syncs", limit)
-    lines = [
-        f"{each['number']:>6}  {each['at']}  {each['came']:,} came, {each['went']:,} went, done {each['finishedAt']}"
-        for each in found
-    ]
-    print(json.dumps(found) if as_json else "\n".join(lines) or "there are none yet")
+    if as_json:
+        print(json.dumps(found))
+    else:
+        columns = ("Sync", "Began", "Joined#", "Left#", "People#", "Ended")
+        print_items(found, _line_of_sync, "there are none yet", columns, _cells_of_sync, utc)
     return 0
+
+
+def _line_of_sync(sync: Json) -> str:
+    return (
+        f"{sync['number']:>6}  {sync['at']}  {sync['came']:,} joined, {sync['went']:,} left, done {sync['finishedAt']}"
+    )
+
+
+def _cells_of_sync(sync: Json, at: Callable[[str | None], str]) -> list[object]:
+    people = "" if sync["people"] is None else f"{sync['people']:,}"
+    counts = (f"{sync['came']:,}", f"{sync['went']:,}", people)
+    return [sync["number"], at(sync["at"]), *counts, at(sync["finishedAt"])]
 
 
 def _explanation(found: Json, asked: str) -> Iterator[str]:
@@ -223,10 +242,32 @@ def _until(found: Json) -> str:
 
 
 def _member(member: Json) -> str:
-    who = member["userId"] if member["userId"] is not None else f"{member['anonymousId']} (anonymous)"
-    return (
-        f"{printable(who)}  since {member['since']}  {'synced' if member['synced'] else 'not synced'}{_until(member)}"
+    synced = "synced" if member["synced"] else "not synced"
+    return f"{printable(_who(member))}  since {member['since']}  {synced}{_until(member)}"
+
+
+def _cells_of_member(member: Json, at: Callable[[str | None], str]) -> list[object]:
+    synced = "● synced" if member["synced"] else "○ not synced"
+    return [_who(member), at(member["since"]), synced, at(member["until"])]
+
+
+def _cells_of_value(each: Json, at: Callable[[str | None], str]) -> list[object]:
+    person, *rest = _cells_of_member(each, at)
+    return [person, _text(each["value"]), *rest]
+
+
+def _who(found: Json) -> str:
+    return str(found["userId"]) if found["userId"] is not None else f"{found['anonymousId']} (anonymous)"
+
+
+def _line_of_change(change: Json) -> str:
+    return f"{change['at']}  {'in' if change['member'] else 'out'}" + (
+        "" if change["sync"] is None else f", sync {change['sync']}"
     )
+
+
+def _cells_of_change(change: Json, at: Callable[[str | None], str]) -> list[object]:
+    return [at(change["at"]), "● joined" if change["member"] else "○ left", change["sync"]]
 
 
 def _part(id: str) -> str:
@@ -265,9 +306,8 @@ def _until_ended(admin: AdminApi, view: Json, quiet: bool) -> Json:
 def _lines(found: Json) -> Iterator[str]:
     yield f"{found['members']:,} of {found['people']:,} people{', such as' if found['sample'] else ''}"
     for each in found["sample"]:
-        who = each["userId"] if each["userId"] is not None else f"{each['anonymousId']} (anonymous)"
         value = "" if each["value"] is True else f": {json.dumps(each['value'], ensure_ascii=False)}"
-        yield printable(f"  {who}{value}")
+        yield printable(f"  {_who(each)}{value}")
 
 
 def _explanation_of_trait_value(found: Json, asked: str) -> Iterator[str]:
@@ -284,9 +324,10 @@ def _explanation_of_trait_value(found: Json, asked: str) -> Iterator[str]:
 
 
 def _line(each: Json) -> str:
-    who = each["userId"] if each["userId"] is not None else f"{each['anonymousId']} (anonymous)"
     synced = "synced" if each["synced"] else "not synced"
-    return f"{printable(who)}  {_text(each['value'])}  since {each['since']}  {synced}{_until_of_trait_value(each)}"
+    return (
+        f"{printable(_who(each))}  {_text(each['value'])}  since {each['since']}  {synced}{_until_of_trait_value(each)}"
+    )
 
 
 def _text(value: object) -> str:

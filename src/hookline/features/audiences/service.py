@@ -23,13 +23,14 @@ from hookline.people.definitions.definition import Key, compute
 from hookline.people.definitions.feature import features_of
 from hookline.people.definitions.reason import Deciding, Reason, explain
 from hookline.people.previews import PreviewRequests
-from hookline.people.sync.results import Counted, SyncRequests
+from hookline.people.sync.results import Counted, OverlapStep, SyncRequests
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 
 class DecidingEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An event that decided: when it happened. What it was is null once the journal has it no more."""
+    """An event that decided a clause, and when it happened. Its other fields are null once the event is no longer
+    stored."""
 
     at: str
     source: str | None
@@ -61,10 +62,9 @@ class SyncedMember(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The membership of a person at ``at``, until when it holds if nothing new happens, and why.
-
-    ``synced`` is the membership as the last sync left it, null for none. ``historyComplete`` is false while the
-    journal is still read up for a condition, and for a disabled audience, for which nothing is kept.
+    """The membership of a person at ``at``, how long it lasts if nothing new happens, and why. ``synced`` is the
+    membership as of the last sync, null for none. ``historyComplete`` is false while the journal is still being read
+    for a condition, and for a disabled audience.
     """
 
     audience: str
@@ -132,10 +132,9 @@ def _instant(ms: int | None) -> str | None:
 
 
 class TraitExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The value of a computed trait at ``at``, until when it holds if nothing new happens, and what it is made of.
-
-    ``found`` events count, ``used`` of them have a value of the right kind, up to ten of those are named, newest
-    first. ``historyComplete`` is false while the journal is still read up, and for a disabled trait.
+    """The value of a computed trait at ``at``, until when it lasts if nothing new happens, and what it is computed
+    from: ``found`` events match, ``used`` of them have a value of the right kind, and up to ten of those are listed,
+    newest first. ``historyComplete`` is false while the journal is still being read, and for a disabled trait.
     """
 
     computed_trait: str
@@ -236,6 +235,47 @@ class MemberCounts:
 
 def _step(reader: ProfileReader, key: Key, empty: str, after: int) -> Counted:
     return reader.sync_states.count(key, empty, after)
+
+
+class MembersPart(NamedTuple):
+    """How many people are in one part of a comparison, and the numbers of the first of them."""
+
+    people: int
+    sample: tuple[int, ...]
+
+
+class Overlap(NamedTuple):
+    """Hold who is in two audiences, and who only in one of them."""
+
+    both: MembersPart
+    only_a: MembersPart
+    only_b: MembersPart
+
+
+async def overlap_of(profiles: ProfileLog, a: str, b: str, shown: int) -> Overlap:
+    """Count the members of two audiences against each other, in steps of a few milliseconds each."""
+    both, only_a = await _against(profiles, a, b, shown)
+    _, only_b = await _against(profiles, b, a, shown)
+    return Overlap(both, only_a, only_b)
+
+
+async def _against(profiles: ProfileLog, this: str, other: str, shown: int) -> tuple[MembersPart, MembersPart]:
+    """Return the members of one audience who are in the other, and those who are not."""
+    counts, samples, after = [0, 0], ([], []), 0  # type: tuple[list[int], tuple[list[int], list[int]], int]
+    while (step := await profiles.read(partial(_overlap_step, this=this, other=other, after=after))) is not None:
+        for person, is_in_other in step.members:
+            counts[is_in_other] += 1
+            if len(samples[is_in_other]) < shown:
+                samples[is_in_other].append(person)
+        if step.last is None:
+            break
+        after = step.last
+    alone, together = (MembersPart(counts[at], tuple(samples[at])) for at in (False, True))
+    return together, alone
+
+
+def _overlap_step(reader: ProfileReader, this: str, other: str, after: int) -> OverlapStep:
+    return reader.sync_states.overlap(this, other, after)
 
 
 POLL_SECONDS = 0.5

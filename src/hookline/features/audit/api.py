@@ -52,8 +52,8 @@ class AuditEntries(Controller):
             ),
         ] = None,
     ) -> Listing[AuditEntry]:
-        """List who did what, newest first; kept for a year, and at most a million entries. What nobody known was
-        refused is counted by the hour, and kept for a month."""
+        """List who did what, newest first. Entries are kept for a year, at most a million. Refused calls without a
+        known account or token are counted by the hour and kept for a month."""
         found = audit_log(services).newest(
             limit + 1,
             number_after(after),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Controller, get, post
 from litestar.params import JSONBody, QueryParameter
+from litestar.response import Stream
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
+from hookline.api.export import Format, export
 from hookline.api.listing import (
     TIME,
     After,
@@ -40,15 +42,38 @@ POLL_SECONDS = 0.05
 RETRIED_DESTINATIONS_MAX = 50
 
 
+OfOutcome = Annotated[
+    str | None, QueryParameter(max_length=1_000, description="Only those whose last attempt had this outcome.")
+]
+OfHttpStatus = Annotated[
+    int | None,
+    QueryParameter(name="httpStatus", ge=100, le=599, description="Only those whose last answer had this status."),
+]
+OfStatus = Annotated[str | None, QueryParameter(max_length=1_000, description="`failed`, `expired` or `discarded`.")]
+Since = Annotated[
+    str | None,
+    QueryParameter(
+        name="from", max_length=64, description="Only those that failed at or after this time.", schema_extra=TIME
+    ),
+]
+Until = Annotated[
+    str | None,
+    QueryParameter(name="to", max_length=64, description="Only those that failed before this time.", schema_extra=TIME),
+]
+
+
 class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters are meant; what is not given does not restrict. ``from`` and ``to`` are when they were given
-    up. ``rate`` (events per second) counts for a retry."""
+    """A selection of dead letters. A field that is not given does not restrict it, except that discarded ones are
+    selected only with that ``status``. ``from`` and ``to`` are times of failure. ``rate`` (events per second) applies
+    to a retry."""
 
     destination: Text | None = None
     source: Text | None = None
     type: Text | None = None
     event: Text | None = None
     outcome: Text | None = None
+    http_status: Annotated[int, msgspec.Meta(ge=100, le=599)] | None = msgspec.field(default=None, name="httpStatus")
+    status: Literal["failed", "expired", "discarded"] | None = None
     since: Moment | None = msgspec.field(default=None, name="from")
     until: Moment | None = msgspec.field(default=None, name="to")
     ids: Ids | None = None
@@ -56,14 +81,14 @@ class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class DeadLetterDetail(DeadLetter, frozen=True, kw_only=True, rename="camel"):
-    """A dead letter with the event as it was received (null when it is no longer kept) and every attempt."""
+    """A dead letter with all attempts and the event as it was received (null if it is no longer stored)."""
 
     payload: Any = None
     history: tuple[Attempt, ...] = ()
 
 
 class Discarded(msgspec.Struct, frozen=True):
-    """``discarded`` is null when deliver has yet to do it, because it is not running right now."""
+    """``discarded`` is null if the deliver process is not running; it then happens when it runs again."""
 
     matched: int
     discarded: int | None
@@ -84,46 +109,42 @@ class DeadLetters(Controller):
         source: OfSource = None,
         type_: OfType = None,
         event: OfEvent = None,
-        outcome: Annotated[
-            str | None, QueryParameter(max_length=1_000, description="Only those whose last attempt ended so.")
-        ] = None,
-        status: Annotated[
-            str | None, QueryParameter(max_length=1_000, description="`failed`, `expired` or `discarded`.")
-        ] = None,
-        since: Annotated[
-            str | None,
-            QueryParameter(
-                name="from",
-                max_length=64,
-                description="Only those that failed at or after this time.",
-                schema_extra=TIME,
-            ),
-        ] = None,
-        until: Annotated[
-            str | None,
-            QueryParameter(
-                name="to", max_length=64, description="Only those that failed before this time.", schema_extra=TIME
-            ),
-        ] = None,
+        outcome: OfOutcome = None,
+        http_status: OfHttpStatus = None,
+        status: OfStatus = None,
+        since: Since = None,
+        until: Until = None,
     ) -> Listing[DeadLetter]:
-        """Return the newest dead letters that match; discarded ones only when that status is asked for."""
-        wanted = DeadLetterFilter(
-            destination=destination,
-            source=source,
-            type=type_,
-            event=event,
-            outcome=outcome,
-            status=status,
-            since_ms=milliseconds("from", since),
-            until_ms=milliseconds("to", until),
-        )
-        letters = deliver_reader(services).dead_letters.newest(limit + 1, number_after(after), wanted)
-        page = [dead_letter_of(each) for each in letters[:limit]]
-        return Listing(page, str(page[-1].id) if len(letters) > limit else None)
+        """List the matching dead letters, newest first. Discarded ones are included only with `status=discarded`."""
+        wanted = _wanted(destination, source, type_, event, outcome, http_status, status, since, until)
+        return _listed(services, wanted, limit, after)
+
+    @get("/export", needs="viewer", media_type="text/csv")
+    async def export_dead_letters(
+        self,
+        services: FromServices,
+        format_: Format = "csv",
+        destination: OfDestination = None,
+        source: OfSource = None,
+        type_: OfType = None,
+        event: OfEvent = None,
+        outcome: OfOutcome = None,
+        http_status: OfHttpStatus = None,
+        status: OfStatus = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> Stream:
+        """Return the matching dead letters as a CSV or JSON file, newest first."""
+        wanted = _wanted(destination, source, type_, event, outcome, http_status, status, since, until)
+
+        async def page(limit: int, after: str | None) -> Listing[DeadLetter]:
+            return await asyncio.to_thread(_listed, services, wanted, limit, after)
+
+        return export(format_, "dead-letters", DeadLetter.__struct_encode_fields__, msgspec.to_builtins, page)
 
     @get("/{id:str}", needs="viewer")
     async def get_dead_letter(self, services: FromServices, dead_letter_id: Id) -> DeadLetterDetail:
-        """Return one dead letter with its event, every attempt and the receiver's last answer."""
+        """Return one dead letter with its event, all attempts and the receiver's last answer."""
         letter = _letter(services, dead_letter_id)
         found = await event_log(services).events_at([(letter.partition, letter.offset)])
         statuses = found[0].status.destinations if found else ()
@@ -135,7 +156,7 @@ class DeadLetters(Controller):
 
     @post("/{id:str}/retry", status_code=201, needs="editor")
     async def retry_dead_letter(self, services: FromServices, dead_letter_id: Id) -> ReplayView:
-        """Send one again: a replay of one event."""
+        """Send one dead letter again, as a replay of one event."""
         letter = _letter(services, dead_letter_id)
         wanted = DeadLetterFilter(destination=letter.destination, ids=(letter.id,), status=letter.status)
         made = await begin(services, ReplayRequest(destination=letter.destination, dead_letters=wanted))
@@ -143,7 +164,7 @@ class DeadLetters(Controller):
 
     @post("/{id:str}/discard", status_code=200, needs="editor")
     async def discard_dead_letter(self, services: FromServices, dead_letter_id: Id) -> Discarded:
-        """Give one up for good: its status becomes `discarded`."""
+        """Discard one dead letter: its status becomes `discarded`."""
         letter = _letter(services, dead_letter_id)
         return await _discard(services, DeadLetterFilter(ids=(letter.id,)))
 
@@ -151,7 +172,7 @@ class DeadLetters(Controller):
     async def retry_dead_letters(
         self, services: FromServices, data: JSONBody[DeadLetterSelection]
     ) -> Listing[ReplayView]:
-        """Send all that match again: one replay for each destination."""
+        """Send all matching dead letters again, with one replay per destination."""
         wanted = _filter(services, data)
         destinations = sorted(deliver_reader(services).dead_letters.count(wanted))
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
@@ -166,8 +187,38 @@ class DeadLetters(Controller):
 
     @post("/discard", status_code=200, needs="editor")
     async def discard_dead_letters(self, services: FromServices, data: JSONBody[DeadLetterSelection]) -> Discarded:
-        """Give all that match up for good."""
+        """Discard all matching dead letters."""
         return await _discard(services, _filter(services, data))
+
+
+def _wanted(
+    destination: str | None,
+    source: str | None,
+    type: str | None,
+    event: str | None,
+    outcome: str | None,
+    http_status: int | None,
+    status: str | None,
+    since: str | None,
+    until: str | None,
+) -> DeadLetterFilter:
+    return DeadLetterFilter(
+        destination=destination,
+        source=source,
+        type=type,
+        event=event,
+        outcome=outcome,
+        http_status=http_status,
+        status=status,
+        since_ms=milliseconds("from", since),
+        until_ms=milliseconds("to", until),
+    )
+
+
+def _listed(services: Services, wanted: DeadLetterFilter, limit: int, after: str | None) -> Listing[DeadLetter]:
+    letters = deliver_reader(services).dead_letters.newest(limit + 1, number_after(after), wanted)
+    page = [dead_letter_of(each) for each in letters[:limit]]
+    return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
 
 async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
@@ -193,6 +244,8 @@ def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFil
         type=selection.type,
         event=selection.event,
         outcome=selection.outcome,
+        http_status=selection.http_status,
+        status=selection.status,
         since_ms=None if selection.since is None else int(selection.since.timestamp() * 1000),
         until_ms=None if selection.until is None else int(selection.until.timestamp() * 1000),
         ids=selection.ids,

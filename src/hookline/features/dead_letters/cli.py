@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
-from hookline.cli.app import HERE, USAGE
+from hookline.cli.app import HERE, USAGE, Flag
+from hookline.cli.confirm import confirm
+from hookline.cli.tables import print_items
 from hookline.cli.target import Options
 from hookline.features.events.cli.tail import attempt_line
 from hookline.features.replays.cli import line, moment
 
+COUNTED_MAX = 1_000
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
+Status = Literal["failed", "expired", "discarded"] | None
 dead_letters_app = App(
-    name="dead-letters", group="Delivery", help="What destinations did not get: list, show, retry or discard it."
+    name="dead-letters", group="Delivery", help="Events that were not delivered: list, show, retry or discard them."
 )
 
 
@@ -29,7 +34,7 @@ def list_(
     type: str | None = None,
     event: str | None = None,
     outcome: str | None = None,
-    status: str | None = None,
+    status: Status = None,
     since: Since = None,
     until: Until = None,
     limit: int = 50,
@@ -40,15 +45,15 @@ def list_(
     Parameters
     ----------
     destination
-        Only of this destination.
+        Only those of this destination.
     source
-        Only of this source.
+        Only those of this source.
     type
-        Only this type of message.
+        Only this message type.
     event
-        Only events of this name.
+        Only events with this name.
     outcome
-        Only those whose last attempt ended so, such as refused.
+        Only those whose last attempt had this outcome, such as refused.
     status
         failed, expired, or discarded.
     since
@@ -58,8 +63,10 @@ def list_(
     limit
         How many to list at most.
     """
-    wanted = selection_of(since, until, destination=destination, source=source, type=type, event=event, outcome=outcome)
-    return print_list(options.admin(), {**wanted, **({"status": status} if status else {})}, limit, options.as_json)
+    wanted = selection_of(
+        since, until, destination=destination, source=source, type=type, event=event, outcome=outcome, status=status
+    )
+    return print_list(options.admin(), wanted, limit, options.as_json, options.utc)
 
 
 @dead_letters_app.command
@@ -82,40 +89,50 @@ def retry(
     type: str | None = None,
     event: str | None = None,
     outcome: str | None = None,
+    status: Status = None,
     since: Since = None,
     until: Until = None,
     rate: float | None = None,
-    all: Annotated[bool, Parameter(negative="")] = False,
+    all: Flag = False,
+    yes: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Send dead letters again, as a replay for each destination.
+    """Send dead letters again, with one replay per destination.
 
     Parameters
     ----------
     ids
         Ids of dead letters.
     destination
-        Those of this destination.
+        Only those of this destination.
     source
-        Those of this source.
+        Only those of this source.
     type
-        Those of this type of message.
+        Only those of this message type.
     event
-        Those of events of this name.
+        Only those of events with this name.
     outcome
-        Those whose last attempt ended so.
+        Only those whose last attempt had this outcome.
+    status
+        Only those with this status (default: failed and expired).
     since
-        Those that failed at or after this time.
+        Only those that failed at or after this time.
     until
-        Those that failed before this time.
+        Only those that failed before this time.
     rate
         Events per second at most.
     all
-        Every one there is.
+        All dead letters.
+    yes
+        Do not ask for confirmation.
     """
-    wanted = selection_of(since, until, destination=destination, source=source, type=type, event=event, outcome=outcome)
+    wanted = selection_of(
+        since, until, destination=destination, source=source, type=type, event=event, outcome=outcome, status=status
+    )
     body = {**_meant(wanted, ids, all), **({} if rate is None else {"rate": rate})}
-    made = options.admin().request("POST", "/dead-letters/retry", body)["items"]
+    admin = options.admin()
+    confirm(f"Send {_how_many(admin, wanted, ids)} again?", yes, "nothing was sent")
+    made = admin.request("POST", "/dead-letters/retry", body)["items"]
     if options.as_json:
         print(json.dumps(made))
     else:
@@ -131,36 +148,46 @@ def discard(
     type: str | None = None,
     event: str | None = None,
     outcome: str | None = None,
+    status: Status = None,
     since: Since = None,
     until: Until = None,
-    all: Annotated[bool, Parameter(negative="")] = False,
+    all: Flag = False,
+    yes: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Give dead letters up for good; the status of their events says so.
+    """Discard dead letters: they are not sent again, and their status becomes discarded.
 
     Parameters
     ----------
     ids
         Ids of dead letters.
     destination
-        Those of this destination.
+        Only those of this destination.
     source
-        Those of this source.
+        Only those of this source.
     type
-        Those of this type of message.
+        Only those of this message type.
     event
-        Those of events of this name.
+        Only those of events with this name.
     outcome
-        Those whose last attempt ended so.
+        Only those whose last attempt had this outcome.
+    status
+        Only those with this status (default: failed and expired).
     since
-        Those that failed at or after this time.
+        Only those that failed at or after this time.
     until
-        Those that failed before this time.
+        Only those that failed before this time.
     all
-        Every one there is.
+        All dead letters.
+    yes
+        Do not ask for confirmation.
     """
-    wanted = selection_of(since, until, destination=destination, source=source, type=type, event=event, outcome=outcome)
-    done = options.admin().request("POST", "/dead-letters/discard", _meant(wanted, ids, all))
+    wanted = selection_of(
+        since, until, destination=destination, source=source, type=type, event=event, outcome=outcome, status=status
+    )
+    body, admin = _meant(wanted, ids, all), options.admin()
+    confirm(f"Discard {_how_many(admin, wanted, ids)} for good?", yes, "nothing was discarded")
+    done = admin.request("POST", "/dead-letters/discard", body)
     if options.as_json:
         print(json.dumps(done))
     elif done["discarded"] is None:
@@ -176,13 +203,14 @@ def selection_of(since: str | None, until: str | None, **fields: str | None) -> 
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def print_list(admin: AdminApi, wanted: Json, limit: int, as_json: bool) -> int:
+def print_list(admin: AdminApi, wanted: Json, limit: int, as_json: bool, utc: bool) -> int:
     """Print the newest that match, at most ``limit``."""
     items = admin.newest("/dead-letters", limit, **wanted)
     if as_json:
         print(json.dumps(items))
     else:
-        print("\n".join(_line(letter) for letter in items) or "there are none")
+        columns = ("Id", "Status", "Event", "Destination", "Why", "Attempts#", "Since")
+        print_items(items, _line, "there are none", columns, _cells, utc)
     return 0
 
 
@@ -199,12 +227,31 @@ def print_one(admin: AdminApi, id: str, as_json: bool) -> int:
     return 0
 
 
+def _how_many(admin: AdminApi, wanted: Json, ids: tuple[str, ...]) -> str:
+    """Say how many dead letters are meant, counted up to ``COUNTED_MAX``."""
+    count = len(ids) or len(admin.newest("/dead-letters", COUNTED_MAX, **wanted))
+    more = "+" if count >= COUNTED_MAX and not ids else ""
+    return f"{count:,}{more} dead letter{'' if count == 1 else 's'}"
+
+
 def _meant(wanted: Json, ids: tuple[str, ...], everything: bool) -> dict[str, Any]:
     if not (wanted or ids or everything):
         raise CommandFailed("name ids, a filter such as --destination, or --all", exit_code=USAGE)
     if not all(id.isdecimal() for id in ids):
         raise CommandFailed("the ids of dead letters are numbers; see hookline dead-letters list", exit_code=USAGE)
     return {**wanted, **({"ids": [int(id) for id in ids]} if ids else {})}
+
+
+def _cells(letter: Json, at: Callable[[str | None], str]) -> list[object]:
+    return [
+        letter["id"],
+        f"{'○' if letter['status'] == 'discarded' else '■'} {letter['status']}",
+        f"{letter['type']} {letter['event'] or letter['messageId']}",
+        letter["destination"],
+        " ".join(str(letter[name]) for name in ("outcome", "httpStatus") if letter[name]),
+        letter["attempts"],
+        at(letter["at"]),
+    ]
 
 
 def _line(letter: Json) -> str:

@@ -12,6 +12,7 @@ from hookline.api.services import FromServices, deliver_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.pages import pretty
 from hookline.features.events.service import event_log
+from hookline.features.issues.service import IssueLink, issue_of
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.outcomes.delivery import Attempt
 from hookline.web.lists import destination_href, event_href
@@ -27,6 +28,7 @@ class DeadLetterPage(NamedTuple):
     attempts: tuple[Attempt, ...]
     payload: str
     user: PersonLink
+    issue: IssueLink | None
 
 
 @get("/dead-letters/{id:str}", needs="viewer")
@@ -48,8 +50,9 @@ async def show_dead_letter(request: Request[Any, Any, Any], services: FromServic
         attempts=next((each.attempts for each in statuses if each.id == letter.destination), ()),
         payload=pretty(msgspec.json.encode(found[0].status.event)) if found else "",
         user=person_link(found[0].status) if found else PersonLink("", ""),
+        issue=issue_of(services, row),
     )
     return screen(request, "dead-letter.html", "destinations", view=view)
 
 
-SCREENS = Screens((show_dead_letter,))
+SCREENS = Screens((show_dead_letter,), docs={"dead-letter.html": "how-to/receiver-is-down"})

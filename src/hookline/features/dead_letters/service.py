@@ -19,7 +19,7 @@ from hookline.replays.model import replay_id
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One event that one destination did not get, and why; ``replay`` is set when a replay could not deliver it."""
+    """An event that was not delivered to a destination, and why. ``replay`` is set if a replay could not deliver it."""
 
     id: int
     destination: str

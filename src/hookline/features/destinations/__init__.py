@@ -1,1 +1,1 @@
-"""Destinations: health, metrics, pausing, secrets, the catalog, and the event tester."""
+"""Destinations: health, metrics, pausing, secrets, and the event tester."""

@@ -1,42 +1,40 @@
-"""Answer calls about destinations, and act on them: the catalog of kinds, metrics, what a filter would do; pause,
-resume, try now, new secrets."""
+"""Answer calls about destinations, and act on them: metrics, what a filter would do; pause, resume, try now, new
+secrets."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from litestar import Controller, Response, get, post
-from litestar.params import FromPath, JSONBody
+from litestar import Controller, get, post
+from litestar.params import JSONBody
 from msgspec.structs import replace
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
-from hookline.api.listing import Back, Id, Listing
+from hookline.api.listing import Back, Id
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
 from hookline.api.services import FromServices, Services, deliver_reader
-from hookline.connections.catalog.kinds import Call, FieldGuide, Kind, kinds
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.edits import Put
 from hookline.connections.model import (
     FILTERS_MAX,
-    WEBHOOKS_MAX,
     Destination,
     Filter,
     Pause,
     SecretSetting,
-    WebhookSettings,
 )
 from hookline.connections.rotation import RotationRefused, end_overlap, new_secret, rotate, setting_to_rotate
 from hookline.connections.secrets import redact, stands_for_stored
 from hookline.connections.state import Stored
 from hookline.features.connections.api.objects import change, refused_as_problem
 from hookline.features.connections.service import journal_ends
+from hookline.features.destinations.figures import Figures
 from hookline.features.destinations.service import lane_watch
-from hookline.features.destinations.state import DestinationState, FailureCause, State, Waiting, causes_of, state_of
+from hookline.features.destinations.state import DestinationState, FailureCause, State, causes_of, is_halted, state_of
 from hookline.features.events.service import event_log
 from hookline.features.insights.service import series_log
 from hookline.features.replays.service import replay_store
@@ -53,103 +51,19 @@ from hookline.settings import parse_duration
 from hookline.telemetry.log import logger
 
 
-class CatalogKind(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One kind: ``publishedName`` is what the ``integrations`` object of an event calls it. ``origin`` is
-    the package that brought it."""
-
-    kind: str
-    name: str
-    published_name: str
-    description: str
-    mode: str
-    component: str
-    source_types: Sequence[str]
-    calls: Sequence[Call]
-    fields: Sequence[FieldGuide]
-    url_prefixes: Sequence[str]
-    headers: dict[str, str]
-    webhooks_max: int
-    settings_schema: dict[str, Any]
-    has_icon: bool
-    origin: str
-
-
-class CatalogEntry(CatalogKind, frozen=True, kw_only=True, rename="camel"):
-    """One kind with its set-up guide, in Markdown."""
-
-    guide: str
-
-
-def catalog_kinds() -> list[CatalogKind]:
-    """Return the kinds of destination there are."""
-    return [CatalogKind(**_facts(kind)) for kind in kinds().values()]
-
-
-def catalog_entry(id: str) -> CatalogEntry | None:
-    """Return one kind; None when there is none of this id."""
-    kind = kinds().get(id)
-    return None if kind is None else CatalogEntry(guide=kind.guide, **_facts(kind))
-
-
-@get("/catalog", needs="viewer")
-async def list_catalog() -> Listing[CatalogKind]:
-    """List the kinds of destination."""
-    return Listing(catalog_kinds())
-
-
-@get("/catalog/{kind:str}", needs="viewer")
-async def get_kind(kind: FromPath[str]) -> CatalogEntry:
-    """Return one kind of destination with its set-up guide."""
-    entry = catalog_entry(kind)
-    if entry is None:
-        raise not_found("kind of destination", kind)
-    return entry
-
-
-@get("/catalog/{kind:str}/icon.svg", needs="viewer", media_type="image/svg+xml")
-async def get_icon(kind: FromPath[str]) -> Response[str]:
-    """Return the icon of a kind of destination."""
-    found = kinds().get(kind)
-    if found is None or not found.icon:
-        raise not_found("icon of a kind", kind)
-    return Response(found.icon, media_type="image/svg+xml")
-
-
-def _facts(kind: Kind) -> dict[str, Any]:
-    manifest = kind.manifest
-    return {
-        "kind": kind.id,
-        "name": manifest.name,
-        "published_name": manifest.published_name,
-        "description": manifest.description,
-        "mode": manifest.mode,
-        "component": manifest.component,
-        "source_types": manifest.source_types,
-        "calls": manifest.calls,
-        "fields": manifest.fields,
-        "url_prefixes": manifest.url_prefixes,
-        "headers": manifest.headers,
-        "webhooks_max": WEBHOOKS_MAX,
-        "settings_schema": msgspec.json.schema(WebhookSettings),
-        "has_icon": bool(kind.icon),
-        "origin": kind.origin,
-    }
-
-
 class Funnel(msgspec.Struct, frozen=True, rename="camel"):
-    """The way of the events over the range: ``accepted`` of its sources, kept back by filters, tried for the first
-    time, delivered, not delivered; and what is queued now. What neither was tried nor filtered was not meant for it."""
+    """The events of the range: ``accepted`` from its sources, stopped by filters, tried for the first time, delivered,
+    not delivered. Events that were neither tried nor filtered are queued, or were not routed to it."""
 
     accepted: int
     filtered: int
     attempted: int
     delivered: int
     failed: int
-    waiting: int
 
 
 class ResponseTimes(msgspec.Struct, frozen=True, rename="camel"):
-    """Times that successful requests took, in milliseconds; null where there were none."""
+    """Response times of successful requests in milliseconds; null if there were none."""
 
     p50: float | None
     p95: float | None
@@ -157,8 +71,8 @@ class ResponseTimes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DestinationMetrics(DestinationState, frozen=True, kw_only=True, rename="camel"):
-    """The state of a destination, and counts of its events over ``range``. ``failures`` are requests that
-    failed, ``errors`` their causes; with ``errorsComplete`` false only the newest were looked at.
+    """The state of a destination, and counts of its events over ``range``. ``failures`` are failed requests, ``errors``
+    their causes. If ``errorsComplete`` is false, only the newest were examined.
     """
 
     range: Range
@@ -172,7 +86,7 @@ class DestinationMetrics(DestinationState, frozen=True, kw_only=True, rename="ca
 
 @get("/destinations/{id:str}/metrics", needs="viewer")
 async def get_destination_metrics(services: FromServices, object_id: Id, range: Back = "1h") -> DestinationMetrics:
-    """Return how a destination stands, and what became of its events over a range."""
+    """Return the state of a destination and the counts of its events over a range."""
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
@@ -191,7 +105,6 @@ def metrics_of(services: Services, stored: Stored[Destination], range: Range) ->
         attempted=sums.counts["attempted"],
         delivered=sums.counts["delivered"],
         failed=max(0, sums.counts["not_delivered"]),
-        waiting=current.waiting.events + current.waiting.retrying,
     )
     return DestinationMetrics(
         **msgspec.structs.asdict(current),
@@ -206,7 +119,8 @@ def metrics_of(services: Services, stored: Stored[Destination], range: Range) ->
 
 
 class FilterTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Filters to try in place of the saved ones (null: those), on so many events, with so many samples."""
+    """Filters to try (null: the saved ones), the number of events to try them on, and the number of samples to
+    return."""
 
     filters: Annotated[tuple[Filter, ...], msgspec.Meta(max_length=FILTERS_MAX)] | None = None
     events: Annotated[int, msgspec.Meta(ge=1, le=EVENTS_MAX)] = EVENTS_DEFAULT
@@ -222,7 +136,7 @@ class FilterTests(Controller):
     async def test_filters(
         self, services: FromServices, object_id: Id, data: JSONBody[FilterTest | None] = None
     ) -> FilterTrial:
-        """Try filters, saved or not yet, on recent events: how many match, and samples before and after."""
+        """Try filters, saved or not, on recent events: how many match, and samples before and after."""
         the_call().only_looked = True
         stored = services.store.destination(object_id)
         if stored is None:
@@ -244,31 +158,31 @@ class FilterTests(Controller):
 
 
 class DisableRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of ``disable``: whether what waits is still sent (``drain``) or not (``discard``, on the record)."""
+    """The body of ``disable``: whether queued events are still sent (``drain``) or not (``discard``)."""
 
     waiting: Literal["drain", "discard"] | None = None
 
 
 class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of ``pause``; ``reason`` is shown to whoever wonders."""
+    """The body of ``pause``; ``reason`` is shown to teammates."""
 
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
 class ResumeRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of ``resume``; without ``rate`` the receiver gets what has waited as fast as it takes it."""
+    """The body of ``resume``. Without ``rate``, queued events are sent as fast as the receiver accepts them."""
 
     rate: Annotated[float, msgspec.Meta(ge=0.01, le=1_000_000)] | None = None
 
 
 class TryAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer of ``try``. ``tries`` says what deliver sends within a moment: with ``oldest`` the oldest event that
-    waits, and after a success the others; with ``retries`` every event that waits for another attempt."""
+    """The answer of ``try``. ``tries`` says what is sent now. ``oldest``: the oldest queued event and, if it is
+    accepted, the others. ``retries``: all events that wait for a retry."""
 
     id: str
     state: State
     tries: Literal["oldest", "retries"]
-    waiting: Waiting
+    figures: Figures
 
 
 class Pausing(Controller):
@@ -280,7 +194,8 @@ class Pausing(Controller):
     async def disable_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[DisableRequest | None] = None
     ) -> DestinationState:
-        """Disable a destination; when events wait, `waiting` says what becomes of them (`drain` or `discard`)."""
+        """Disable a destination. `waiting` says what happens to queued events: `drain` sends them, `discard` does
+        not."""
         asked = data or DisableRequest()
         _disable(services, object_id, await _state(services, object_id), asked.waiting)
         return await _state(services, object_id)
@@ -289,7 +204,7 @@ class Pausing(Controller):
     async def pause_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[PauseRequest | None] = None
     ) -> DestinationState:
-        """Park a destination's events until it is resumed; what is in flight still ends."""
+        """Pause a destination: its events are queued until it is resumed. Requests in flight are finished."""
         asked = data or PauseRequest()
         pause = Pause(since=services.store.now_ms(), steady_since=services.store.steady_ms(), reason=asked.reason)
         refused_as_problem(
@@ -301,7 +216,7 @@ class Pausing(Controller):
     async def resume_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[ResumeRequest | None] = None
     ) -> DestinationState:
-        """Send what has waited, at most `rate` events per second, and what comes from now on."""
+        """Resume a paused destination: send its queued events, at most `rate` per second."""
         asked, author = data or ResumeRequest(), current_author()
         refused_as_problem(
             lambda: services.store.resume(object_id, asked.rate, author, lambda: journal_ends(services.settings))
@@ -311,13 +226,13 @@ class Pausing(Controller):
 
     @post("/{id:str}/try", status_code=202, needs="editor")
     async def try_destination(self, services: FromServices, object_id: Id) -> TryAsked:
-        """Try what waits for a destination at once, whatever its breaker, its retries or `Retry-After` say."""
+        """Send the waiting events of a destination now, without waiting for the breaker, retries or `Retry-After`."""
         current = await _state(services, object_id)
         stored = services.store.destination(object_id)
         if stored is None or stored.lane is None or stored.lane.paused is not None:
             detail = f"{object_id} is {current.state}: nothing is sent to it; resume or enable it first."
             raise Problem(409, "not_delivering", detail)
-        count = current.waiting.events + current.waiting.retrying
+        count = current.figures.open
         if not count:
             raise Problem(
                 409, "nothing_waits", f"No event is queued for {object_id}. The next one is sent when it arrives."
@@ -325,17 +240,18 @@ class Pausing(Controller):
         replay_store(services).try_lane(stored.lane.number, current_author())
         target = f"destinations/{object_id}"
         the_call().changed(target, AuditChange(target, "tried", None, count))
-        tries: Literal["oldest", "retries"] = "oldest" if current.state in ("open", "gone") else "retries"
-        return TryAsked(object_id, current.state, tries, current.waiting)
+        tries: Literal["oldest", "retries"] = "oldest" if is_halted(current) else "retries"
+        return TryAsked(object_id, current.state, tries, current.figures)
 
 
-def _disable(services: Services, object_id: str, waiting: DestinationState, choice: str | None) -> None:
+def _disable(services: Services, object_id: str, current: DestinationState, choice: str | None) -> None:
     """Do what was chosen; raise a problem that says what waits when nothing was."""
-    count = waiting.waiting.events + waiting.waiting.retrying
+    figures = current.figures
+    count = figures.open
     if choice is None and count:
-        about = "" if waiting.waiting.exact else "at most "
+        about = "" if figures.queued_exact else "at most "
         detail = f"{about.capitalize()}{count} events wait for {object_id}"
-        detail += f", the oldest since {waiting.waiting.oldest_at}" if waiting.waiting.oldest_at else ""
+        detail += f", the oldest since {figures.oldest_at}" if figures.oldest_at else ""
         detail += '. Say what becomes of them: {"waiting": "drain"} still sends them, {"waiting": "discard"} does not '
         raise Problem(409, "waiting_events", detail + "(a replay can); or pause the destination instead.")
     stored, settings, author = services.store.destination(object_id), services.settings, current_author()
@@ -354,7 +270,7 @@ async def _state(services: Services, object_id: str) -> DestinationState:
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
-    return await asyncio.to_thread(state_of, services, stored)
+    return await asyncio.to_thread(state_of, services, stored, True)
 
 
 OVERLAP = "24h"
@@ -369,8 +285,8 @@ STATUS_OF_REFUSAL = {
 
 
 class RotateRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The time for which both secrets are good (a duration such as ``24h``), the new secret (made when left out), and
-    which setting is meant where the destination has two.
+    """How long both secrets are used (such as ``24h``), the new secret (generated if left out), and the setting, if the
+    destination has two secrets.
     """
 
     overlap: str = OVERLAP
@@ -379,13 +295,14 @@ class RotateRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
 
 
 class EndOverlapRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Which setting's overlap ends; all that run when left out."""
+    """The setting whose overlap ends. Without it, all overlaps end."""
 
     setting: SecretSetting | None = None
 
 
 class RotatedSecret(msgspec.Struct, frozen=True, rename="camel"):
-    """The destination after its rotation; ``secret`` is the new one if it was made here, shown this once."""
+    """The destination after the rotation. ``secret`` is the new secret if Hookline generated it; it is shown only in
+    this answer."""
 
     destination: Destination
     setting: SecretSetting
@@ -401,7 +318,7 @@ class SecretRotation(Controller):
     async def rotate_secret(
         self, services: FromServices, object_id: Id, data: JSONBody[RotateRequest | None] = None
     ) -> RotatedSecret:
-        """Sign with a new secret, and with the one it replaces until the overlap ends."""
+        """Rotate the signing secret. Until the overlap ends, requests are signed with both secrets."""
         wanted = data or RotateRequest()
         overlap_seconds = _seconds(wanted.overlap)
         if wanted.secret is not None and stands_for_stored(wanted.secret):
@@ -422,7 +339,7 @@ class SecretRotation(Controller):
     async def end_overlap(
         self, services: FromServices, object_id: Id, data: JSONBody[EndOverlapRequest | None] = None
     ) -> Destination:
-        """Sign with the new secret alone from now on."""
+        """End the overlap: sign only with the new secret from now on."""
         wanted = data or EndOverlapRequest()
         version, destination = _destination(services, object_id)
         try:

@@ -7,22 +7,23 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from hookline.cli.admin_api import AdminApi, CommandFailed
-from hookline.cli.app import DELIVERY, HERE, USAGE, app
+from hookline.cli.app import DELIVERY, HERE, USAGE, Flag, app
+from hookline.cli.confirm import confirm
 from hookline.cli.target import Options
 
 Setting = Literal["sharedSecret", "standardWebhooks"]
 
 
 @app.command(group=DELIVERY)
-def pause(destination: str, /, *, reason: str = "", options: Options = HERE) -> int:
-    """Park a destination's events until it is resumed; nothing is lost.
+def pause(destination: str, *, reason: str = "", options: Options = HERE) -> int:
+    """Pause a destination. Its events are queued until you resume it; nothing is lost.
 
     Parameters
     ----------
     destination
         Id of the destination.
     reason
-        Shown to whoever wonders.
+        Shown to teammates.
     """
     current = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/pause", {"reason": reason})
     return _print(current, f"hookline resume {destination}", options.as_json)
@@ -31,27 +32,31 @@ def pause(destination: str, /, *, reason: str = "", options: Options = HERE) -> 
 @app.command(group=DELIVERY)
 def disable(
     destination: str,
-    /,
     *,
     waiting: Literal["drain", "discard"] | None = None,
+    yes: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Disable a destination; when events wait for it, you say what becomes of them.
+    """Disable a destination. If events are queued for it, choose whether they are still sent.
 
     Parameters
     ----------
     destination
         Id of the destination.
     waiting
-        drain still sends what was accepted before, discard does not.
+        Queued events: drain still sends them, discard does not.
+    yes
+        Do not ask before events are discarded.
     """
+    if waiting == "discard":
+        confirm(f"Discard every event that waits for {destination}?", yes, "nothing was discarded")
     current = options.admin().request(
         "POST", f"/destinations/{quote(destination, safe='')}/disable", {"waiting": waiting}
     )
     if options.as_json:
         print(json.dumps(current))
     elif current["state"] == "draining":
-        count = current["waiting"]["events"] + current["waiting"]["retrying"]
+        count = current["figures"]["queued"] + current["figures"]["retrying"]
         print(f"{destination} gets no new events; {count} from before are still sent")
     else:
         print(f"{destination} is disabled")
@@ -59,8 +64,8 @@ def disable(
 
 
 @app.command(group=DELIVERY)
-def resume(destination: str, /, *, rate: float | None = None, options: Options = HERE) -> int:
-    """Send what a paused destination has missed, and what comes from now on.
+def resume(destination: str, *, rate: float | None = None, options: Options = HERE) -> int:
+    """Resume a paused destination. Its queued events are sent, oldest first.
 
     Parameters
     ----------
@@ -74,43 +79,57 @@ def resume(destination: str, /, *, rate: float | None = None, options: Options =
 
 
 @app.command(name="try", group=DELIVERY)
-def try_destination(destination: str, /, *, options: Options = HERE) -> int:
-    """Try what waits for a destination at once, whatever its breaker, its retries or Retry-After say.
+def try_destination(destination: str, *, yes: Flag = False, options: Options = HERE) -> int:
+    """Send the waiting events of a destination now, without waiting for the breaker, retries or Retry-After.
 
     Parameters
     ----------
     destination
         Id of the destination.
+    yes
+        Do not ask for confirmation.
     """
+    confirm(f"Send {destination} what waits for it now?", yes, "nothing was sent")
     return try_waiting(options.admin(), destination, options.as_json)
 
 
 @app.command(group=DELIVERY)
 def secrets(
     action: Literal["rotate", "end", "remove-old"],
-    destination: str,
     /,
+    destination: str,
     *,
     overlap: str | None = None,
     secret: str | None = None,
     setting: Setting | None = None,
+    yes: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Rotate the secret a destination signs with, end the overlap in which the old one is good too, or remove old ones.
+    """Rotate the signing secret of a destination, end the overlap with the old secret, or remove old secrets.
 
     Parameters
     ----------
     action
-        rotate, end or remove-old: take secrets that are not in force out of the history now, not after 30 days.
+        rotate, end (end the overlap now) or remove-old (delete old secrets from the history now, not after 30 days).
     destination
         Id of the destination.
     overlap
-        How long requests carry the signatures of both secrets (rotate; default: 24h).
+        How long requests are signed with both secrets (rotate; default: 24h).
     secret
-        The new secret or a reference to it (rotate; default: one is made and shown once).
+        The new secret, or a reference to it (rotate; by default one is generated and shown once).
     setting
-        Which secret, where the destination has two.
+        Which secret, if the destination has both kinds.
+    yes
+        Do not ask for confirmation.
     """
+    if action != "rotate" and (overlap is not None or secret is not None):
+        raise CommandFailed(f"secrets {action} takes neither --overlap nor --secret", exit_code=USAGE)
+    question = {
+        "rotate": f"Sign what {destination} gets with a new secret, beside the old one for {overlap or '24h'}?",
+        "end": f"Stop signing what {destination} gets with the old secret?",
+        "remove-old": f"Remove the old secrets of {destination} from the history for good?",
+    }[action]
+    confirm(question, yes, "nothing was changed")
     if action == "rotate":
         return rotate_secret(
             options.admin(),
@@ -120,8 +139,6 @@ def secrets(
             setting=setting,
             as_json=options.as_json,
         )
-    if overlap is not None or secret is not None:
-        raise CommandFailed(f"secrets {action} takes neither --overlap nor --secret", exit_code=USAGE)
     if action == "remove-old":
         return remove_old_secrets(options.admin(), destination, options.as_json)
     answer = options.admin().request(
@@ -137,12 +154,12 @@ def try_waiting(admin: AdminApi, destination: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(asked))
         return 0
-    waiting = asked["waiting"]
-    about, count = "" if waiting["exact"] else "at most ", waiting["events"] + waiting["retrying"]
+    figures = asked["figures"]
+    about, count = "" if figures["queuedExact"] else "at most ", figures["queued"] + figures["retrying"]
     if asked["tries"] == "oldest":
         print(f"the oldest queued event is sent now; if {destination} accepts it, {about}{count} follow")
     else:
-        print(f"{waiting['retrying']} events that wait for another attempt are sent now")
+        print(f"{figures['retrying']} events that wait for another attempt are sent now")
     return 0
 
 
@@ -150,11 +167,11 @@ def _print(current: dict[str, Any], opposite: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(current))
         return 0
-    waiting = current["waiting"]
-    count = waiting["events"] + waiting["retrying"]
-    words = [f"{current['id']} is {current['state']}", f"{'' if waiting['exact'] else 'at most '}{count} waiting"]
-    if waiting["oldestAt"]:
-        words.append(f"the oldest since {waiting['oldestAt']}")
+    figures = current["figures"]
+    count = figures["queued"] + figures["retrying"]
+    words = [f"{current['id']} is {current['state']}", f"{'' if figures['queuedExact'] else 'at most '}{count} queued"]
+    if figures["oldestAt"]:
+        words.append(f"the oldest since {figures['oldestAt']}")
     print(f"{', '.join(words)}; undo with: {opposite}")
     return 0
 

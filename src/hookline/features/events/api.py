@@ -13,9 +13,11 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from litestar.response import Stream
 
 from hookline.api.calls import Call, current_author, the_call
+from hookline.api.export import Format, export
 from hookline.api.listing import TIME, After, Id, Limit, Listing, OfEvent, OfSource, OfType, milliseconds
 from hookline.api.problem import Problem, not_found, problems
 from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.connections.model import is_sink
 from hookline.connections.secrets import is_removed
 from hookline.features.destinations.service import destination_past
 from hookline.features.destinations.tester.request_writer import (
@@ -26,11 +28,11 @@ from hookline.features.destinations.tester.request_writer import (
     without_signatures,
 )
 from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
-from hookline.features.events.log import EventFilter
+from hookline.features.events.log import EventFilter, title_in
 from hookline.features.events.service import attempt_log, event_log, live_events
 from hookline.features.replays.service import replay_store
 from hookline.outcomes.event_status import EventStatus
-from hookline.outcomes.outcome import DeliveryStatus, Outcome
+from hookline.outcomes.outcome import DeliveryStatus, Outcome, urgency
 from hookline.outcomes.results import AttemptFilter, Key, LoggedAttempt, attempt_key
 from hookline.replays.dead_letters import RetryPlace
 
@@ -51,9 +53,49 @@ Text = Annotated[
     QueryParameter(
         name="text",
         max_length=1_000,
-        description="Only events that hold this text anywhere, in capital or small letters.",
+        description="Only events that contain this text anywhere. Upper and lower case are the same.",
     ),
 ]
+
+
+AtDestination = Annotated[
+    str | None,
+    QueryParameter(
+        name="destination",
+        max_length=1_000,
+        description="Only events for this destination. `status` then means the status there.",
+    ),
+]
+OfStatus = Annotated[
+    DeliveryStatus | None, QueryParameter(description="Only events that have this status at some destination.")
+]
+AcceptedFrom = Annotated[
+    str | None,
+    QueryParameter(
+        name="from", max_length=100, description="Only events accepted at or after this time.", schema_extra=TIME
+    ),
+]
+AcceptedTo = Annotated[
+    str | None,
+    QueryParameter(name="to", max_length=100, description="Only events accepted before this time.", schema_extra=TIME),
+]
+
+COLUMNS = ("receivedAt", "source", "type", "event", "messageId", "userId", "status", "destinations")
+"""Of an exported table; ``destinations`` has the status at each."""
+
+
+def _columns(event: EventStatus) -> dict[str, object]:
+    at = [(each.id, each.status) for each in event.destinations if each.status != "not_routed"]
+    return {
+        "receivedAt": event.received_at,
+        "source": event.source,
+        "type": event.type,
+        "event": title_in(event.type, bytes(event.event)),
+        "messageId": event.message_id,
+        "userId": event.user_id,
+        "status": event.status or min((status for _, status in at), key=urgency, default="not_routed"),
+        "destinations": "; ".join(f"{id}: {status}" for id, status in at),
+    }
 
 
 class Events(Controller):
@@ -72,15 +114,43 @@ class Events(Controller):
         event: OfEvent = None,
         user_id: OfUser = None,
         message_id: OfMessage = None,
-        status: Annotated[
-            DeliveryStatus | None, QueryParameter(description="Only events that have this status at some destination.")
-        ] = None,
+        destination: AtDestination = None,
+        status: OfStatus = None,
         text: Text = None,
+        since: AcceptedFrom = None,
+        until: AcceptedTo = None,
     ) -> Listing[EventStatus]:
-        """List the newest events with their status. A page may be short when the search took long; `after` goes on."""
-        wanted = EventFilter(source, type_, event, user_id, message_id, status, text)
+        """List the newest events with their status. A slow search may return a short page; continue with `after`."""
+        times = milliseconds("from", since), milliseconds("to", until)
+        wanted = EventFilter(source, type_, event, user_id, message_id, status, text, destination, *times)
         page = await event_log(services).newest(wanted, limit, after)
         return Listing([logged.status for logged in page.events], page.after)
+
+    @get("/export", needs="viewer", media_type="text/csv")
+    async def export_events(
+        self,
+        services: FromServices,
+        format_: Format = "csv",
+        source: OfSource = None,
+        type_: OfType = None,
+        event: OfEvent = None,
+        user_id: OfUser = None,
+        message_id: OfMessage = None,
+        destination: AtDestination = None,
+        status: OfStatus = None,
+        text: Text = None,
+        since: AcceptedFrom = None,
+        until: AcceptedTo = None,
+    ) -> Stream:
+        """Return the matching events as a file, newest first: CSV with their statuses, or JSON with their content."""
+        times = milliseconds("from", since), milliseconds("to", until)
+        wanted = EventFilter(source, type_, event, user_id, message_id, status, text, destination, *times)
+
+        async def page(limit: int, after: str | None) -> Listing[EventStatus]:
+            found = await event_log(services).newest(wanted, limit, after)
+            return Listing([logged.status for logged in found.events], found.after)
+
+        return export(format_, "events", COLUMNS, _columns, page)
 
     @get("/stream", needs="viewer", responses=problems(503), media_type="text/event-stream")
     async def stream_events(
@@ -94,9 +164,8 @@ class Events(Controller):
         message_id: OfMessage = None,
         text: Text = None,
     ) -> Stream:
-        """Push new events and changes of status as server-sent events: `event` (a new event), `status` (its status
-        changed), `skipped` (how many were left out). With `Last-Event-ID` it goes on where a lost stream was; what is
-        left out may be of any kind."""
+        """Stream new events and changes of status as server-sent events: `event` (a new event), `status` (its status
+        changed), `skipped` (how many were left out, of any kind). `Last-Event-ID` continues a lost stream."""
         wanted = EventFilter(source, type_, event, user_id, message_id, text=text)
         watched = await live_events(services).watch(request.headers.get("last-event-id"), wanted)
         messages = _while_known(the_call(), watched)
@@ -110,7 +179,7 @@ class Events(Controller):
         message_id: Annotated[str, PathParameter(name="messageId")],
         source: OfSource = None,
     ) -> EventStatus:
-        """Return what became of one message: its acceptance, each routing decision, each attempt."""
+        """Return the status of one event: its acceptance, each routing decision, each attempt."""
         wanted = id_in_path(request, "/events/")
         status = await event_log(services).of_message(wanted, source)
         if status is None:
@@ -153,10 +222,9 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AttemptDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One attempt with its request, rendered again as it was sent then, and with the answer if it failed.
-
-    ``request`` is null with a ``note`` when the event or the settings of then are no longer there, and without its
-    signatures when the secrets of then were removed.
+    """One attempt with its request as it was sent and, if it failed, the answer. ``request`` is null, and ``note`` says
+    why, if the event or the settings of that time are no longer stored. It has no signatures if the secrets of that
+    time were removed.
     """
 
     attempt: ShownAttempt
@@ -166,20 +234,37 @@ class AttemptDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RetryNow(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which event is to be tried again at once."""
+    """The event to retry now."""
 
     message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     source: Annotated[str, msgspec.Meta(max_length=64)] | None = None
 
 
 class RetryAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The number of queued deliveries of the event that are tried at once: one, and one for each replay of it that
-    waits.
-    """
+    """The number of deliveries of the event that are tried now: its own, and one for each waiting replay of it."""
 
     destination: str
     message_id: str
     asked: int
+
+
+OfOutcome = Annotated[Outcome | None, QueryParameter(description="Only attempts with this outcome.")]
+OfHttpStatus = Annotated[
+    int | None, QueryParameter(name="httpStatus", ge=100, le=599, description="Only attempts with this HTTP status.")
+]
+OfUrl = Annotated[str | None, QueryParameter(max_length=2_048, description="Only attempts at this URL.")]
+BegunFrom = Annotated[
+    str | None,
+    QueryParameter(
+        name="from", max_length=100, description="Only attempts that began at or after this time.", schema_extra=TIME
+    ),
+]
+BegunTo = Annotated[
+    str | None,
+    QueryParameter(
+        name="to", max_length=100, description="Only attempts that began before this time.", schema_extra=TIME
+    ),
+]
 
 
 class Attempts(Controller):
@@ -194,36 +279,46 @@ class Attempts(Controller):
         object_id: Id,
         limit: Limit = 50,
         after: After = None,
-        outcome: Annotated[Outcome | None, QueryParameter(description="Only attempts that ended so.")] = None,
-        http_status: Annotated[
-            int | None, QueryParameter(name="httpStatus", ge=100, le=599, description="Only attempts answered so.")
-        ] = None,
-        url: Annotated[str | None, QueryParameter(max_length=2_048, description="Only attempts at this URL.")] = None,
-        from_: Annotated[
-            str | None,
-            QueryParameter(
-                name="from",
-                max_length=100,
-                description="Only attempts that began at or after this time.",
-                schema_extra=TIME,
-            ),
-        ] = None,
-        to: Annotated[
-            str | None,
-            QueryParameter(max_length=100, description="Only attempts that began before this time.", schema_extra=TIME),
-        ] = None,
+        outcome: OfOutcome = None,
+        http_status: OfHttpStatus = None,
+        url: OfUrl = None,
+        from_: BegunFrom = None,
+        to: BegunTo = None,
     ) -> Listing[ShownAttempt]:
-        """List the newest requests to a destination. A page may be short when the search took long; `after` goes on."""
+        """List the newest requests to a destination. A slow search may return a short page; continue with `after`."""
         search = _search(services, object_id)
         wanted = AttemptFilter(outcome, http_status, milliseconds("from", from_), milliseconds("to", to))
         page = await event_log(services).run(lambda: search.page(wanted, url, limit, _cursor(after)))
         return Listing(page.attempts, page.after)
 
+    @get("/attempts/export", needs="viewer", media_type="text/csv")
+    async def export_attempts(
+        self,
+        services: FromServices,
+        object_id: Id,
+        format_: Format = "csv",
+        outcome: OfOutcome = None,
+        http_status: OfHttpStatus = None,
+        url: OfUrl = None,
+        from_: BegunFrom = None,
+        to: BegunTo = None,
+    ) -> Stream:
+        """Return the matching requests to a destination as a CSV or JSON file, newest first."""
+        search = _search(services, object_id)
+        wanted = AttemptFilter(outcome, http_status, milliseconds("from", from_), milliseconds("to", to))
+
+        async def page(limit: int, after: str | None) -> Listing[ShownAttempt]:
+            found = await event_log(services).run(lambda: search.page(wanted, url, limit, _cursor(after)))
+            return Listing(found.attempts, found.after)
+
+        name = f"attempts-of-{object_id}"
+        return export(format_, name, ShownAttempt.__struct_encode_fields__, msgspec.to_builtins, page)
+
     @get("/attempts/{attempt:str}", needs="viewer")
     async def get_attempt(
         self, services: FromServices, object_id: Id, attempt_id: Annotated[str, PathParameter(name="attempt")]
     ) -> AttemptDetail:
-        """Return one attempt: the request as it was sent, and what was kept of the answer if it failed."""
+        """Return one attempt: the request as it was sent and, if it failed, the stored part of the answer."""
         search, key = _search(services, object_id), attempt_key(attempt_id)
         found = await event_log(services).run(lambda: search.get(key)) if key is not None else None
         if found is None:
@@ -234,7 +329,7 @@ class Attempts(Controller):
 
     @post("/retry-now", status_code=202, needs="editor")
     async def retry_now(self, services: FromServices, object_id: Id, data: JSONBody[RetryNow]) -> RetryAsked:
-        """Try an event that waits for another attempt at once; deliver does it within a moment."""
+        """Retry one event now instead of when it is due."""
         search = _search(services, object_id)
         found = await event_log(services).find(data.message_id, data.source)
         places: list[RetryPlace] = []
@@ -242,7 +337,7 @@ class Attempts(Controller):
             lanes = deliver_reader(services).retry_lanes(found.partition, found.offset)
             places = [RetryPlace(lane, found.partition, found.offset) for lane in lanes if lane in search.lanes]
         if not places:
-            detail = f"{data.message_id[:100]!r} does not wait for another attempt at {object_id}."
+            detail = f"{data.message_id[:100]!r} is not waiting for another attempt at {object_id}."
             raise Problem(409, "not_retrying", detail)
         for place in places:
             replay_store(services).retry_now(place, current_author())
@@ -274,13 +369,16 @@ def _request(
         return None, "the event is no longer stored"
     if destination is None:
         return None, "the destination's settings of then are not known"
+    if is_sink(destination.kind):
+        return None, "destinations of this kind make no HTTP requests"
     try:
         replay = search.lanes.get(found.lane)
         written = RequestWriter(services.settings).requests(destination, record, found.at_ms, replay)
     except Problem as problem:
         return None, problem.detail
     url = search.url(found)
-    mine = next((each for each in written if each.url == url), None)
+    named = [each for each in written if each.number == found.url_index] if found.url is None else []
+    mine = next((each for each in named or written if each.url == url or each in named), None)
     if mine is None:
         return None, "the URL was not among the destination's settings of then"
     request = shown(mine, destination, reveal=False)

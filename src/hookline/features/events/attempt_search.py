@@ -12,6 +12,8 @@ from hookline.events.timestamps import iso
 from hookline.features.destinations.service import DestinationPast
 from hookline.features.events.log import EventLog
 from hookline.journal.record import Record
+from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, AttemptLog, Key, LoggedAttempt, id_of
 from hookline.replays.predicate import event_name
 
@@ -19,8 +21,9 @@ SEARCH_SECONDS_MAX = 1.0
 
 
 class ShownAttempt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One request to one URL. ``source``, ``type``, ``event`` and ``messageId`` are null when the event is no longer
-    stored; ``error`` is the beginning of a failed answer's body, or why there was no answer."""
+    """One request to one URL. ``source``, ``type``, ``event`` and ``messageId`` are null if the event is no longer
+    stored. ``error`` is the beginning of the answer's body, or why there was no answer. ``remark`` is what a
+    destination of a kind without requests said when it accepted the event."""
 
     id: str
     at: str
@@ -36,6 +39,7 @@ class ShownAttempt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     milliseconds: int
     next_at: str | None
     replay: str | None
+    remark: str | None = None
 
 
 class ShownPage(NamedTuple):
@@ -53,7 +57,7 @@ class AttemptSearch:
         self._past = past
         self._events = events
         self._destination = destination
-        self._urls: dict[tuple[int, int], str] = {}
+        self._urls: dict[int, RequestUrls | None] = {}
         self.lanes = past.lanes(destination)
         """The replay of each lane, None for the destination's own."""
 
@@ -84,14 +88,10 @@ class AttemptSearch:
         """Return the URL; of results in blocks it is the one of that number in the settings of then."""
         if attempt.url is not None:
             return attempt.url
-        index = attempt.url_index or 0
-        # One look for each minute: settings change seldom, and a page has many attempts.
-        key = attempt.at_ms // 60_000, index
-        if key not in self._urls:
-            then = self._past.at(self._destination, attempt.at_ms, attempt.lane)
-            webhooks = then.settings.webhooks if then is not None else ()
-            self._urls[key] = webhooks[index].url if index < len(webhooks) else ""
-        return self._urls[key]
+        urls = self._urls_then(attempt)
+        if urls is None:
+            return ""
+        return urls.of(attempt.url_index or 0, self.record(attempt) if urls.asks_event else None)
 
     def shown(self, attempt: LoggedAttempt) -> ShownAttempt:
         """Return the attempt with its event."""
@@ -111,4 +111,17 @@ class AttemptSearch:
             milliseconds=attempt.milliseconds,
             next_at=None if attempt.next_at_ms is None else iso(attempt.next_at_ms),
             replay=self.lanes.get(attempt.lane),
+            remark=self._remark(attempt),
         )
+
+    def _urls_then(self, attempt: LoggedAttempt) -> RequestUrls | None:
+        # One look for each minute: settings change seldom, and a page has many attempts.
+        key = attempt.at_ms // 60_000
+        if key not in self._urls:
+            then = self._past.at(self._destination, attempt.at_ms, attempt.lane)
+            self._urls[key] = None if then is None else RequestUrls(then)
+        return self._urls[key]
+
+    def _remark(self, attempt: LoggedAttempt) -> str | None:
+        urls = self._urls_then(attempt) if attempt.outcome == Outcome.SUCCESS else None
+        return self._log.remark(attempt) if urls is not None and urls.is_sink else None

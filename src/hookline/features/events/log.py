@@ -21,7 +21,8 @@ from hookline.settings import Settings
 
 
 class EventFilter(NamedTuple):
-    """Hold what a search asks for; None asks for nothing. ``text`` is looked for anywhere in the event."""
+    """Hold what a search asks for; None asks for nothing. ``text`` is looked for anywhere in the event; ``status`` is
+    that at ``destination`` where one is given. Accepted within ``[since_ms, until_ms)``."""
 
     source: str | None = None
     type: str | None = None
@@ -30,6 +31,9 @@ class EventFilter(NamedTuple):
     message_id: str | None = None
     status: str | None = None
     text: str | None = None
+    destination: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
 
     def matcher(self) -> Callable[[Record], bool]:
         """Return whether a record is wanted, as far as it tells by itself: of statuses it only knows ``rejected``."""
@@ -47,6 +51,13 @@ class EventFilter(NamedTuple):
             )
 
         return matches
+
+    def takes(self, event: EventStatus) -> bool:
+        """Return whether an event is wanted by its statuses."""
+        if self.destination is None:
+            return self.status is None or self.status in statuses_of(event)
+        at = next((each.status for each in event.destinations if each.id == self.destination), "not_routed")
+        return at == self.status if self.status is not None else at != "not_routed"
 
 
 EVERYTHING = EventFilter()
@@ -67,9 +78,38 @@ def name_in(message_type: str, body: bytes) -> str:
     return name if isinstance(name, str) else ""
 
 
+def title_in(message_type: str, body: bytes) -> str:
+    """Return what a list shows of an event: its name; of identify and group calls the traits they set; of an alias whom
+    it joins. Empty where there is nothing of it."""
+    try:
+        named = _named.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+    if message_type in ("identify", "group"):
+        traits = named.traits if isinstance(named.traits, dict) else {}
+        shown = [f"{name}: {_short(value)}" for name, value in list(traits.items())[:TRAITS_SHOWN]]
+        return ", ".join(shown) + (" …" if len(traits) > TRAITS_SHOWN else "")
+    if message_type == "alias":
+        return f"{named.previousId} → {named.userId}" if named.previousId and named.userId else ""
+    name = named.event if message_type == "track" else named.name
+    return name if isinstance(name, str) else ""
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= TRAIT_CHARACTERS_MAX else text[:TRAIT_CHARACTERS_MAX] + "…"
+
+
+TRAITS_SHOWN = 3
+TRAIT_CHARACTERS_MAX = 40
+
+
 class _Named(msgspec.Struct):
     event: object = None
     name: object = None
+    traits: object = None
+    previousId: object = None
+    userId: object = None
 
 
 _named = msgspec.json.Decoder(_Named)
@@ -159,6 +199,10 @@ class EventLog:
         """Return the record at a place, None when it is not kept; only within ``run``."""
         return self._journal().get(partition, offset)
 
+    async def records_at(self, places: list[tuple[int, int]]) -> list[Record | None]:
+        """Return the records at these places, None for those that are no longer kept."""
+        return await self._run(lambda: [self._journal().get(partition, offset) for partition, offset in places])
+
     async def ends(self) -> dict[int, int]:
         """Return one past the newest durable offset of each partition."""
         return await self._run(self._ends)
@@ -200,20 +244,36 @@ class EventLog:
     def _newest(self, wanted: EventFilter, limit: int, before: dict[int, int] | None, seconds: float) -> Page:
         # A cursor names the partitions that still have older events; the first search begins at every end.
         positions = self._ends() if before is None else before
+        if wanted.until_ms is not None:
+            positions = {each: self._accepted_before(each, end, wanted.until_ms) for each, end in positions.items()}
         matches = wanted.matcher()
         deadline = self._clock() + seconds
         found: list[LoggedEvent] = []
         for partition, offset, record in newest_first(self._journal(), dict(positions)):
+            if wanted.since_ms is not None and record.received_at < wanted.since_ms:
+                return Page(found, None)
             positions[partition] = offset
             if matches(record):
                 logged = LoggedEvent(
                     partition, offset, record, self._status_reader().of_record(partition, offset, record)
                 )
-                if wanted.status is None or wanted.status in statuses_of(logged.status):
+                if wanted.takes(logged.status):
                     found.append(logged)
             if len(found) >= limit or self._clock() > deadline:
                 return Page(found, self._cursor(positions))
         return Page(found, None)
+
+    def _accepted_before(self, partition: int, end: int, until_ms: int) -> int:
+        """Return the offset below which events were accepted before a time, by halving."""
+        low, high = self._journal().start(partition), end
+        while low < high:
+            middle = (low + high) // 2
+            record = self._journal().get(partition, middle)
+            if record is not None and record.received_at < until_ms:
+                low = middle + 1
+            else:  # what cannot be read is not shown in any case
+                high = middle
+        return high
 
     def _newest_records(self) -> Iterator[Record]:
         deadline = self._clock() + SEARCH_SECONDS_MAX

@@ -12,13 +12,12 @@ from litestar.params import FromPath, QueryParameter
 from msgspec.structs import replace
 
 from hookline.api.services import FromServices, Services
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
 from hookline.events.warnings import EventWarning
 from hookline.features.events.api import id_in_path
 from hookline.features.events.log import name_in
 from hookline.features.events.service import event_log
-from hookline.features.overview.connections import Station
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.snippets import collect_url
 from hookline.features.setup.verification import Verification, verifications_of
@@ -26,8 +25,8 @@ from hookline.journal.record import MessageType
 from hookline.outcomes.delivery import ReplayStatus
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.outcomes.outcome import QUEUED_BECAUSE, DeliveryStatus, urgency
-from hookline.web.lists import destination_href
-from hookline.web.rendering import MARKS, Screens, Stop, screen, unknown
+from hookline.web.lists import RANGES, destination_href
+from hookline.web.rendering import MARKS, Screens, Station, Stop, screen, unknown
 
 NO_DESTINATION = "No destination is connected to this source."
 
@@ -49,7 +48,7 @@ def in_words(reason: str | None) -> str:
 
 SOURCES_SHOWN = 200
 """Sources to pick from; with more of them the others are named in the address."""
-FILTERS = ("text", "type", "event", "userId", "source", "status")
+FILTERS = ("text", "type", "event", "userId", "source", "destination", "status", "range", "from", "to")
 FILTER_CHARACTERS_MAX = 1_000
 
 
@@ -59,7 +58,10 @@ class DebuggerPage(NamedTuple):
     asked: Mapping[str, str]
     types: Sequence[tuple[str, str]]
     sources: Sequence[tuple[str, str]]
+    destinations: Sequence[tuple[str, str]]
     statuses: Sequence[tuple[str, str]]
+    ranges: Sequence[tuple[str, str]]
+    export: str
     marks: str
     keys: str
     collect: str
@@ -75,9 +77,7 @@ async def show_debugger(request: Request[Any, Any, Any], services: FromServices)
 def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     """Return the debugger's choices."""
     sources = [stored.object for stored in services.store.sources()[:SOURCES_SHOWN]]
-    named = [(source.id, source.name) for source in sources]
-    if asked["source"] and asked["source"] not in dict(named):
-        named.append((asked["source"], asked["source"]))
+    destinations = [stored.object for stored in services.store.destinations()[:SOURCES_SHOWN]]
     ranked = sorted(DeliveryStatus, key=urgency)
     marks: list[dict[str, object]] = [
         {**dict(zip(("kind", "shape", "word"), MARKS[status], strict=True)), "status": status} for status in ranked
@@ -86,7 +86,10 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     return DebuggerPage(
         asked=asked,
         types=[(each, each) for each in get_args(MessageType)],
-        sources=named,
+        sources=_choices(sources, asked["source"]),
+        destinations=_choices(destinations, asked["destination"]),
+        ranges=[(name, name) for name in RANGES],
+        export="/api/v1/events/export",
         statuses=[(status.value, MARKS[status][2]) for status in ranked],
         marks=msgspec.json.encode(marks).decode(),
         keys=msgspec.json.encode({each.id: each.write_keys[0] for each in sources if each.write_keys}).decode(),
@@ -94,10 +97,43 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     )
 
 
+def _choices(objects: Sequence[Source] | Sequence[Destination], asked: str) -> list[tuple[str, str]]:
+    named = [(each.id, each.name) for each in objects]
+    return named if not asked or asked in dict(named) else [*named, (asked, asked)]
+
+
 PAYLOAD_CHARACTERS_MAX = 64_000
 SENT_TYPES = frozenset({"identify", "track", "page", "screen", "group", "alias"})
 """Message types that the collection API has an address for."""
 _SENT = frozenset({"delivered", "retrying", "failed", "expired"})
+
+
+class EventMark(NamedTuple):
+    """What a row says of an event: the status that matters most, or how many of several destinations have got it;
+    ``each`` names them all."""
+
+    status: str
+    word: str
+    each: str
+
+
+ASIDE = frozenset({"not_routed", "filtered", "suppressed", "duplicate"})
+"""Statuses of destinations that were never to get the event."""
+
+
+def event_mark(event: EventStatus) -> EventMark:
+    """Return it; the debugger's list does the same (static/debugger.js)."""
+    # Destinations that the source does not feed are told on the event's own page; here they would be noise.
+    concerned = [each for each in event.destinations if each.status != "not_routed"] or list(event.destinations)
+    ranked = sorted(concerned, key=lambda each: urgency(each.status))
+    status = event.status or ranked[0].status
+    due = [each for each in concerned if each.status not in ASIDE]
+    if event.rejection is not None or len(due) < 2:
+        reason = event.rejection.message if event.rejection else ranked[0].reason if ranked else NO_DESTINATION
+        return EventMark(status, "", in_words(reason))
+    delivered = sum(each.status == "delivered" for each in due)
+    named = (f"{each.id} {MARKS[each.status][2] if each.status in MARKS else each.status}" for each in ranked)
+    return EventMark(status, f"{delivered} of {len(due)} delivered", ", ".join(named))
 
 
 class DestinationLine(NamedTuple):
@@ -170,11 +206,19 @@ def stations(event: EventStatus) -> list[Station]:
     refused = event.status == "rejected"
     return [
         Station(
-            "Accepted", "no" if refused else "yes", "rejected" if refused else "durable", _state(not refused, "dead")
+            "Accepted",
+            "no" if refused else "yes",
+            "rejected" if refused else "stored on disk",
+            _state(not refused, "dead"),
         ),
         Station("Routed", str(len(routed)), _plural(len(routed), "destination"), _state(bool(routed), "off")),
         Station("Sent", str(tried), _plural(tried, "attempt"), _state(bool(tried), "off")),
-        Station("Delivered", f"{delivered} of {len(routed)}", _ending(statuses), _delivered_state(statuses, delivered)),
+        Station(
+            "Delivered",
+            f"{delivered} of {len(routed)}" if routed else "0",
+            _ending(statuses),
+            _delivered_state(statuses, delivered),
+        ),
     ]
 
 
@@ -282,4 +326,5 @@ SCREENS = Screens(
         show_event,
     ),
     (Stop("events", "Events", "/events", "e", "M4 6h16M4 12h16M4 18h10"),),
+    docs={"events": "collection", "event.html": "lanes"},
 )

@@ -10,12 +10,15 @@ from litestar.types import Scope
 
 from hookline.api.services import FromServices
 from hookline.database.outages import OUTAGES
+from hookline.database.sqlite import engine
+from hookline.features.destinations.figures import as_metrics, figures_log
+from hookline.features.fleet.metrics import RoleReport
 from hookline.features.fleet.service import WORKING, Fleet, asks_for_all, fleet_log, role_metrics, whole_machine
 
 
 @get("/workers", needs="viewer")
 async def get_workers(services: FromServices) -> Fleet:
-    """Return which deliver processes there are, what each delivers, and how far behind each partition is."""
+    """Return the deliver processes, the partitions of each, and how far behind each partition is."""
     return await asyncio.to_thread(fleet_log(services).look)
 
 
@@ -53,4 +56,11 @@ async def get_metrics(services: FromServices) -> Response[bytes]:
     """Return the counters of all roles in Prometheus' text format."""
     from hookline.features.fleet.exposition import CONTENT_TYPE, exposition  # here: only a scraped server pays for it
 
-    return Response(exposition(role_metrics(services).reports()), media_type=CONTENT_TYPE)
+    reports = role_metrics(services).reports()
+    own = reports.get("control", RoleReport("control", True, {}))
+    try:
+        figures = as_metrics(await asyncio.to_thread(figures_log(services).look))
+    except (engine.Error, OSError):  # the other counters are wanted most while a database is away
+        figures = {}
+    reports["control"] = own._replace(values={**own.values, **figures})
+    return Response(exposition(reports), media_type=CONTENT_TYPE)

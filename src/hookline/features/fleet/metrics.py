@@ -27,8 +27,10 @@ class OwnMetrics:
         self.notices_open: Counter[str] = Counter()
         self.notices_opened: Counter[str] = Counter()
         self.notice_webhooks: Counter[str] = Counter()
+        self.notifications: Counter[str] = Counter()
         self.sign_ins: Counter[str] = Counter()
         self.connections_ended: Counter[str] = Counter()
+        self.issues_open: Mapping[str, int] = {}
 
     def values(self) -> dict[str, Any]:
         """Return the report as it is written."""
@@ -39,9 +41,11 @@ class OwnMetrics:
             "hookline_control_database_trouble": OUTAGES.gauge(),
             "hookline_control_notices_open": {"kind": {kind: self.notices_open[kind] for kind in KINDS}},
             "hookline_control_notices_opened_total": {"kind": dict(self.notices_opened)},
+            "hookline_control_issues_open": {"destination": dict(self.issues_open)},
             "hookline_control_sign_ins_total": {"outcome": dict(self.sign_ins)},
             "hookline_control_connections_ended_total": {"reason": dict(self.connections_ended)},
             "hookline_control_notice_webhooks_total": {"outcome": dict(self.notice_webhooks)},
+            "hookline_control_notifications_total": {"outcome": dict(self.notifications)},
         }
 
     async def report_forever(self, run_folder: Path) -> None:

@@ -45,7 +45,7 @@ HERE = "here"
 
 
 class FleetWorker(msgspec.Struct, frozen=True, rename="camel"):
-    """One deliver process: ``worker`` is its host and process id, ``alive`` whether it still says that it is there."""
+    """One deliver process. ``worker`` is its host and process id; ``alive`` says whether it still reports."""
 
     worker: str
     alive: bool
@@ -57,7 +57,7 @@ class FleetWorker(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FleetPartition(msgspec.Struct, frozen=True, rename="camel"):
-    """One partition: ``worker`` is null while nobody delivers it."""
+    """One partition. ``worker`` is null while no worker delivers it."""
 
     partition: int
     worker: str | None
@@ -68,7 +68,7 @@ class FleetPartition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """All of it; ``shared`` is whether there may be more workers than one."""
+    """All workers and partitions. ``shared`` says whether there can be several workers."""
 
     shared: bool
     workers: Sequence[FleetWorker]

@@ -19,7 +19,7 @@ FOLDERS = {
     "index": "Index of duplicates and look-ups",
 }
 DATABASES: dict[Which, str] = {
-    "deliver": "Places, retries, dead letters, results",
+    "deliver": "Positions, retries, dead letters, results",
     "control": "Connections, people, audit log",
     "insights": "Time series and schemas",
     "profiles": "People and what they did",

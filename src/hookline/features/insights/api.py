@@ -71,7 +71,8 @@ class Metrics(Controller):
         range: Back = "1h",
         destination: OfDestination = None,
     ) -> SeriesReport:
-        """Return what happened over a range, of everything or of one destination; null where no report was seen."""
+        """Return time series over a range, for everything or for one destination. Values are null where no report
+        arrived."""
         now = int(time.time())
         if destination is None:
             found = await asyncio.to_thread(series_log(services).totals, range, now)
@@ -88,7 +89,7 @@ class Metrics(Controller):
         range: Back = "1h",
         limit: Annotated[int, QueryParameter(ge=1, le=FAILING_MAX, description="How many to return at most.")] = 10,
     ) -> FailingReport:
-        """Return the destinations with most failed requests; those that were deleted are left out."""
+        """Return the destinations with the most failed requests. Deleted ones are left out."""
         now = int(time.time())
         failing = await asyncio.to_thread(series_log(services).top_failing, range, now, limit)
         items = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import DELIVERY, EVENTS, HERE, USAGE, Flag, MessageType, app
+from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 from hookline.features.dead_letters.cli import selection_of
 from hookline.features.events.cli.tail import attempt_line
@@ -41,17 +42,16 @@ COLUMNS = {
 @app.command(group=DELIVERY)
 def metrics(
     destination: str | None = None,
-    /,
     *,
     over: Annotated[Literal["1h", "24h", "7d", "30d"], Parameter(name="--range")] = "1h",
     options: Options = HERE,
 ) -> int:
-    """Show what was accepted, delivered and failed over a range, and where it fails most.
+    """Show how many events were accepted, delivered and failed, and which destinations fail most.
 
     Parameters
     ----------
     destination
-        Show this destination: the way of its events, response times, and failures by cause.
+        Show this destination only: its events, response times, and failures by cause.
     over
         How far back.
     """
@@ -63,7 +63,6 @@ def metrics(
 @app.command(name="test", group=DELIVERY)
 def try_destination(
     destination: str,
-    /,
     *,
     sample: MessageType | None = None,
     event: str | None = None,
@@ -73,12 +72,14 @@ def try_destination(
     reveal: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Send one event to a destination's URLs now, and show the requests, the answers and where the time went.
+    """Send one test event to a destination's URLs now, and show requests, answers and timings.
+
+    Of a destination that writes files or rows, check the connection instead; no event is written.
 
     Parameters
     ----------
     destination
-        Id of the destination; it need not be enabled.
+        Id of the destination. It can be disabled.
     sample
         Send a sample of this type (default: track).
     event
@@ -86,23 +87,23 @@ def try_destination(
     message_id
         Send this stored event.
     source
-        The source that an event given counts as sent by (default: the destination's first).
+        Source of the given event (default: the first source of the destination).
     dry_run
         Only show the requests.
     reveal
-        Show credentials in their headers too.
+        Also show credentials in headers.
     """
     body = body_of(event, message_id, sample, source=source, dryRun=dry_run, reveal=reveal)
     report = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/test", body)
     print(json.dumps(report) if options.as_json else "\n".join(lines(report)))
-    return 0 if all(answer["outcome"] == "success" for answer in report["answers"] or ()) else 1
+    is_connected = report["connection"] is None or report["connection"]["ok"]
+    return 0 if is_connected and all(answer["outcome"] == "success" for answer in report["answers"] or ()) else 1
 
 
 @app.command(group=DELIVERY)
 def attempts(
     destination: str,
     attempt: str | None = None,
-    /,
     *,
     outcome: str | None = None,
     http_status: int | None = None,
@@ -119,17 +120,17 @@ def attempts(
     destination
         Id of the destination.
     attempt
-        Id of one attempt: show its request and the answer.
+        Id of one attempt: show its request and answer.
     outcome
-        Only those that ended so, such as timed_out.
+        Only attempts with this outcome, such as timed_out.
     http_status
-        Only those answered with this HTTP status.
+        Only attempts with this HTTP status.
     url
-        Only those to this URL.
+        Only attempts to this URL.
     since
-        Only those that began at or after this time: ISO 8601, or how long ago, such as 24h.
+        Only attempts that began at or after this time: ISO 8601, or how long ago, such as 24h.
     until
-        Only those that began before this time.
+        Only attempts that began before this time.
     limit
         How many to list at most.
     """
@@ -138,12 +139,12 @@ def attempts(
     wanted = selection_of(since, until, outcome=outcome, url=url)
     if http_status is not None:
         wanted["httpStatus"] = http_status
-    return print_attempts(options.admin(), destination, wanted, limit, options.as_json)
+    return print_attempts(options.admin(), destination, wanted, limit, options.as_json, options.utc)
 
 
 @app.command(group=DELIVERY)
-def retry_now(destination: str, message_id: str, /, *, source: str | None = None, options: Options = HERE) -> int:
-    """Try an event that waits for another attempt at once.
+def retry_now(destination: str, message_id: str, *, source: str | None = None, options: Options = HERE) -> int:
+    """Retry one event now instead of when it is due.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def retry_now(destination: str, message_id: str, /, *, source: str | None = None
     message_id
         The event's messageId.
     source
-        Id of its source, where several sent the same messageId.
+        Source of the event, if several sources sent the same messageId.
     """
     return try_now(options.admin(), destination, message_id, source, options.as_json)
 
@@ -167,14 +168,14 @@ def schema(
     limit: int = 50,
     options: Options = HERE,
 ) -> int:
-    """Show which events a source sends: how often, since when, and with which properties.
+    """Show which events a source sends: how often, since when, and their properties.
 
     Parameters
     ----------
     source
         Id of the source.
     type
-        Only this type of message.
+        Only this message type.
     name
         Only events of this name, with their properties.
     limit
@@ -191,17 +192,17 @@ def usage(
     by: Literal["day", "month"] = "month",
     since: Annotated[str | None, Parameter(name="--from")] = None,
     until: Annotated[str | None, Parameter(name="--to")] = None,
-    as_csv: Annotated[bool, Parameter(name="--csv", negative="")] = False,
+    as_csv: Annotated[bool, Parameter(name="--csv", negative="", show_default=False)] = False,
     options: Options = HERE,
 ) -> int:
-    """Show how many events sources sent, what destinations got, how many users there were, or what the disk holds.
+    """Show events per source, deliveries per destination, users per month, or disk use.
 
     Parameters
     ----------
     of
         sources (default), destinations, users (about how many different ones per month), or storage.
     by
-        Sum up by day or by month (UTC).
+        Sum by day or by month (UTC).
     since
         First day, such as 2026-11-01 (default: the first of the last day's month).
     until
@@ -236,8 +237,10 @@ def print_destination(admin: AdminApi, id: str, over: str, as_json: bool) -> int
         series = admin.get("/metrics/series", range=over, destination=id)
         print(json.dumps({**found, "series": series["series"], "times": series["times"]}))
         return 0
-    waits = found["waitsFor"]
-    print(f"{id}  {found['state']}, last {over}" + (f"; {_waits_for(waits)}" if waits else ""))
+    since = f" since {found['since']}" if found["since"] else ""
+    print(f"{id}  {found['state']}{since}{_next_try(found['nextTry'])}")
+    print("  " + _figures(found["figures"]))
+    print(f"last {over}:")
     print("  " + ", ".join(f"{_number(count)} {name}" for name, count in found["funnel"].items()))
     times = [f"{name} {ms:g} ms" for name, ms in found["responseMilliseconds"].items() if ms is not None]
     print("  response " + (", ".join(times) or "none yet"))
@@ -256,9 +259,18 @@ def _sums(series: dict[str, Sequence[float | None]], over: str) -> Iterator[str]
     yield "now: " + ", ".join(f"{_number(value)} {name}" for name, value in latest.items())
 
 
-def _waits_for(waits: Json) -> str:
-    what = "the next probe is sent" if waits["what"] == "probe" else "the first retry is due"
-    return f"{what} at {waits['until']}" if waits["until"] else what
+def _next_try(next_try: Json | None) -> str:
+    if next_try is None:
+        return ""
+    what = "the next probe is sent" if next_try["what"] == "probe" else "the first retry is due"
+    return f"; {what} at {next_try['at']}" if next_try["at"] else f"; {what} soon"
+
+
+def _figures(figures: Json) -> str:
+    at_most = "" if figures["queuedExact"] else "at most "
+    names = ("retrying", "failed", "expired", "delivered")
+    counts = [f"{at_most}{_number(figures['queued'])} queued", *(f"{_number(figures[name])} {name}" for name in names)]
+    return f"{', '.join(counts)} (as of {figures['asOf']})"
 
 
 def _cause(cause: Json) -> str:
@@ -272,7 +284,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def print_attempts(admin: AdminApi, destination: str, wanted: Json, limit: int, as_json: bool) -> int:
+def print_attempts(admin: AdminApi, destination: str, wanted: Json, limit: int, as_json: bool, utc: bool) -> int:
     """Print the newest that match, at most ``limit``."""
     items: list[Json] = []
     after: str | None = None
@@ -285,7 +297,8 @@ def print_attempts(admin: AdminApi, destination: str, wanted: Json, limit: int, 
     if as_json:
         print(json.dumps(items))
     else:
-        print("\n".join(map(_line, items)) or "there are none")
+        columns = ("Attempt", "Outcome", "Event", "Number#", "Took", "Began", "Error")
+        print_items(items, _line, "there are none", columns, _cells, utc)
     return 0
 
 
@@ -312,6 +325,20 @@ def _line(attempt: Json) -> str:
     event = printable(" ".join(attempt[name] for name in ("type", "event", "messageId") if attempt[name]))
     replay = f", replay {attempt['replay']}" if attempt["replay"] else ""
     return f"{attempt['id']}  {event or 'no longer stored'}  {printable(attempt_line(attempt))}{replay}"
+
+
+def _cells(attempt: Json, at: Callable[[str | None], str]) -> list[object]:
+    outcome = " ".join(str(attempt[name]) for name in ("outcome", "httpStatus") if attempt[name])
+    error = " ".join((attempt["error"] or "").split())
+    return [
+        attempt["id"],
+        f"{'●' if attempt['outcome'] == 'success' else '■'} {outcome}",
+        " ".join(attempt[name] for name in ("type", "event") if attempt[name]) or "no longer stored",
+        attempt["number"],
+        "" if attempt["milliseconds"] is None else f"{attempt['milliseconds']} ms",
+        at(attempt["at"]),
+        error if len(error) <= EXAMPLE_CHARACTERS else error[: EXAMPLE_CHARACTERS - 1] + "…",
+    ]
 
 
 def _detail(found: Json) -> Iterator[str]:
@@ -342,7 +369,10 @@ def body_of(event: str | None, message_id: str | None, sample: str | None, **opt
 
 def lines(report: Json) -> Iterator[str]:
     """Return the report as text."""
-    routing = report["routing"]
+    routing, connection = report["routing"], report["connection"]
+    if connection is not None:
+        yield f"{'●' if connection['ok'] else '■'} {printable(connection['place'])}: {printable(connection['message'])}"
+        return
     if routing["sent"]:
         yield f"{report['type']} {printable(report['messageId'])}"
     else:

@@ -31,7 +31,7 @@ class Notices(Controller):
         limit: Limit = 50,
         after: After = None,
         state_: Annotated[
-            State | None, QueryParameter(name="state", description="Only notices that are open, or only resolved ones.")
+            State | None, QueryParameter(name="state", description="Only open or only resolved notices.")
         ] = None,
         kind: Annotated[
             str | None,
@@ -63,7 +63,7 @@ class Notices(Controller):
 
     @post("/{id:str}/acknowledge", status_code=200, needs="editor")
     async def acknowledge_notice(self, services: FromServices, notice_id: Id) -> Notice:
-        """Note that somebody has seen a notice."""
+        """Mark a notice as seen."""
         now_ms = int(time.time() * 1000)
         notice = notice_log(services).acknowledge(int(notice_id), now_ms) if _is_id(notice_id) else None
         if notice is None:

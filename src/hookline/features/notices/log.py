@@ -14,13 +14,14 @@ from hookline.database.connect import Shared
 from hookline.database.location import DatabaseLocation
 from hookline.events.timestamps import iso
 from hookline.features.notices.conditions.finding import Finding, OpenNotice
-from hookline.telemetry.notices import KINDS, sentence
+from hookline.telemetry.notices import KINDS, page_of, sentence
 
 RESOLVED_KEPT_MAX = 1_000
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One notice as the API and the pages show it. ``webhookError`` says why its webhooks did not get it."""
+    """One notice as the API and the pages show it. ``since`` is when it began, ``page`` the page for the next step
+    (empty if there is none). ``webhookError`` says why it was not sent to its webhooks."""
 
     id: int
     kind: str
@@ -29,12 +30,14 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
     next_step: str
     count: int
+    since: str
     opened_at: str
     last_seen_at: str
     resolved_at: str | None = None
     acknowledged_at: str | None = None
     webhooks_waiting: int = 0
     webhook_error: str | None = None
+    page: str = ""
 
 
 class Unsent(NamedTuple):
@@ -47,7 +50,7 @@ class Unsent(NamedTuple):
 
 _COLUMNS = (
     "id, kind, severity, subject, message, next_step, count, opened_at, last_seen_at, resolved_at, acknowledged_at,"
-    " unsent, sends, send_error"
+    " unsent, sends, send_error, since"
 )
 
 
@@ -60,9 +63,27 @@ class NoticeLog:
     def open_ones(self) -> dict[tuple[str, str], OpenNotice]:
         """Return what is open, by kind and subject."""
         rows = self._database.rows(
-            "SELECT kind, subject, id, message, count, opened_at, last_seen_at FROM notices WHERE resolved_at IS NULL"
+            "SELECT kind, subject, id, message, count, opened_at, last_seen_at, since FROM notices"
+            " WHERE resolved_at IS NULL"
         )
         return {(kind, subject): OpenNotice(*rest) for kind, subject, *rest in rows}
+
+    def last_id(self) -> int:
+        """Return the id of the newest notice, 0 before the first."""
+        return int(self._database.rows("SELECT coalesce(max(id), 0) FROM notices")[0][0])
+
+    def last_ms(self, kind: str) -> int | None:
+        """Return when the newest notice of a kind was opened."""
+        rows = self._database.rows("SELECT max(opened_at) FROM notices WHERE kind = ?", (kind,))
+        found: int | None = rows[0][0]
+        return found
+
+    def to_notify(self, after_id: int) -> list[Notice]:
+        """Return every notice that is open, and those behind ``after_id`` that may be over again, oldest first."""
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} FROM notices WHERE resolved_at IS NULL OR id > ? ORDER BY id", (after_id,)
+        )
+        return [_notice(row) for row in rows]
 
     def newest(
         self,
@@ -116,8 +137,8 @@ class NoticeLog:
                 what = (finding.kind, finding.subject, kind.severity, message, kind.next_step, finding.count)
                 execute(
                     "INSERT INTO notices (kind, subject, severity, message, next_step, count, opened_at, last_seen_at,"
-                    " resolved_at, unsent, sends, send_due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
-                    (*what, now_ms, now_ms, resolved_ms, unsent, due),
+                    " resolved_at, unsent, sends, send_due, since) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+                    (*what, now_ms, now_ms, resolved_ms, unsent, due, finding.since_ms),
                 )
             for id, finding, others in seen:
                 message = sentence(finding.kind, finding.subject, finding.detail, others)
@@ -166,7 +187,8 @@ class NoticeLog:
 
 
 def _notice(row: tuple[Any, ...]) -> Notice:
-    id, kind, severity, subject, message, next_step, count, opened, seen, resolved, acknowledged, unsent, _, error = row
+    id, kind, severity, subject, message, next_step, count, opened, seen, resolved, acknowledged, unsent, *rest = row
+    _, error, since = rest
     return Notice(
         id=id,
         kind=kind,
@@ -175,12 +197,14 @@ def _notice(row: tuple[Any, ...]) -> Notice:
         message=message,
         next_step=next_step,
         count=count,
+        since=iso(opened if since is None else since),
         opened_at=iso(opened),
         last_seen_at=iso(seen),
         resolved_at=None if resolved is None else iso(resolved),
         acknowledged_at=None if acknowledged is None else iso(acknowledged),
         webhooks_waiting=0 if unsent is None else len(msgspec.json.decode(unsent)),
         webhook_error=error,
+        page=page_of(kind, subject),
     )
 
 

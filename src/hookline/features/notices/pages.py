@@ -10,15 +10,16 @@ from litestar import Request, Response, get
 from hookline.api.services import FromServices, Services
 from hookline.features.notices.log import Notice
 from hookline.features.notices.service import notice_log
-from hookline.telemetry.notices import KINDS, OTHERS
-from hookline.web.lists import address, destination_href
+from hookline.telemetry.notices import KINDS
+from hookline.web.lists import address
 from hookline.web.rendering import Screens, query_of, screen
 
 MARKS = {"critical": ("dead", "■", "critical"), "warning": ("warn", "▲", "warning"), "info": ("wait", "◔", "info")}
 
 
 class NoticeView(NamedTuple):
-    """One notice."""
+    """One notice; ``href`` leads to where its next step is taken, empty where there is no such page, and ``verb`` says
+    what one does there."""
 
     id: int
     kind: str
@@ -26,15 +27,18 @@ class NoticeView(NamedTuple):
     word: str
     message: str
     next_step: str
-    opened_at: str
+    since: str
     acknowledged: bool
     webhook_error: str
     rank: int
+    href: str
+    verb: str
 
 
 def notice_view(notice: Notice) -> NoticeView:
     """Return one notice; what is acknowledged is shown quietly."""
     kind, shape, word = MARKS[notice.severity]
+    known = KINDS.get(notice.kind)
     acknowledged = notice.acknowledged_at is not None
     return NoticeView(
         id=notice.id,
@@ -43,10 +47,12 @@ def notice_view(notice: Notice) -> NoticeView:
         word=f"{word}, acknowledged" if acknowledged else word,
         message=notice.message,
         next_step=notice.next_step,
-        opened_at=notice.opened_at,
+        since=notice.since,
         acknowledged=acknowledged,
         webhook_error=notice.webhook_error or "",
         rank=list(MARKS).index(notice.severity),
+        href=notice.page,
+        verb=known.page[0] if known is not None and known.page is not None else "",
     )
 
 
@@ -55,11 +61,10 @@ STATES = (("open", "Open"), ("resolved", "Resolved"), ("all", "All"))
 
 
 class NoticeRow(NamedTuple):
-    """One notice; ``href`` leads to what it is about, empty where that has no page."""
+    """One notice, and the view of it."""
 
     view: NoticeView
     notice: Notice
-    href: str
 
 
 class NoticesPage(NamedTuple):
@@ -83,21 +88,12 @@ def notices_page(
     is_open = None if state == "all" else state == "open"
     found = notice_log(services).newest(ROWS + 1, before_id, is_open, subject=subject)
     return NoticesPage(
-        rows=[NoticeRow(notice_view(notice), notice, _href(notice)) for notice in found[:ROWS]],
+        rows=[NoticeRow(notice_view(notice), notice) for notice in found[:ROWS]],
         tabs=[(title, address(path, {"state": id}), id == state) for id, title in STATES],
         state=state,
         first=address(path, {"state": state}) if before_id else "",
         after=address(path, {"state": state}, after=found[ROWS - 1].id) if len(found) > ROWS else "",
     )
-
-
-def _href(notice: Notice) -> str:
-    kind = KINDS.get(notice.kind)
-    if kind is None or notice.subject == OTHERS:
-        return ""
-    if kind.noun == "destination":
-        return destination_href(notice.subject)
-    return f"/sources/{notice.subject}" if kind.noun == "source" else ""
 
 
 @get("/notices", needs="viewer")
@@ -107,4 +103,4 @@ async def show_notices(request: Request[Any, Any, Any], services: FromServices) 
     return screen(request, "notices.html", "overview", view=view)
 
 
-SCREENS = Screens((show_notices,))
+SCREENS = Screens((show_notices,), docs={"notices.html": "notices"})

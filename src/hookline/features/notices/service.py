@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hookline.api.services import Services, part
+from hookline.connections.notifications import enabled_rules
 from hookline.connections.store import Store
 from hookline.database.location import location_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
 from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics
 from hookline.features.fleet.service import FleetLog, WholeMachine, fleet_log, own_metrics, role_metrics, whole_machine
+from hookline.features.insights.service import series_log
 from hookline.features.notices.conditions.destinations import (
     Breakers,
     ClientCertificates,
@@ -36,10 +38,13 @@ from hookline.features.notices.conditions.machine import (
     Sources,
 )
 from hookline.features.notices.conditions.retention import Retention
+from hookline.features.notices.conditions.sinks import SchemaChanges
+from hookline.features.notices.conditions.traffic import Backlog, FailedShare, Traffic
 from hookline.features.notices.log import NoticeLog
 from hookline.features.notices.webhooks import NoticeWebhooks
+from hookline.features.notifications.log import FailingChannels, message_log
 from hookline.features.privacy.service import delete_messages
-from hookline.features.sources.service import SourceActivity
+from hookline.features.sources.service import SourceActivity, schema_watcher
 from hookline.journal.port import JournalError
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -104,6 +109,7 @@ class NoticeWatch:
             self._store.sources(),
             notices,
             self._open_elsewhere(),
+            enabled_rules([stored.object for stored in self._store.in_force("notification")]),
         )
         for condition in self._conditions:
             found = self._look(condition, moment)
@@ -219,7 +225,16 @@ def notice_watch(services: Services) -> NoticeWatch:
         notice_log(services),
         services.store,
         role_metrics(services),
-        [*conditions, Deletions(delete_messages(services))],
+        [
+            *conditions,
+            Deletions(delete_messages(services)),
+            SchemaChanges(
+                location_of(services.settings, "deliver"), lambda: notice_log(services).last_ms(SchemaChanges.kinds[0])
+            ),
+            Traffic(schema_watcher(services).take_news, services.settings.notices.rejected_events),
+            FailedShare(series_log(services).recent),
+            FailingChannels(message_log(services)),
+        ],
         own_metrics(services),
         services.settings.notices.webhooks,
         open_elsewhere=lambda: fleet.open_breakers,
@@ -240,6 +255,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         Pauses(),
         Breakers(deliver, thresholds.breaker_open),
         DeadLetters(deliver, thresholds.dead_letters),
+        Backlog(data, deliver, thresholds.backlog_age),
         Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),
         Sources(SourceActivity(location_of(settings, "control")), thresholds.source_silent),
         JournalBudget(settings.retention.bytes),

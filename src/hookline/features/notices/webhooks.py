@@ -133,15 +133,16 @@ class NoticeWebhooks:
 
     async def _send_one(self, url: ReceiverUrl, headers: dict[str, str], body: bytes) -> Answered:
         # Here: only who has URLs for notices pays for the sender's modules.
-        from hookline.deliver.send.connector import tls_context
         from hookline.deliver.send.pool import Exchanges
+        from hookline.deliver.send.proxy import proxy_of
         from hookline.deliver.send.request import request_of
         from hookline.deliver.send.resolver import Guard, Resolver
+        from hookline.deliver.send.tls import tls_context
 
         if self._sender is None:
             deliver = self._settings.deliver
             resolver = Resolver(Guard(deliver.allow_networks))
-            self._sender = Exchanges(resolver, tls_context(deliver.ca_file), deliver.timeout)
+            self._sender = Exchanges(resolver, tls_context(deliver.ca_file), deliver.timeout, proxy_of(self._settings))
         exchange = await self._sender.send(url, request_of(url, headers, body))
         return Answered(exchange.outcome, exchange.status, exchange.error)
 
@@ -167,8 +168,8 @@ def checked(settings: Settings) -> dict[str, ReceiverUrl]:
 
 
 def body_of(notice: Notice) -> bytes:
-    """Return the request's body, in the form that JavaScript gives it, so that either way of verifying works (SPEC
-    5.1)."""
+    """Return the request's body, in the form that JavaScript gives it, so that receivers may verify its bytes as
+    they came or parsed and written again."""
     shown = {
         "version": BODY_VERSION,
         "type": "notice",

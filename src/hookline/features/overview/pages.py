@@ -12,20 +12,22 @@ from litestar import Request, Response, get
 from litestar.params import FromQuery
 
 from hookline.api.services import FromServices, Services
-from hookline.features.events.log import EventFilter, LoggedEvent, event_name
-from hookline.features.events.pages import NO_DESTINATION, in_words
+from hookline.features.destinations.figures import figures_log
+from hookline.features.destinations.pages.view import DestinationRow, destination_rows
+from hookline.features.events.log import EventFilter, LoggedEvent, title_in
+from hookline.features.events.pages import EventMark, event_mark
 from hookline.features.events.service import event_log
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.fleet.pages import FleetView, fleet_view
 from hookline.features.fleet.service import fleet_log, own_metrics, role_metrics
 from hookline.features.insights.service import series_log
+from hookline.features.issues.pages import IssueRow, worst_issues
 from hookline.features.notices.pages import NoticeView, notice_view
 from hookline.features.notices.service import notice_log
-from hookline.features.overview.connections import Aside, DestinationView, Station, destination_views, the_way
+from hookline.features.overview.connections import Way, the_ways
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.first_steps import First, first_steps
 from hookline.insights.series import Range, Series, SeriesLog
-from hookline.outcomes.outcome import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.lists import event_href
@@ -33,7 +35,7 @@ from hookline.web.rendering import Screens, Stop, iso_seconds, number, screen
 
 EVENTS_SHOWN = 20
 NOTICES_SHOWN = 10
-THINGS_SHOWN = 50
+THINGS_SHOWN = 20
 FAILING_SHOWN = 5
 ROLES = ("collect", "deliver", "profiles", "control")
 OPTIONAL_ROLES = frozenset({"profiles"})
@@ -72,9 +74,7 @@ class EventView(NamedTuple):
     user: PersonLink
     source: str
     received_at: str
-    status: str
-    reason: str
-    more: int
+    mark: EventMark
 
 
 class Overview(NamedTuple):
@@ -82,13 +82,13 @@ class Overview(NamedTuple):
 
     notices: Sequence[NoticeView]
     notices_more: int
-    stations: Sequence[Station]
-    asides: Sequence[Aside]
+    issues: Sequence[IssueRow]
+    ways: Sequence[Way]
     roles: Sequence[RoleView]
     fleet: FleetView | None
     first: First | None
     events: Sequence[EventView]
-    destinations: Sequence[DestinationView]
+    destinations: Sequence[DestinationRow]
     destinations_more: int
     range: Range
     charts: Sequence[ChartView]
@@ -101,18 +101,17 @@ async def overview(services: Services, range: Range) -> Overview:
     reports = role_metrics(services).reports()
     sources, destinations = services.store.sources(), services.store.destinations()
     page = await event_log(services).newest(EventFilter(), EVENTS_SHOWN)
-    stations, asides = the_way(reports)
     notices = notice_log(services).newest(NOTICES_SHOWN, is_open=True)
     return Overview(
         notices=sorted(map(notice_view, notices), key=lambda each: (each.acknowledged, each.rank)),
         notices_more=max(0, sum(own_metrics(services).notices_open.values()) - NOTICES_SHOWN),
-        stations=stations,
-        asides=asides,
+        issues=await worst_issues(services),
+        ways=the_ways(reports, await asyncio.to_thread(figures_log(services).look)),
         roles=[role_view(name, reports.get(name)) for name in ROLES if name in reports or name not in OPTIONAL_ROLES],
         fleet=fleet_view(await asyncio.to_thread(fleet_log(services).look)) if fleet_log(services).is_shared else None,
         first=first_steps(services, sources, destinations, bool(page.events)),
         events=[event_view(logged) for logged in page.events],
-        destinations=destination_views(services, destinations[:THINGS_SHOWN]),
+        destinations=await asyncio.to_thread(destination_rows, services, destinations[:THINGS_SHOWN]),
         destinations_more=max(0, len(destinations) - THINGS_SHOWN),
         range=range,
         charts=await asyncio.to_thread(overview_charts, series_log(services), range, now),
@@ -133,22 +132,16 @@ def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
 def event_view(logged: LoggedEvent) -> EventView:
     """Return one row."""
     event = logged.status
-    # Destinations that the source does not feed are told on the event's own page; here they would be noise.
-    concerned = [each for each in event.destinations if each.status != "not_routed"] or list(event.destinations)
-    ranked = sorted(concerned, key=lambda each: urgency(each.status))
-    reason = event.rejection.message if event.rejection else ranked[0].reason if ranked else NO_DESTINATION
     return EventView(
         key=logged.cursor,
         href=event_href(event.message_id, event.source),
         type=logged.record.type,
-        name=event_name(logged.record),
+        name=title_in(logged.record.type, logged.record.body),
         message_id=event.message_id,
         user=person_link(event),
         source=event.source,
         received_at=event.received_at,
-        status=event.status or ranked[0].status,
-        reason=in_words(reason),
-        more=max(0, len(ranked) - 1) if ranked and ranked[0].status != "not_routed" else 0,
+        mark=event_mark(event),
     )
 
 
@@ -247,4 +240,6 @@ async def show_overview(
     return screen(request, "overview.html", "overview", view=await overview(services, range))
 
 
-SCREENS = Screens((show_overview,), (Stop("overview", "Overview", "/", "o", "M3 12h4l3-7 4 14 3-7h4"),))
+SCREENS = Screens(
+    (show_overview,), (Stop("overview", "Overview", "/", "o", "M3 12h4l3-7 4 14 3-7h4"),), docs={"overview": "lanes"}
+)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from litestar import Controller, get
+from litestar.params import QueryParameter
 
 from hookline.api.listing import After, AnonymousId, Limit, Listing, UserId
 from hookline.api.problem import FieldError, Problem, problems
 from hookline.api.services import FromServices
+from hookline.features.people.finding import PeopleFound, find_people, list_people
 from hookline.features.people.service import PersonReader, person_log
 from hookline.features.people.view import PersonEvent, PersonView, defined, person_events, person_view, refuse_withheld
 from hookline.people.store.people import Identity
@@ -25,8 +29,8 @@ class Persons(Controller):
     async def get_person(
         self, services: FromServices, user_id: UserId = None, anonymous_id: AnonymousId = None
     ) -> PersonView:
-        """Return one person: identities, traits and groups with where they come from, audiences and computed traits as
-        the last syncs left them. Give `userId` or `anonymousId`."""
+        """Return one person: ids, traits and groups with their origins, and audiences and computed traits as of their
+        last syncs. Give `userId` or `anonymousId`."""
         asked = asked_for(user_id, anonymous_id)
         known = defined(services)
 
@@ -40,6 +44,24 @@ class Persons(Controller):
             raise Problem(404, "not_found", "Nothing is known of a person with this id.")
         return found
 
+    @get("/search", needs="viewer")
+    async def search_people(
+        self,
+        services: FromServices,
+        search: Annotated[
+            str,
+            QueryParameter(
+                max_length=ID_CHARACTERS_MAX,
+                description="The beginning of an id, or of a word of an indexed trait. Without it, all people.",
+            ),
+        ] = "",
+        limit: Limit = 50,
+        after: After = None,
+    ) -> PeopleFound:
+        """Find people by the beginning of an id, e-mail, name or other trait listed in `people.search_traits`, exact
+        ids first. Without `search`: list the people with a user id, newest first."""
+        return await (find_people(services, search, limit) if search.strip() else list_people(services, limit, after))
+
     @get("/events", needs="viewer", responses=problems(404))
     async def list_person_events(
         self,
@@ -49,8 +71,8 @@ class Persons(Controller):
         limit: Limit = 50,
         after: After = None,
     ) -> Listing[PersonEvent]:
-        """List the person's events of all identities, newest first. A page may be short when looking took long; `after`
-        goes on."""
+        """List the events of a person under all ids, newest first. A slow search may return a short page; continue with
+        `after`."""
         asked = asked_for(user_id, anonymous_id)
 
         def look(reader: PersonReader) -> tuple[Listing[PersonEvent], Ownership]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cyclopts import App
 
 from hookline.cli.admin_api import CommandFailed, Json
 from hookline.cli.app import EVENTS, HERE, USAGE
+from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 
-people_app = App(name="people", group=EVENTS, help="The people whose events come in: show, events.")
+people_app = App(name="people", group=EVENTS, help="People in the events: search, show one, list their events.")
 INDENT = "  "
 
 
@@ -22,7 +23,7 @@ def show(
     anonymous_id: str | None = None,
     options: Options = HERE,
 ) -> int:
-    """Show everything that is known of one person, each with where it comes from.
+    """Show all data of one person, and the event each part comes from.
 
     Parameters
     ----------
@@ -38,6 +39,25 @@ def show(
 
 
 @people_app.command
+def search(text: str, /, *, limit: int = 50, options: Options = HERE) -> int:
+    """Find people by the beginning of an id, e-mail, name or other indexed trait.
+
+    Parameters
+    ----------
+    text
+        The beginning of an id, or of a word of a trait.
+    limit
+        How many to list.
+    """
+    found = options.admin().get("/people/search", search=text, limit=limit)
+    if options.as_json:
+        print(json.dumps(found))
+    else:
+        print_items(found["items"], _line, "nobody is found", ("Id", "Name", "E-mail"), _cells, options.utc)
+    return 0
+
+
+@people_app.command
 def events(
     *,
     user_id: str | None = None,
@@ -45,7 +65,7 @@ def events(
     limit: int = 50,
     options: Options = HERE,
 ) -> int:
-    """List what one person did, under all ids, newest first.
+    """List the events of one person under all ids, newest first.
 
     Parameters
     ----------
@@ -58,7 +78,11 @@ def events(
     """
     require_one(user_id, anonymous_id)
     found = options.admin().newest("/people/events", limit, userId=user_id, anonymousId=anonymous_id)
-    print(json.dumps(found) if options.as_json else "\n".join(map(_event, found)) or "nothing is stored")
+    if options.as_json:
+        print(json.dumps(found))
+    else:
+        columns = ("Accepted", "Event", "Source", "messageId", "Sent by", "Refused")
+        print_items(found, _event, "nothing is stored", columns, _cells_of_event, options.utc)
     return 0
 
 
@@ -110,6 +134,21 @@ def _from(found: Json) -> str:
     if found["messageId"] is None:
         return "" if found["source"] is None else f", from {found['source']}"
     return f", from {found['source']} {printable(found['messageId'])}"
+
+
+def _line(each: Json) -> str:
+    id = each["userId"] or f"{each['anonymousId']} (anonymous)"
+    return "  ".join(printable(text) for text in (id, each["name"], each["email"]) if text)
+
+
+def _cells(each: Json, at: Callable[[str | None], str]) -> list[object]:
+    return [each["userId"] or f"{each['anonymousId']} (anonymous)", each["name"], each["email"]]
+
+
+def _cells_of_event(event: Json, at: Callable[[str | None], str]) -> list[object]:
+    what = " ".join(filter(None, (event["type"], event["name"] or event["summary"])))
+    origin = "" if event["origin"] == "sdk" else f"sync ({event['origin']})"
+    return [at(event["receivedAt"]), what, event["source"], event["messageId"], origin, event["rejected"]]
 
 
 def _event(event: Json) -> str:

@@ -22,6 +22,7 @@ from hookline.features.audiences.service import (
     trait_explanation_of,
 )
 from hookline.features.events.api import id_in_path
+from hookline.features.people.finding import find_people, list_people
 from hookline.features.people.service import PersonReader, person_log
 from hookline.features.people.view import (
     Defined,
@@ -251,24 +252,39 @@ class PersonScreens(Controller):
 
     @get(needs="viewer")
     async def show_people(self, request: PageRequest, services: FromServices) -> Response[str]:
-        """Look for a person by an id, or show those who were met last."""
+        """Look for people by the beginning of an id or trait, or list them: identified ones first, newest first."""
         query = query_of(request)
         for kind, name in (("user", "userId"), ("anonymous", "anonymousId")):
             if query.get(name):  # ids that no path can hold
                 return await _show(request, services, Identity(kind, query[name]))
         id = query.get("id", "").strip()
-        found = await _identity_of(services, id) if id else None
-        if found is not None:
-            return redirect(person_href(*((found.id, None) if found.kind == "user" else (None, found.id))))
-        met = await person_log(services).read(_met_last)
-        known = defined(services)
+        exact = await _identity_of(services, id) if id else None
+        if exact is not None:
+            return redirect(person_href(*_ids(exact)))
+        text, after = (id or query.get("search", "")).strip(), query.get("after") or None
+        found = await (
+            find_people(services, text, ROWS_ON_A_PAGE) if text else list_people(services, ROWS_ON_A_PAGE, after)
+        )
+        # Nobody else has an id that begins so; or nothing is known of somebody but their events.
+        if text and len(found.items) < 2:
+            who = await _identity_of(services, text)
+            if who is not None:
+                return redirect(person_href(*_ids(who)))
+        is_last = not text and found.after is None
+        met = await person_log(services).read(_met_last) if is_last else None
+        anonymous = [each for each in met or () if each.identity.kind == "anonymous"]
         return screen(
             request,
             "people.html",
             "people",
-            asked=id,
-            met=None if met is None else [each for each in met if not _is_suppressed(services, each)],
-            is_defined=_is_defined(known),
+            asked=text,
+            people=found.items,
+            indexed=int(found.indexed * 100),
+            searched=services.settings.people.search_traits,
+            anonymous=[each for each in anonymous if not _is_suppressed(services, each)],
+            first_href="/people" if after else "",
+            after_href=address("/people", {"after": found.after}) if found.after else "",
+            is_defined=_is_defined(defined(services)),
         )
 
     @get("/user/{id:path}", needs="viewer")
@@ -354,25 +370,31 @@ class PersonLink(NamedTuple):
     href: str
 
 
-class _AnonymousId(msgspec.Struct):
+class _Ids(msgspec.Struct):
+    userId: Scalar = None
     anonymousId: Scalar = None
 
 
-_anonymous_id = msgspec.json.Decoder(_AnonymousId).decode
+_ids_in = msgspec.json.Decoder(_Ids).decode
 
 
 def person_link(event: EventStatus) -> PersonLink:
     """Return the person of an event."""
-    if event.user_id:
-        return PersonLink(event.user_id, person_href(event.user_id))
+    return PersonLink(event.user_id, person_href(event.user_id)) if event.user_id else person_in(event.event)
+
+
+def person_in(body: bytes | msgspec.Raw) -> PersonLink:
+    """Return the person of an event's JSON."""
     try:
-        id = text(_anonymous_id(event.event).anonymousId)
+        ids = _ids_in(body)
+        user, anonymous = text(ids.userId), text(ids.anonymousId)
     except (msgspec.MsgspecError, RecursionError):
-        id = ""
-    return PersonLink(id, person_href(None, id) if id else "")
+        return PersonLink("", "")
+    return PersonLink(user or anonymous, person_href(user or None, anonymous) if user or anonymous else "")
 
 
 SCREENS = Screens(
     (PersonScreens,),
     (Stop("people", "People", "/people", "p", "M12 11a4 4 0 1 0 0-8 4 4 0 0 0 0 8M4 21a8 8 0 0 1 16 0"),),
+    docs={"people": "people"},
 )

@@ -18,6 +18,7 @@ from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.people.previews import PreviewLog
 from hookline.people.store.people import Change, Identity, People, Person, changes_of
+from hookline.people.store.search import PeopleSearch
 from hookline.people.sync.results import SyncResults, SyncStates
 from hookline.people.timeline import Ownership, Timeline, of_anonymous_id, of_person, of_user_id
 from hookline.settings import Settings
@@ -30,6 +31,7 @@ class ProfileReader:
 
     def __init__(self, connection: Connection, journal: Reader) -> None:
         self.people = People(connection)
+        self.search = PeopleSearch(connection)
         self.results = SyncResults(connection)
         self.previews = PreviewLog(connection)
         self._connection = connection

@@ -83,11 +83,9 @@ SUMMARY_CHARACTERS_MAX = 200
 class PersonEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One stored event. ``name`` is that of a track call, page or screen; ``timestamp`` the event's own time.
 
-    ``summary`` is what a call without a name is about: the names of the traits that identify gives, the value that a
-    sync sent, the group, the previous id.
-
-    ``origin`` is ``sdk`` for what was sent, and ``audience`` or ``trait`` for what a sync said of the person.
-    ``rejected`` is the code with which it was refused.
+    ``summary`` describes a call without a name: the traits of an identify call, the value that a sync sent, the group,
+    the previous id. ``origin`` is ``sdk`` for events that were sent to Hookline, and ``audience`` or ``trait`` for
+    those of a sync. ``rejected`` is the error code of a rejected event.
     """
 
     message_id: str
@@ -161,7 +159,7 @@ class PersonIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PersonTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A trait and the event that gave it: its own time, its source, and its messageId while the journal has it."""
+    """A trait and the event that set it: its time, its source, and its messageId while the event is stored."""
 
     name: str
     value: Any
@@ -171,7 +169,7 @@ class PersonTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PersonGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A group of the person: since which event, and the group's traits, whoever gave them."""
+    """A group of the person: since which event, and the traits of the group from any event."""
 
     group_id: str
     since: str
@@ -181,8 +179,8 @@ class PersonGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PersonAudience(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An audience as its last sync left it: whether the person is a member, since when (null for never looked at or
-    never a member), until when if nothing new happens, and whether that was sent to destinations."""
+    """An audience as of its last sync: whether the person is a member, since when (null if never), until when if
+    nothing new happens, and whether that was sent to destinations."""
 
     id: str
     name: str
@@ -193,7 +191,7 @@ class PersonAudience(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PersonComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A computed trait as its last sync left it; null and without ``since`` when it has not been looked at."""
+    """A computed trait as of its last sync; null, without ``since``, if it was not computed yet."""
 
     id: str
     name: str
@@ -203,7 +201,7 @@ class PersonComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
 
 class PersonView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One person. ``userId`` is null while there are only anonymous ids, and the newer one after an alias."""
+    """One person. ``userId`` is null if there are only anonymous ids; after an alias it is the newer one."""
 
     user_id: str | None
     first_seen_at: str

@@ -47,7 +47,7 @@ class MessageProgress(msgspec.Struct, frozen=True):
 
 
 class DeletionRequestView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One request; it names nobody. ``people`` is how many it is about, ``erased`` what is gone so far."""
+    """One request, without names. ``people`` is the number of people, ``erased`` what is erased so far."""
 
     id: str
     action: Action
@@ -77,7 +77,7 @@ class DeletionRequests(Controller):
             QueryParameter(
                 name="userId",
                 max_length=ID_CHARACTERS_MAX,
-                description="Only requests that were made for this user id.",
+                description="Only requests for this user id.",
             ),
         ] = None,
     ) -> Listing[DeletionRequestView]:
@@ -92,8 +92,8 @@ class DeletionRequests(Controller):
     async def create_deletion_request(
         self, services: FromServices, data: JSONBody[DeletionRequestInput]
     ) -> Response[DeletionRequestView]:
-        """Have people's data erased and their receivers told (`delete`), their events no longer stored (`suppress`), or
-        `both`."""
+        """Erase the data of people and send delete messages to receivers (`delete`), stop storing their events
+        (`suppress`), or `both`."""
         if (data.user_id is None) == (data.user_ids is None):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
@@ -113,12 +113,13 @@ class DeletionRequests(Controller):
 
     @get("/{id:str}", needs="viewer")
     async def get_deletion_request(self, services: FromServices, id: Id) -> DeletionRequestView:
-        """Return one deletion request and how far it has come."""
+        """Return one deletion request and its progress."""
         return view_of(services, deletion_request(services, id))
 
     @get("/{id:str}/evidence", needs="viewer")
     async def get_deletion_evidence(self, services: FromServices, id: Id) -> DeletionEvidence:
-        """Return the report of a deletion request: what was affected, who acknowledged it when, what was erased."""
+        """Return the report of a deletion request: what was affected, when each destination acknowledged it, what was
+        erased."""
         return evidence_of(services, deletion_request(services, id))
 
 
@@ -148,7 +149,7 @@ def deletion_request(services: Services, id: str) -> DeletionRequest:
 
 
 class SuppressionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One suppressed id: ``digest`` is its keyed hash (BLAKE2b, hexadecimal), the id itself is not kept."""
+    """One suppressed id. ``digest`` is its keyed hash (BLAKE2b, hexadecimal); the id itself is not stored."""
 
     digest: str
     since: str
@@ -157,14 +158,14 @@ class SuppressionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class Lifting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Whose events are to be stored again; one of the two is given."""
+    """The ids whose events are stored again. Give one of the two fields."""
 
     user_id: UserId | None = None
     user_ids: Annotated[tuple[UserId, ...], msgspec.Meta(min_length=1, max_length=PEOPLE_MAX)] | None = None
 
 
 class Lifted(msgspec.Struct, frozen=True):
-    """The number of ids that were on the list and are no longer."""
+    """The number of ids that were removed from the list."""
 
     lifted: int
 
@@ -191,7 +192,7 @@ class SuppressionsApi(Controller):
 
     @post("/lift", status_code=200, needs="editor")
     async def lift_suppressions(self, services: FromServices, data: JSONBody[Lifting]) -> Lifted:
-        """Store the events of these users or anonymous ids again, within a second."""
+        """Stop suppressing these user ids or anonymous ids. Their events are stored again within a second."""
         if (data.user_id is None) == (data.user_ids is None):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
@@ -200,7 +201,7 @@ class SuppressionsApi(Controller):
 
     @delete("/{digest:str}", needs="editor")
     async def delete_suppression(self, services: FromServices, digest: FromPath[str]) -> None:
-        """Store the events of the id with this hash again."""
+        """Stop suppressing the id with this hash."""
         if suppressions(services).get(_digest(digest)) is None:
             raise not_found("suppression", digest)
         _lift(services, [_digest(digest)])

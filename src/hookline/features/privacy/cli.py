@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,11 +12,17 @@ from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import CommandFailed, Json
 from hookline.cli.app import HERE, PRIVACY, Flag, app
+from hookline.cli.confirm import confirm
+from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 
 Action = Literal["delete", "suppress", "both"]
 deletions_app = App(name="deletion-requests", group=PRIVACY, help="Deletion requests: list, show, evidence.")
-suppressions_app = App(name="suppressions", group=PRIVACY, help="People whose events are not stored: list, lift.")
+suppressions_app = App(
+    name="suppressions",
+    group=PRIVACY,
+    help="People whose events are not stored: list them, or store their events again.",
+)
 PEOPLE_PER_REQUEST = 1_000
 HEADINGS = frozenset(("userid", "user_id", "id"))
 
@@ -32,27 +37,25 @@ def delete_user(
     yes: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Have people's data erased and their receivers told, their events no longer stored, or both.
+    """Delete the data of people here and at receivers, stop storing their events, or both.
 
     Parameters
     ----------
     ids
         User ids.
     action
-        delete: erase what is stored and tell the receivers; suppress: answer further events and store none, from
-        within a second on; both.
+        delete erases stored data and notifies receivers; suppress stores no further events; both does both.
     csv
-        Take the user ids from the first column of this file too; a first line that says userId is passed over.
+        Also take user ids from the first column of this file. A header line is skipped.
     yes
-        Do not ask before anything is erased.
+        Do not ask for confirmation.
     """
     wanted = list(dict.fromkeys([*(ids or ()), *(_read(csv) if csv is not None else ())]))
     if not wanted:
         raise CommandFailed("name at least one user id, or give a file with --csv", 2)
-    if not yes and action != "suppress" and sys.stdin.isatty():
+    if action != "suppress":
         people = f"the person {printable(wanted[0])}" if len(wanted) == 1 else f"{len(wanted)} people"
-        if input(f"Erase the data of {people}? It cannot be undone. [y/N] ").strip().lower() not in ("y", "yes"):
-            raise CommandFailed("nothing was asked for")
+        confirm(f"Erase the data of {people}? It cannot be undone.", yes, "nothing was requested")
     admin = options.admin()
     made = [
         admin.request("POST", "/deletion-requests", {"userIds": wanted[at : at + PEOPLE_PER_REQUEST], "action": action})
@@ -74,13 +77,17 @@ def list_requests(*, user_id: str | None = None, limit: int = 50, options: Optio
         How many to show at most.
     """
     found = options.admin().newest("/deletion-requests", limit, userId=user_id)
-    print(json.dumps(found) if options.as_json else "\n".join(map(_line, found)) or "there are none")
+    if options.as_json:
+        print(json.dumps(found))
+    else:
+        columns = ("Request", "Action", "State", "People#", "Acknowledged", "Since", "By")
+        print_items(found, _line, "there are none", columns, _cells, options.utc)
     return 0
 
 
 @deletions_app.command(name="show")
 def show_request(id: str, /, *, options: Options = HERE) -> int:
-    """Show one deletion request and how far it has come.
+    """Show one deletion request and its progress.
 
     Parameters
     ----------
@@ -94,7 +101,7 @@ def show_request(id: str, /, *, options: Options = HERE) -> int:
 
 @deletions_app.command
 def evidence(id: str, /, *, options: Options = HERE) -> int:
-    """Show what a request affected, who acknowledged it when, and what was erased.
+    """Show what a request affected, when each destination acknowledged it, and what was erased.
 
     Parameters
     ----------
@@ -108,7 +115,7 @@ def evidence(id: str, /, *, options: Options = HERE) -> int:
 
 @suppressions_app.command(name="list")
 def list_suppressed(*, limit: int = 50, options: Options = HERE) -> int:
-    """List whose events are not stored, by keyed hash of the id, newest first.
+    """List suppressed ids by keyed hash, newest first.
 
     Parameters
     ----------
@@ -116,14 +123,23 @@ def list_suppressed(*, limit: int = 50, options: Options = HERE) -> int:
         How many to show at most.
     """
     found = options.admin().newest("/suppressions", limit)
-    lines = [f"{each['digest']}  since {each['since']}  by {printable(each['author'])}" for each in found]
-    print(json.dumps(found) if options.as_json else "\n".join(lines) or "nobody is suppressed")
+    if options.as_json:
+        print(json.dumps(found))
+    else:
+        print_items(
+            found,
+            lambda each: f"{each['digest']}  since {each['since']}  by {printable(each['author'])}",
+            "nobody is suppressed",
+            ("Hash of the id", "Since", "By"),
+            lambda each, at: [each["digest"], at(each["since"]), each["author"]],
+            options.utc,
+        )
     return 0
 
 
 @suppressions_app.command
 def lift(ids: list[str], /, *, options: Options = HERE) -> int:
-    """Store the events of these people again.
+    """Stop suppressing these people: store their events again.
 
     Parameters
     ----------
@@ -149,7 +165,8 @@ def _evidence(report: Json) -> Iterator[str]:
         for source in person["sources"]:
             yield f"  source {source['source']}: {source['events']} events, told {source['tries']} times"
             for each in source["destinations"]:
-                yield f"    {each['destination']}: {each['status']} {each['at'] or ''} {each['reason'] or ''}".rstrip()
+                said = " ".join(each[name] for name in ("at", "reason", "remark") if each[name])
+                yield f"    {each['destination']}: {each['status']} {said}".rstrip()
 
 
 def _line(request: Json) -> str:
@@ -158,6 +175,19 @@ def _line(request: Json) -> str:
     told = f"{request['messages']['total'] - request['messages']['open']} of {request['messages']['total']} told"
     parts = [request["id"], request["action"], people, *([] if request["action"] == "suppress" else [told]), when]
     return f"{'  '.join(parts)}  by {printable(request['author'])}"
+
+
+def _cells(request: Json, at: Callable[[str | None], str]) -> list[object]:
+    messages = request["messages"]
+    return [
+        request["id"],
+        request["action"],
+        f"{'●' if request['doneAt'] else '◔'} {request['state']}",
+        request["people"],
+        "" if request["action"] == "suppress" else f"{messages['total'] - messages['open']} of {messages['total']}",
+        at(request["doneAt"] or request["updatedAt"]),
+        request["author"],
+    ]
 
 
 def _read(path: str) -> list[str]:

@@ -26,17 +26,19 @@ IN_POSTGRESQL = (
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
-    """The delete message at one destination: ``delivered`` at a time, ``open``, or why it never was."""
+    """The delete message at one destination: when it was ``delivered``, that it is ``open``, or why it was not
+    delivered. ``remark``: what Hookline erased there itself, of kinds such as ``files`` and ``postgres``."""
 
     destination: str
     status: str
     at: str | None
     reason: str | None
+    remark: str | None
 
 
 class AffectedSource(msgspec.Struct, frozen=True, rename="camel"):
-    """A source that had data of the person: so many ``events`` were stored; with none, traits of events that retention
-    had taken. ``tries`` is how often its message was appended."""
+    """A source that had data of the person. ``events`` were stored; 0 means that only traits of expired events were
+    left. ``tries`` is how often its delete message was sent."""
 
     source: str
     events: int
@@ -45,7 +47,7 @@ class AffectedSource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PersonEvidence(msgspec.Struct, frozen=True, rename="camel"):
-    """One person: ``digest`` stands for the id given, ``identities`` is how many ids were found, it included."""
+    """One person. ``digest`` stands for the given id; ``identities`` is the number of ids found, including it."""
 
     digest: str
     identities: int
@@ -54,8 +56,8 @@ class PersonEvidence(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The report of one request. ``complete`` once nothing is left to do; ``journal`` and ``databases`` say in words
-    how events, and what was kept about them, went where they were stored."""
+    """The report of one request. ``complete`` is true once nothing is left to do. ``journal`` and ``databases``
+    describe how the stored data was erased."""
 
     request: str
     action: Action
@@ -97,8 +99,10 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
 
 
 def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
-    settled = [Acknowledgement(each.destination, each.status, iso(each.at_ms), each.reason) for each in receipts]
+    settled = [
+        Acknowledgement(each.destination, each.status, iso(each.at_ms), each.reason, each.remark) for each in receipts
+    ]
     if message.state != "closed":
         known = {each.destination for each in receipts}
-        settled += [Acknowledgement(id, "open", None, None) for id in message.destinations if id not in known]
+        settled += [Acknowledgement(id, "open", None, None, None) for id in message.destinations if id not in known]
     return AffectedSource(message.source, message.events, message.tries if message.first_ms else 0, settled)

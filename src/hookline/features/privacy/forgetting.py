@@ -3,6 +3,7 @@ did."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ AFTER_REPLAYS = "replays0"
 """The smallest text behind all that begin with ``REPLAYS``."""
 
 _request = msgspec.json.Decoder(ReplayRequest).decode
+_WORD = re.compile(r"[\w.+@-]*\w")
 
 
 class Forgetting:
@@ -39,6 +41,7 @@ class Forgetting:
         self._database.read(overwrite_deleted)
         self._forget_replays(ids, message_ids)
         self._forget_audit({*ids, *message_ids})
+        self._forget_issues({*ids, *message_ids})
         self._database.read(empty_log)
 
     def _forget_replays(self, ids: Collection[str], message_ids: Collection[str]) -> None:
@@ -70,6 +73,15 @@ class Forgetting:
                     execute(
                         "UPDATE audit_log SET changes = ? WHERE id = ?", (msgspec.json.encode(cleaned).decode(), id)
                     )
+
+    def _forget_issues(self, erased: Collection[str]) -> None:
+        """Take the words of issues that name one of them; the next failure brings them back without."""
+        wanted = {each.casefold() for each in erased}
+        for id, message in self._database.rows("SELECT id, message FROM issues WHERE message IS NOT NULL"):
+            said = message.casefold()
+            if not wanted.isdisjoint(_WORD.findall(said)) or any(" " in each and each in said for each in wanted):
+                with self._database.transaction() as execute:
+                    execute("UPDATE issues SET message = NULL WHERE id = ?", (id,))
 
 
 def _without(value: Any, erased: Collection[str]) -> Any:

@@ -1,9 +1,9 @@
-"""Sends delete messages, follows what becomes of them, and sends again what expired (SPEC 6), for up to 30 days."""
+"""Sends delete messages, follows what becomes of them, and sends again what expired, for up to 30 days."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -31,6 +31,8 @@ KEPT_UP_MS = 30 * 86_400_000
 LOOK_SHARE = 20
 """A message is looked at again after this fraction of its age."""
 LOOK_MS_MAX = 60_000
+REMARK_MS_MAX = 5_000
+"""What a sink says of an erasure comes with the next checkpoint; one that says nothing is not waited for longer."""
 
 
 class DeletionMessages:
@@ -44,14 +46,19 @@ class DeletionMessages:
         journal: RemoteAppender,
         events: EventLog,
         steady_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        sinks: Callable[[], Collection[str]] = tuple[str, ...],
     ) -> None:
-        """Tries follow each other, and end, by the service's own clock, ``steady_ms``."""
+        """Tries follow each other, and end, by the service's own clock, ``steady_ms``. ``sinks`` are the destinations
+        that say what they erased."""
         self._data_path = data_path
         self._messages = messages
         self._requests = requests
         self._journal = journal
         self._events = events
         self._steady_ms = steady_ms
+        self._sinks = sinks
+        self._awaited: dict[tuple[int, str], int] = {}
+        """By message and destination: until when a remark is waited for."""
 
     async def send(self, request: DeletionRequest) -> None:
         """Append what is due; one that was appended before a crash is recognised by its messageId."""
@@ -82,7 +89,8 @@ class DeletionMessages:
             id: statuses.get(id) or DestinationStatus(id, DeliveryStatus.EXPIRED_BY_RETENTION)
             for id in message.destinations
         }
-        if event is not None and any(not _has_ended(each) for each in asked.values()):
+        is_open = any(not _has_ended(each) or self._awaits_remark(message, each, now_ms) for each in asked.values())
+        if event is not None and is_open:
             accepted = [_receipt(each, now_ms, ACCEPTED) for each in asked.values() if each.status == ACCEPTED]
             self._messages.look_again(message.id, accepted, now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE))
             return
@@ -98,6 +106,13 @@ class DeletionMessages:
             next_id = self._requests.message_id(request, message.number, message.source, message.tries + 1)
             again = NextTry(failed, next_id, now_ms + PAUSE_MS)
         self._messages.settle(message, receipts, again)
+        self._awaited = {key: until_ms for key, until_ms in self._awaited.items() if key[0] != message.id}
+
+    def _awaits_remark(self, message: Message, at: DestinationStatus, now_ms: int) -> bool:
+        """Return whether what was erased is about to be known: a result is seen a moment before the checkpoint."""
+        if at.status != ACCEPTED or any(attempt.remark for attempt in at.attempts) or at.id not in self._sinks():
+            return False
+        return now_ms < self._awaited.setdefault((message.id, at.id), now_ms + REMARK_MS_MAX)
 
     async def positions(self, request: DeletionRequest) -> dict[int, OffsetSet]:
         """Return where the delete messages themselves lie, every try that is still there."""
@@ -152,4 +167,5 @@ def _receipt(at: DestinationStatus, now_ms: int, final: str) -> Receipt:
     accepted = [attempt.at for attempt in at.attempts if attempt.outcome == "success"]
     at_ms = int(datetime.fromisoformat(accepted[-1]).timestamp() * 1000) if accepted else now_ms
     reason = at.reason if final != NOT_DELIVERED else f"{at.status} at every try for 30 days"
-    return Receipt(at.id, final, reason, at_ms)
+    remark = next((attempt.remark for attempt in at.attempts if attempt.remark), None)
+    return Receipt(at.id, final, reason, at_ms, remark)

@@ -29,9 +29,9 @@ STATUSES = {
     "not_delivered": ("dead", "■", "not delivered"),
 }
 ACTIONS = (
-    ("both", "both: erase, and store no more events"),
-    ("delete", "delete: erase stored events, notify receivers"),
-    ("suppress", "suppress: store no more events"),
+    ("both", "Erase, and store no more events"),
+    ("delete", "Erase stored events"),
+    ("suppress", "Store no more events"),
 )
 PEOPLE_SHOWN = 100
 """On the page of one request; the JSON has them all."""
@@ -81,9 +81,12 @@ class DeletionScreens(Controller):
             more=max(0, len(report.people) - PEOPLE_SHOWN),
             mark=MARKS[report.state],
             statuses=STATUSES,
+            known={each.object.id for each in services.store.sources()},
         )
 
 
 SCREENS = Screens(
-    (DeletionScreens,), (Stop("deletion", "Deletion", "/deletion-requests", "x", "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13"),)
+    (DeletionScreens,),
+    (Stop("deletion", "Deletion", "/deletion-requests", "x", "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13"),),
+    docs={"deletion": "privacy"},
 )

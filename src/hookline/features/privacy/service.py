@@ -17,6 +17,7 @@ from collections.abc import Callable
 from datetime import date, timedelta
 
 from hookline.api.services import Services, control_database, part
+from hookline.connections.model import is_sink
 from hookline.connections.store import Store
 from hookline.database.connection import replacing
 from hookline.database.location import location_of
@@ -286,7 +287,13 @@ def deletion_watch(services: Services) -> DeletionWatch:
     settings, store = services.settings, services.store
     requests, journal = deletion_requests(services), RemoteAppender(settings.socket_path("collect.sock"))
     messages = DeletionMessages(
-        settings.data_path, delete_messages(services), requests, journal, event_log(services), store.steady_ms
+        settings.data_path,
+        delete_messages(services),
+        requests,
+        journal,
+        event_log(services),
+        store.steady_ms,
+        lambda: [stored.object.id for stored in store.destinations() if is_sink(stored.object.kind)],
     )
     forgetting = Forgetting(control_database(services), replay_store(services))
     return DeletionWatch(settings, store, requests, messages, journal, forgetting, suppressed_usage(services))

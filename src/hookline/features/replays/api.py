@@ -63,7 +63,7 @@ class Replays(Controller):
 
     @post(needs="editor")
     async def create_replay(self, services: FromServices, data: JSONBody[ReplayRequest]) -> Response[ReplayView]:
-        """Send stored events again (201); with `dryRun` only count them (200)."""
+        """Send stored events again (201), or only count them with `dryRun` (200)."""
         if data.dead_letters is not None:
             raise Problem(422, "invalid_object", "Retry dead letters at /api/v1/dead-letters/retry.")
         if not data.dry_run:
@@ -77,7 +77,7 @@ class Replays(Controller):
 
     @get("/{id:str}", needs="viewer", tagged=True)
     async def get_replay(self, services: FromServices, id: Id) -> Response[ReplayView]:
-        """Return one replay, or a dry run of a moment ago, with its progress."""
+        """Return one replay, or a recent dry run, with its progress."""
         run = replay_planner(services).dry_run_of(id)
         if run is not None:
             return Response(dry_view_of(services, run))
@@ -92,22 +92,22 @@ class Replays(Controller):
 
     @post("/{id:str}/pause", status_code=200, needs="editor")
     async def pause_replay(self, services: FromServices, id: Id) -> ReplayView:
-        """Hold a replay until it is resumed; what is in flight still ends."""
+        """Pause a replay. Requests in flight are finished."""
         return _change(services, id, ReplayChange(state="paused"))
 
     @post("/{id:str}/resume", status_code=200, needs="editor")
     async def resume_replay(self, services: FromServices, id: Id) -> ReplayView:
-        """Go on with a paused replay."""
+        """Resume a paused replay."""
         return _change(services, id, ReplayChange(state="running"))
 
     @post("/{id:str}/cancel", status_code=200, needs="editor")
     async def cancel_replay(self, services: FromServices, id: Id) -> ReplayView:
-        """End a replay: what it has not sent is not sent, on the record."""
+        """Cancel a replay. Events it has not sent yet are not sent; their status says so."""
         return _change(services, id, ReplayChange(state="cancelled"))
 
     @delete("/{id:str}", needs="editor")
     async def delete_replay(self, services: FromServices, id: Id) -> None:
-        """Forget an ended replay."""
+        """Delete an ended replay from the list."""
         replay = _replay(services, id)
         if not _has_ended(services, replay):
             raise Problem(409, "replay_not_ended", f"Replay {id!r} has not ended; cancel it first.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -14,6 +14,8 @@ from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.cli.app import HERE, USAGE, Flag
+from hookline.cli.confirm import confirm
+from hookline.cli.tables import print_items
 from hookline.cli.target import Options
 from hookline.settings import parse_duration
 
@@ -59,25 +61,25 @@ def replay(
     source
         Only events of this source, connected to the destination or not.
     type
-        Only this type of message.
+        Only this message type.
     event
         Only track calls of this event, pages and screens of this name.
     user_id
         Only this user.
     message_id
-        Only this message; may be given again.
+        Only this message. Can be given several times.
     dead_lettered_since
-        Only the dead letters of this destination since this time.
+        Only events that became dead letters of this destination since this time.
     dead_letters
-        Only the dead letters of this destination, of any time.
+        Only dead letters of this destination, from any time.
     rate
         Events per second at most.
     ignore_filters
-        Send also what the destination's filters would drop.
+        Also send events that the destination's filters would drop.
     dry_run
         Only count, show a few and estimate the time.
     yes
-        Do not ask before it begins.
+        Do not ask for confirmation.
     detach
         Do not wait for the end.
     """
@@ -94,18 +96,18 @@ def replay(
         rate=rate,
         ignoreFilters=ignore_filters or None,
     )
-    return start(options.admin(), request, dry_run=dry_run, ask=not yes, detach=detach, as_json=options.as_json)
+    return start(options.admin(), request, dry_run=dry_run, yes=yes, detach=detach, as_json=options.as_json)
 
 
 @replay_app.command(name="list")
 def list_(*, options: Options = HERE) -> int:
     """List the replays, newest first."""
-    return print_list(options.admin(), options.as_json)
+    return print_list(options.admin(), options.as_json, options.utc)
 
 
 @replay_app.command
 def show(id: str, /, *, options: Options = HERE) -> int:
-    """Show one replay as it stands.
+    """Show one replay and its progress.
 
     Parameters
     ----------
@@ -129,7 +131,7 @@ def watch(id: str, /, *, options: Options = HERE) -> int:
 
 @replay_app.command
 def pause(id: str, /, *, options: Options = HERE) -> int:
-    """Hold a replay until it is resumed.
+    """Pause a replay.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def pause(id: str, /, *, options: Options = HERE) -> int:
 
 @replay_app.command
 def resume(id: str, /, *, rate: float | None = None, options: Options = HERE) -> int:
-    """Go on with a paused replay.
+    """Resume a paused replay.
 
     Parameters
     ----------
@@ -158,7 +160,7 @@ def resume(id: str, /, *, rate: float | None = None, options: Options = HERE) ->
 
 @replay_app.command
 def cancel(id: str, /, *, options: Options = HERE) -> int:
-    """End a replay: what it has not sent is not sent.
+    """Cancel a replay. Events it has not sent yet are not sent.
 
     Parameters
     ----------
@@ -175,8 +177,8 @@ def request_of(*, since: str | None, until: str | None, **fields: Any) -> View:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def start(admin: AdminApi, request: View, *, dry_run: bool, ask: bool, detach: bool, as_json: bool) -> int:
-    """Count, show, ask where somebody is there to answer, send, and follow to the end."""
+def start(admin: AdminApi, request: View, *, dry_run: bool, yes: bool, detach: bool, as_json: bool) -> int:
+    """Count, show, ask, send, and follow to the end."""
     counted = _until_ended(admin, admin.request("POST", "/replays", {**request, "dryRun": True}), as_json)
     if counted["state"] == "failed":
         raise CommandFailed("the events could not be counted; the server's log says why")
@@ -186,9 +188,7 @@ def start(admin: AdminApi, request: View, *, dry_run: bool, ask: bool, detach: b
         print("\n".join(_dry_lines(counted)))
     if dry_run or (counted["total"] == 0 and not as_json):
         return 0
-    if ask and sys.stdin.isatty() and sys.stdout.isatty() and input("Send them? [y/N] ").strip().lower() != "y":
-        print("nothing was sent")
-        return 0
+    confirm(f"Send {_events(counted['total'])} to {counted['destination']}?", yes, "nothing was sent")
     made = admin.request("POST", "/replays", request)
     if detach:
         print(json.dumps(made) if as_json else f"{made['id']} has begun; follow it: hookline replay watch {made['id']}")
@@ -209,13 +209,14 @@ def follow(admin: AdminApi, id: str, as_json: bool) -> int:
     return 0 if view["state"] == "done" and not view["failed"] else 1
 
 
-def print_list(admin: AdminApi, as_json: bool) -> int:
+def print_list(admin: AdminApi, as_json: bool, utc: bool) -> int:
     """Print the newest replays."""
     items = admin.get("/replays", limit=200)["items"]
     if as_json:
         print(json.dumps(items))
     else:
-        print("\n".join(line(view) for view in items) or "there are no replays")
+        columns = ("Id", "State", "Destination", "Done#", "Of#", "Failed#", "Retrying#")
+        print_items(items, line, "there are no replays", columns, _cells, utc)
     return 0
 
 
@@ -246,11 +247,17 @@ def line(view: View) -> str:
     return ", ".join(parts)
 
 
+def _cells(view: View, _: Callable[[str | None], str]) -> list[object]:
+    total = "?" if view["total"] is None else view["total"]
+    state = f"{MARKS.get(view['state'], '◔')} {view['state']}"
+    return [view["id"], state, view["destination"], view["done"], total, view["failed"], view["retrying"]]
+
+
 def _dry_lines(view: View) -> Iterator[str]:
     if view["total"] == 0:
         yield f"no stored event matches; nothing to send to {view['destination']}"
         return
-    yield f"{view['total']:,} events to {view['destination']}, about {_duration(view['etaSeconds'])}; the first:"
+    yield f"{_events(view['total'])} to {view['destination']}, about {_duration(view['etaSeconds'])}; the first:"
     for event in view["sample"]:
         name = f" “{event['event']}”" if event["event"] else ""
         yield f"  {event['receivedAt']}  {event['type']}{name}  {event['messageId']}  {event['userId']}"
@@ -275,6 +282,10 @@ def _until_ended(admin: AdminApi, view: View, quiet: bool) -> View:
 def _get(admin: AdminApi, id: str) -> View:
     view: View = admin.get(f"/replays/{quote(id, safe='')}")
     return view
+
+
+def _events(count: int) -> str:
+    return f"{count:,} event{'' if count == 1 else 's'}"
 
 
 def moment(option: str, text: str | None) -> str | None:

@@ -10,11 +10,10 @@ from litestar import Request, Response, get
 from litestar.params import FromPath
 
 from hookline.api.services import FromServices, Services
-from hookline.features.overview.connections import Station
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
 from hookline.web.lists import address
-from hookline.web.rendering import Screens, number, query_of, screen, unknown
+from hookline.web.rendering import Screens, Station, number, query_of, screen, unknown
 
 ROWS = 50
 MARKS = {
@@ -26,6 +25,18 @@ MARKS = {
     "cancelled": ("off", "○", "cancelled"),
     "done": ("good", "●", "done"),
 }
+WORDS = {
+    "from": "Accepted from",
+    "to": "Accepted before",
+    "source": "Source",
+    "type": "Type",
+    "event": "Event",
+    "userId": "User",
+    "messageIds": "Message ids",
+    "deadLetteredSince": "Not delivered since",
+    "ignoreFilters": "Ignores filters",
+}
+"""What the form calls the fields of a request."""
 _LEFT_OUT = frozenset({"destination", "rate", "dryRun", "deadLetters"})
 """Fields of a request that the page shows elsewhere."""
 
@@ -68,6 +79,10 @@ def replay_list(services: Services, query: Mapping[str, str], path: str, destina
     )
 
 
+NOT_SENT = {"done": "erased or no longer stored", "cancelled": "not sent"}
+"""What became of the events that an ended replay counted and did not send."""
+
+
 def replay_page(services: Services, replay: Replay) -> ReplayPage:
     """Return the page of one replay."""
     row = _row(services, replay)
@@ -76,7 +91,7 @@ def replay_page(services: Services, replay: Replay) -> ReplayPage:
     left = None if view.total is None else max(0, view.total - view.done)
     stations = [
         Station("Found", total, "events", "good" if view.total else "wait" if view.total is None else "off"),
-        Station("Sent", number(view.done), _left(left), "good" if view.done else "off"),
+        Station("Sent", number(view.done), _left(left, view.state), "good" if view.done else "off"),
         Station("Delivered", number(view.delivered), _eta(view), "good" if view.delivered else "off"),
         Station("Not delivered", number(view.failed), "see dead letters" if view.failed else "none", _bad(view.failed)),
     ]
@@ -90,10 +105,10 @@ def _row(services: Services, replay: Replay) -> ReplayRow:
 
 
 def _what(request: ReplayRequest) -> list[tuple[str, str]]:
-    """Return what was asked for, as the API calls it; everything that was not given is left out."""
+    """Return what was asked for, as the form calls it; everything that was not given is left out."""
     fields: dict[str, object] = msgspec.to_builtins(request)
-    what = [(name, _text(value)) for name, value in fields.items() if name not in _LEFT_OUT]
-    return [("dead letters", "selected"), *what] if request.dead_letters is not None else what
+    what = [(WORDS.get(name, name), _text(value)) for name, value in fields.items() if name not in _LEFT_OUT]
+    return [("Dead letters", "selected"), *what] if request.dead_letters is not None else what
 
 
 def _text(value: object) -> str:
@@ -102,8 +117,13 @@ def _text(value: object) -> str:
     return "yes" if value is True else str(value)
 
 
-def _left(left: int | None) -> str:
-    return "" if left is None else f"{number(left)} left" if left else "all sent"
+def _left(left: int | None, state: str) -> str:
+    """Say what is not sent: still to come, or never, of a replay that has ended."""
+    if left is None:
+        return ""
+    if not left:
+        return "all sent"
+    return f"{number(left)} {NOT_SENT.get(state, 'left')}"
 
 
 def _eta(view: ReplayView) -> str:
@@ -137,5 +157,6 @@ SCREENS = Screens(
     (
         show_replays,
         show_replay,
-    )
+    ),
+    docs={"replays.html": "how-to/replay-a-day", "replay.html": "how-to/replay-a-day"},
 )

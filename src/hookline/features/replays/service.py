@@ -244,6 +244,8 @@ def _state(replay: Replay, reached: str | None) -> ViewState:
         return "cancelling" if replay.ended_ms is None else "cancelled"
     if replay.state == "paused":
         return "paused"
+    if reached is None and replay.ended_ms is not None:  # deliver's database went back: nothing is sent a second time
+        return "done"
     if not replay.is_prepared:
         return "preparing"
     return "queued" if reached is None else "running"
@@ -266,5 +268,5 @@ def _speed_guessed(services: Services, rate: float | None) -> float:
     times = report.values.get("hookline_deliver_request_seconds") if report is not None else None
     answers = sum(times["buckets"].values()) if times else 0
     seconds = times["sum"] / answers if times and answers else ANSWER_SECONDS_GUESSED
-    possible = LIMITS.replay_in_flight_max / max(seconds, 0.001)
+    possible = LIMITS.full_allowance / max(seconds, 0.001)
     return possible if rate is None else min(possible, rate)

@@ -31,5 +31,5 @@ def effective_settings(settings: Settings, origins: Mapping[str, str]) -> list[E
 
 @get("/settings", needs="owner")
 async def list_settings(services: FromServices) -> Listing[EffectiveSetting]:
-    """List every setting as the running server has it, with its origin; secrets masked."""
+    """List the settings of the running server with their origins, secrets masked."""
     return Listing(effective_settings(services.settings, services.origins))

@@ -18,12 +18,13 @@ from hookline.setting_text import written
 from hookline.web.rendering import Screens, Stop, redirect, screen, unknown
 
 TABS: tuple[tuple[str, str, Need], ...] = (
-    ("Versions", "/settings/versions", "viewer"),
+    ("Your account", "/settings/account", "viewer"),
+    ("Notifications", "/settings/notifications", "viewer"),
     ("People", "/settings/people", "owner"),
     ("Tokens", "/settings/tokens", "owner"),
+    ("Versions", "/settings/versions", "viewer"),
     ("Audit log", "/settings/audit-log", "owner"),
     ("Server", "/settings/server", "owner"),
-    ("Your account", "/settings/account", "viewer"),
 )
 
 
@@ -40,7 +41,7 @@ OBJECTS_ON_A_PAGE = 20
 @get("/settings", needs="viewer")
 async def show_settings() -> Response[str]:
     """Lead to the first tab."""
-    return redirect("/settings/versions")
+    return redirect("/settings/account")
 
 
 @get("/settings/versions", needs="viewer")
@@ -153,4 +154,12 @@ SCREENS = Screens(
         show_server_settings,
     ),
     (Stop("settings", "Settings", "/settings", "t", "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4"),),
+    docs={
+        "settings": "settings",
+        "settings_people.html": "how-to/let-people-in",
+        "settings_person.html": "how-to/let-people-in",
+        "settings_tokens.html": "how-to/let-people-in",
+        "settings_token.html": "how-to/let-people-in",
+        "settings_account.html": "how-to/let-people-in",
+    },
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
 from hookline.api.services import Services
+from hookline.cli.launch import command_to_type
 from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
 from hookline.features.setup.snippets import collect_url, snippet, url_of
@@ -28,6 +30,7 @@ class First(NamedTuple):
     title: str
     steps: Sequence[Step]
     watching: str
+    set_up_href: str
 
 
 def create_source_line(services: Services) -> str:
@@ -59,7 +62,7 @@ def first_steps(
     steps = [
         Step(
             "Create a source",
-            "A source is a website, app or server that sends events; its write key names it.",
+            "A source is a website, app or server that sends events. It identifies itself with a write key.",
             create_source_line(services),
             bool(sources),
             current == 0,
@@ -67,14 +70,21 @@ def first_steps(
         Step(
             "Connect a receiver",
             "This starts a receiver on this machine, connects it, and shows each event with its signature checked.",
-            "hookline listen",
+            f"{command_to_type()} listen",
             bool(destinations),
             current == 1,
         ),
         Step("Send a first event", "Any Segment SDK works; so does this line.", line, seen_event, current == 2),
     ]
     watching = ("Waiting for the first source…", "Waiting for a destination…", "Waiting for the first event…")[current]
-    return First("First steps", steps, watching)
+    return First("First steps", steps, watching, set_up_href(sources, seen_event))
+
+
+def set_up_href(sources: Sequence[Stored[Source]], seen_event: bool) -> str:
+    """Return where the set-up goes on: behind the step of the source, if there is only one to choose."""
+    if len(sources) != 1:
+        return "/setup"
+    return f"/setup?source={quote(sources[0].object.id, safe='')}&step={'catalog' if seen_event else 'event'}"
 
 
 def _first_keys(sources: Sequence[Stored[Source]], destinations: Sequence[Stored[Destination]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
@@ -13,13 +13,16 @@ from hookline.api.services import FromServices, Services
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
 from hookline.connections.rotation import new_secret, secret_of
 from hookline.connections.secrets import redact
-from hookline.features.destinations.api import CatalogKind, catalog_kinds
+from hookline.features.catalog.api import CatalogEntry, CatalogKind, catalog_entry, catalog_kinds
+from hookline.features.catalog.settings_form import FormField, settings_form
 from hookline.features.destinations.tester.chosen_event import SampleType
 from hookline.features.events.log import EventFilter, event_name
 from hookline.features.events.service import event_log
 from hookline.features.overview.connections import SourceView, source_view
 from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.pages import last_heard
+from hookline.kinds.model import KindSettings
+from hookline.web.guide_text import Block, blocks_of
 from hookline.web.lists import event_href
 from hookline.web.rendering import Screens, screen
 
@@ -34,15 +37,21 @@ TITLES: dict[StepName, str] = {
     "source": "Source",
     "event": "First event",
     "catalog": "Catalog",
-    "urls": "Receiver URLs",
+    "urls": "Webhook URLs",
     "secret": "Secret",
     "test": "Test",
     "enable": "Enable",
 }
+WITHOUT_SIGNATURE: dict[StepName, str] = {**TITLES, "urls": "Settings"}
+del WITHOUT_SIGNATURE["secret"]
+"""Of kinds that are no webhooks."""
 
 
 class SetupStep(NamedTuple):
-    """One step; ``state`` is ``done``, ``now`` or ``later``, ``href`` leads back to it and is empty before its time."""
+    """One step; ``state`` is ``done``, ``skipped``, ``now`` or ``later``.
+
+    ``href`` leads back to it and is empty before its time.
+    """
 
     title: str
     state: str
@@ -70,6 +79,11 @@ class SetupPage(NamedTuple):
     heard_at: str
     event: FirstEvent | None
     kinds: Sequence[CatalogKind]
+    kind: CatalogEntry | None
+    """The one that is being set up."""
+    fields: Sequence[FormField]
+    """Of its settings, where it is no webhook."""
+    guide: Sequence[Block]
     destination: Destination | None
     webhooks: Sequence[Webhook | None]
     suggested_secret: str
@@ -79,11 +93,16 @@ async def setup_page(
     services: Services, source_id: str, destination_id: str, kind: str, wanted: StepName | None
 ) -> SetupPage:
     """Return the step that is next with this source and destination, or the one that is asked for."""
-    destination = _destination(services, source_id, destination_id)
+    destination = _destination(services, "" if kind else source_id, destination_id)
     source = _source(services, source_id or (destination.sources[0] if destination and destination.sources else ""))
     heard_at = last_heard(services, [source.id]).get(source.id, "") if source else ""
+    kind = destination.kind if destination else kind
+    entry = catalog_entry(kind) if kind else None
+    signs = entry is None or entry.form == "webhook"
     reached = _reached(source, heard_at, destination, kind)
     step = wanted if wanted and STEPS.index(wanted) <= STEPS.index(_furthest(source, destination)) else reached
+    if step == "secret" and not signs:
+        step = "test"
     address = _Address(source.id if source else "", destination.id if destination else "", kind)
     url = collect_url(services.settings)
     shown = redact(destination, now_ms=services.store.now_ms()) if destination else None
@@ -91,9 +110,9 @@ async def setup_page(
     needs_event = step in ("event", "test") and source is not None
     return SetupPage(
         step=step,
-        steps=_steps(step, address, _furthest(source, destination)),
+        steps=_steps(step, address, _furthest(source, destination), _not_done(heard_at, destination), signs),
         here=address.of(step),
-        skip_href=address.of(STEPS[min(STEPS.index(step) + 1, len(STEPS) - 1)]),
+        skip_href=address.of("urls" if step == "event" and kind else STEPS[min(STEPS.index(step) + 1, len(STEPS) - 1)]),
         sources=[each.object for each in services.store.sources()[:SOURCES_SHOWN]] if step == "source" else [],
         source=source_view(source, url) if source else None,
         places=places_of_source(source.write_keys[0], url, source.type)
@@ -102,10 +121,18 @@ async def setup_page(
         heard_at=heard_at,
         event=await _first_event(services, source) if needs_event and source else None,
         kinds=catalog_kinds() if step == "catalog" else [],
+        kind=entry,
+        fields=() if signs or entry is None else settings_form(entry.settings_schema, _settings_of(shown)),
+        guide=blocks_of(entry.guide) if entry is not None and step == "urls" else (),
         destination=shown,
         webhooks=[*webhooks, *[None] * (WEBHOOKS_MAX - len(webhooks))],
         suggested_secret=new_secret("sharedSecret") if step == "secret" else "",
     )
+
+
+def _settings_of(destination: Destination | None) -> Mapping[str, Any]:
+    settings = destination.settings if destination is not None else None
+    return settings if isinstance(settings, KindSettings) else {}
 
 
 class _Address(NamedTuple):
@@ -124,7 +151,7 @@ def _source(services: Services, id: str) -> Source | None:
 
 
 def _destination(services: Services, source_id: str, id: str) -> Destination | None:
-    """Return the one that is named; without any, one of the source that was begun and never enabled."""
+    """Return the one that is named; else one of the source that was begun and never enabled, if there is a source."""
     if id:
         stored = services.store.destination(id)
         return stored.object if stored else None
@@ -153,14 +180,24 @@ def _furthest(source: Source | None, destination: Destination | None) -> StepNam
     return "done" if destination.enabled else "enable"
 
 
-def _steps(now: StepName, address: _Address, furthest: StepName) -> list[SetupStep]:
+def _not_done(heard_at: str, destination: Destination | None) -> set[StepName]:
+    """Return the steps that can be passed without doing them, and were not done."""
+    signed = destination is not None and secret_of(destination.settings, "sharedSecret") is not None
+    done: dict[StepName, bool] = {"event": bool(heard_at), "secret": signed}
+    return {step for step, is_done in done.items() if not is_done}
+
+
+def _steps(
+    now: StepName, address: _Address, furthest: StepName, not_done: set[StepName], signs: bool
+) -> list[SetupStep]:
+    passed = {name: "skipped" if name in not_done else "done" for name in STEPS[: STEPS.index(now)]}
     return [
         SetupStep(
             title,
-            "now" if name == now else "done" if STEPS.index(name) < STEPS.index(now) else "later",
+            "now" if name == now else passed.get(name, "later"),
             address.of(name) if STEPS.index(name) <= STEPS.index(furthest) else "",
         )
-        for name, title in TITLES.items()
+        for name, title in (TITLES if signs else WITHOUT_SIGNATURE).items()
     ]
 
 
@@ -191,4 +228,4 @@ async def show_setup(
     return screen(request, "setup.html", "setup", view=view, samples=get_args(SampleType))
 
 
-SCREENS = Screens((show_setup,))
+SCREENS = Screens((show_setup,), docs={"setup": "collection"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hookline.connections.model import SecretSetting, WebhookSettings
+from hookline.connections.model import AnySettings, SecretSetting
 from hookline.connections.rotation import secret_of
 from hookline.features.setup.snippets import Snippet
 
@@ -189,6 +189,6 @@ WAYS: dict[SecretSetting, Verification] = {
 }
 
 
-def verifications_of(settings: WebhookSettings) -> list[Verification]:
+def verifications_of(settings: AnySettings) -> list[Verification]:
     """Return the ways that a destination signs in."""
     return [way for setting, way in WAYS.items() if secret_of(settings, setting) is not None]

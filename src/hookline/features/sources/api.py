@@ -30,7 +30,7 @@ class SeenProperty(msgspec.Struct, frozen=True):
 
 
 class SeenName(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The events of one type and name. Properties were looked for in ``examined`` of them: the first, then some."""
+    """The events of one type and name. Properties come from ``examined`` of them: the first ones, then samples."""
 
     type: str
     name: str
@@ -43,8 +43,8 @@ class SeenName(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SourceSchema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One page of names; ``names`` counts them all. ``otherEvents`` have further names; ``unread`` events of all
-    sources are still to be looked at, and ``missed`` ones had gone before they were."""
+    """One page of names; ``names`` is their total. ``otherEvents`` have names beyond the limit. ``unread`` events of
+    all sources are not examined yet; ``missed`` ones were deleted before they were."""
 
     source: str
     names: int
@@ -62,9 +62,9 @@ async def get_schema(
     limit: Limit = 50,
     after: After = None,
     type_: OfType = None,
-    name: Annotated[str | None, QueryParameter(max_length=1_000, description="Only events of this name.")] = None,
+    name: Annotated[str | None, QueryParameter(max_length=1_000, description="Only events with this name.")] = None,
 ) -> SourceSchema:
-    """Return which events a source sends, by type and name: how often, since when, with which properties."""
+    """Return the events that a source sends, by type and name: how often, since when, and their properties."""
     if services.store.source(object_id) is None:
         raise not_found("source", object_id)
     return await asyncio.to_thread(schema_of, services, object_id, limit, after, type_, name)

@@ -273,4 +273,8 @@ def _show(
     return screen(request, template, "sources", view=source_page(services, stored, tab), **values)
 
 
-SCREENS = Screens((SourceScreens,), (Stop("sources", "Sources", "/sources", "s", "M12 4v10M7 10l5 5 5-5M5 20h14"),))
+SCREENS = Screens(
+    (SourceScreens,),
+    (Stop("sources", "Sources", "/sources", "s", "M12 4v10M7 10l5 5 5-5M5 20h14"),),
+    docs={"sources": "collection"},
+)

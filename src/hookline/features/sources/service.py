@@ -15,7 +15,7 @@ from hookline.database.connect import connect
 from hookline.database.connection import transaction
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.sqlite import engine as sqlite
-from hookline.insights.schema import SchemaLog, SchemaReader, SchemaStore
+from hookline.insights.schema import News, SchemaLog, SchemaReader, SchemaStore
 from hookline.journal.port import JournalError
 from hookline.telemetry.log import logger
 
@@ -68,7 +68,7 @@ class SchemaWatch:
 
     def __init__(self, data_path: Path, store: SchemaStore) -> None:
         self._reader = SchemaReader(data_path, store)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="schemas", initializer=_step_back)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="schemas", initializer=lowest_priority)
 
     async def run_forever(self) -> None:
         """Read until cancelled."""
@@ -93,6 +93,14 @@ class SchemaWatch:
             return IDLE_SECONDS
         return CROWDED_REST_SECONDS if _kept_waiting_seconds() - before > READ_SECONDS / 2 else REST_SECONDS
 
+    def take_news(self) -> list[News]:
+        """Return what was read since the last call: new names, and rejected items; may be called from any thread."""
+        news, taken = self._reader.news, []
+        with suppress(IndexError):  # the reader appends meanwhile: taken one by one, nothing is lost
+            while True:
+                taken.append(news.popleft())
+        return taken
+
     def run_once(self) -> None:
         """Read to the end, and save."""
         while self._reader.read(IDLE_SECONDS):
@@ -114,7 +122,7 @@ def _kept_waiting_seconds() -> float:
         return 0.0
 
 
-def _step_back() -> None:
+def lowest_priority() -> None:
     """On Linux a thread has a priority of its own."""
     with suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)

@@ -13,6 +13,7 @@ import msgspec
 from litestar import Controller, Request, Response, get
 from litestar.params import QueryParameter
 
+from hookline.api.export import cell
 from hookline.api.listing import After, Limit, OfSource
 from hookline.api.problem import FieldError, Problem
 from hookline.api.services import FromServices, Services
@@ -30,8 +31,8 @@ ItemT = TypeVar("ItemT")
 class UsageItem(msgspec.Struct, frozen=True, rename="camel"):
     """The events of one source in one period (``2026-11`` or ``2026-11-20``, UTC).
 
-    ``filtered`` are those that filters kept from every destination they were routed to; ``counted`` is the usage.
-    ``suppressed`` ones are none of the events: their people are suppressed, and nothing of them was stored.
+    ``filtered`` events were stopped by filters at all their destinations; ``counted`` is the usage. ``suppressed``
+    events are not among ``events``: their people are suppressed, and nothing was stored.
     """
 
     period: str
@@ -63,15 +64,15 @@ FirstDay = Annotated[
     QueryParameter(
         name="from",
         max_length=DATE_CHARACTERS,
-        description="First day; by default the first of the last day's month.",
+        description="First day (default: the first of the month of `to`).",
         schema_extra=DAY,
     ),
 ]
 LastDay = Annotated[
     str | None,
-    QueryParameter(name="to", max_length=DATE_CHARACTERS, description="Last day; by default today.", schema_extra=DAY),
+    QueryParameter(name="to", max_length=DATE_CHARACTERS, description="Last day (default: today).", schema_extra=DAY),
 ]
-SumBy = Annotated[By, QueryParameter(name="by", description="Sum up by day or by month (UTC).")]
+SumBy = Annotated[By, QueryParameter(name="by", description="Sum by day or by month (UTC).")]
 
 
 class Usage(Controller):
@@ -170,7 +171,6 @@ def _unusable(name: str, sentence: str) -> Problem:
 
 MEDIA_TYPE = "text/csv"
 ROWS_MAX = 100_000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def wants_csv(request: Request[Any, Any, Any]) -> bool:
@@ -185,13 +185,9 @@ def csv_answer(items: Iterable[msgspec.Struct], fields: Sequence[str], name: str
     writer.writerow(fields)
     for _, item in zip(range(ROWS_MAX), items, strict=False):
         values = msgspec.to_builtins(item)
-        writer.writerow([_harmless(values[field]) for field in fields])
+        writer.writerow([cell(values[field]) for field in fields])
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
     return Response(text.getvalue(), media_type=MEDIA_TYPE, headers=headers)
-
-
-def _harmless(value: object) -> object:
-    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 MONTHS_MAX = 24
@@ -219,8 +215,8 @@ class DestinationUsageReport(msgspec.Struct, frozen=True, kw_only=True, rename="
 
 
 class TrackedUsersItem(msgspec.Struct, frozen=True, rename="camel"):
-    """About how many different users (user ids, else anonymous ids) a source had in a month (UTC); ``source`` is null
-    for all sources together."""
+    """An estimate of the different users (user ids, else anonymous ids) of a source in a month (UTC). ``source`` is
+    null for all sources together."""
 
     month: str
     source: str | None
@@ -235,7 +231,7 @@ class TrackedUsersReport(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 
 class StoredPart(msgspec.Struct, frozen=True):
-    """One file or folder of the data folder, and the bytes it takes."""
+    """One file or folder of the data folder and its size in bytes."""
 
     name: str
     title: str
@@ -243,7 +239,7 @@ class StoredPart(msgspec.Struct, frozen=True):
 
 
 class StorageReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The room that the data folder takes on disk; events are kept until they are so old or take so much."""
+    """The disk use of the data folder, and the age and size up to which events are kept."""
 
     parts: Sequence[StoredPart]
     bytes: int
@@ -268,7 +264,7 @@ class UsageDetails(Controller):
         from_: FirstDay = None,
         to: LastDay = None,
     ) -> DestinationUsageReport | Response[str]:
-        """Return what each destination came to per day or month. With `Accept: text/csv` all of it as a file."""
+        """Return counts per destination and day or month. With `Accept: text/csv`, everything as a file."""
         first, last = days_of(from_, to)
         begin, end = _seconds(first), _seconds(last)
         found = await asyncio.to_thread(series_log(services).usage, begin, end, by == "month")
@@ -292,7 +288,7 @@ class UsageDetails(Controller):
         request: Request[Any, Any, Any],
         months: Annotated[int, QueryParameter(ge=1, le=MONTHS_MAX, description="How many months.")] = 12,
     ) -> TrackedUsersReport | Response[str]:
-        """Return about how many users the sources had in each of the newest months; also as `text/csv`."""
+        """Return an estimate of the users of each source in the newest months. Also as `text/csv`."""
         found = await asyncio.to_thread(schema_log(services).users, months)
         items = [TrackedUsersItem(*each) for each in found]
         if wants_csv(request):
@@ -303,7 +299,7 @@ class UsageDetails(Controller):
     async def get_storage(
         self, services: FromServices, request: Request[Any, Any, Any]
     ) -> StorageReport | Response[str]:
-        """Return what the data folder takes of the disk, part by part; also as `text/csv`."""
+        """Return the disk use of the data folder, part by part. Also as `text/csv`."""
         found = await asyncio.to_thread(storage_of, services.settings)
         parts = [StoredPart(*part) for part in found.parts]
         if wants_csv(request):

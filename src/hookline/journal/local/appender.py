@@ -24,7 +24,7 @@ from hookline.journal.local.erase import erase_records
 from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
-from hookline.journal.local.retention import drop_expired, insisted_bytes
+from hookline.journal.local.retention import drop_expired
 from hookline.journal.local.segment import NextSegment, encode_groups
 from hookline.journal.port import (
     GROUP_BYTES_MAX,
@@ -338,12 +338,7 @@ class LocalAppender:
 
     def insisted_bytes(self, needed: Needed) -> int:
         """Return how much of what is stored working lanes wait for and do not let go, in whole segments."""
-        being_written = sum(
-            partition.position
-            for number, partition in enumerate(self._partitions)
-            if partition.next_offset > needed.working.get(number, 0)
-        )
-        return being_written + insisted_bytes([partition.folder for partition in self._partitions], needed)
+        return sum(each.insisted_bytes(number, needed) for number, each in enumerate(self._partitions))
 
     def stored_bytes(self) -> int:
         """Return how much the journal takes, about: whole segments, and of those being written what is written."""

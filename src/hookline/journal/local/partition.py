@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hookline.journal.local.disk import END_NAME, Disk, EndFile, is_full, write_all
 from hookline.journal.local.recovery import Tail
+from hookline.journal.local.retention import insisted_bytes
 from hookline.journal.local.segment import (
     SEGMENT_HEADER_BYTES,
     EncodedGroup,
@@ -21,7 +22,7 @@ from hookline.journal.local.segment import (
     list_segments,
     segment_name,
 )
-from hookline.journal.port import GROUP_BYTES_MAX, JournalFailed, JournalFull
+from hookline.journal.port import GROUP_BYTES_MAX, JournalFailed, JournalFull, Needed
 from hookline.journal.record import Record
 from hookline.telemetry.crashpoints import crash_point
 
@@ -67,6 +68,13 @@ class PartitionWriter:
     def position(self) -> int:
         """Return how much of the current segment is written."""
         return 0 if self._segment is None else self._position
+
+    def insisted_bytes(self, number: int, needed: Needed) -> int:
+        """Return how many bytes working lanes do not let go. May be asked beside a thread that writes."""
+        # The segment before its position: between the two another one may begin, and what is written of that is less.
+        first = None if self._segment is None else self._segment.first_offset
+        is_waited_for = self.next_offset > needed.working.get(number, 0)
+        return insisted_bytes(self.folder, number, needed, first, self.position if is_waited_for else 0)
 
     def count_sealed(self) -> None:
         """Look what the segments before the current one take, for some are gone."""

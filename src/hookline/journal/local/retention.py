@@ -50,9 +50,10 @@ def drop_expired(
     return freed
 
 
-def insisted_bytes(folders: Sequence[Path], needed: Needed) -> int:
-    """Return how many bytes of whole segments, none of them a partition's last, working lanes do not let go."""
-    return sum(_Expirable(folder, number, needed, Disk()).insisted_bytes() for number, folder in enumerate(folders))
+def insisted_bytes(folder: Path, number: int, needed: Needed, written_first: int | None, written_bytes: int) -> int:
+    """Return how many bytes of a partition working lanes do not let go, in whole segments; of the one that is being
+    written, which begins at offset ``written_first``, what is written."""
+    return _Expirable(folder, number, needed, Disk()).insisted_bytes(written_first, written_bytes)
 
 
 class _Expirable:
@@ -89,12 +90,18 @@ class _Expirable:
         self.newest_ms = self._newest_ms()
         return self._sizes[first]
 
-    def insisted_bytes(self) -> int:
-        """Return the bytes of all segments from the first one on that may not go."""
-        for index, (first, end) in enumerate(zip(self._segments, self._segments[1:], strict=False)):
+    def insisted_bytes(self, written_first: int | None, written_bytes: int) -> int:
+        """Return the bytes of all segments from the first one on that may not go. One that comes after the one being
+        written has its name before it is written to: it holds nothing yet."""
+        for first, end in zip(self._segments, self._segments[1:], strict=False):
             if self._rank(first, end) is None:
-                return sum(self._sizes[each] for each in self._segments[index:-1])
-        return 0
+                break
+        else:
+            return written_bytes
+        sizes = {each: size for each, size in self._sizes.items() if written_first is None or each <= written_first}
+        if written_first in sizes:
+            sizes[written_first] = written_bytes
+        return sum(size for each, size in sizes.items() if each >= first)
 
     def _rank(self, first: int, end: int) -> int | None:
         if self._needed is None:

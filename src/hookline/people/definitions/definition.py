@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline.connections.catalog.kinds import OWN, published_name
 from hookline.connections.definitions.model import (
     Audience,
     ComputedTrait,
@@ -19,6 +18,7 @@ from hookline.connections.definitions.model import (
     trait_name,
 )
 from hookline.expressions.tree import paths_in
+from hookline.kinds.catalog import OWN, published_name
 from hookline.people.definitions.aggregates import AGGREGATES, EMPTY, stretch_of
 from hookline.people.definitions.feature import Facts, Feature, feature_of, features_of
 from hookline.people.definitions.judge import compile_audience, parse_person_condition
@@ -69,7 +69,7 @@ _NO_KINDS: Mapping[str, str] = MappingProxyType({})
 class CompiledDefinition(NamedTuple):
     """One definition, compiled.
 
-    ``published`` is what ``integrations`` calls the destinations (SPEC 2.4). ``judge`` gives a person's value at a time
+    ``published`` is what ``integrations`` calls the destinations. ``judge`` gives a person's value at a time
     (ms), and until when; ``empty`` is the value, as JSON, of whom nothing is known. ``needs`` are definitions whose
     values it asks for, ``judged`` stands for everything its value depends on.
     """

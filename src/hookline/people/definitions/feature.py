@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from hookline.connections.definitions.model import ComputedTrait, Condition, Definition, conditions_of, window_ms
+from hookline.connections.definitions.model import ANY, ComputedTrait, Condition, Definition, conditions_of, window_ms
 from hookline.expressions.parse import parse, write, write_path
 from hookline.expressions.tree import parse_path
 
@@ -96,10 +96,14 @@ def feature_of(clause: EventClause) -> Feature:
     value = clause.property if isinstance(clause, ComputedTrait) else None
     path = "" if value is None else write_path(parse_path(value))
     if clause.event is not None:
-        return Feature("track", clause.event, where, path)
+        return Feature("track", _name(clause.event), where, path)
     if clause.page is not None:
-        return Feature("page", clause.page, where, path)
-    return Feature("screen", clause.screen or "", where, path)
+        return Feature("page", _name(clause.page), where, path)
+    return Feature("screen", _name(clause.screen or ""), where, path)
+
+
+def _name(written: str) -> str:
+    return "" if written == ANY else written
 
 
 def _event_clauses(definition: Definition) -> Iterator[EventClause]:

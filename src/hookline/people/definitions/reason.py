@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hookline.connections.definitions.model import (
+    ANY,
     Audience,
     ComputedTrait,
     Condition,
@@ -121,16 +122,16 @@ def trait_text(trait: ComputedTrait) -> str:
 
 def _event(trait: ComputedTrait) -> str:
     if trait.event is not None:
-        return f'"{trait.event}"' if trait.event else "event"
+        return f'"{trait.event}"' if trait.event != ANY else "event"
     kind, name = ("page", trait.page) if trait.page is not None else ("screen", trait.screen)
-    return f'view of the {kind} "{name}"' if name else f"view of a {kind}"
+    return f'view of the {kind} "{name}"' if name != ANY else f"view of a {kind}"
 
 
 def _done(clause: Condition) -> str:
     if clause.event is not None:
-        return f'did "{clause.event}"' if clause.event else "did anything"
+        return f'did "{clause.event}"' if clause.event != ANY else "did any event"
     kind, name = ("page", clause.page) if clause.page is not None else ("screen", clause.screen)
-    return f'viewed the {kind} "{name}"' if name else f"viewed any {kind}"
+    return f'viewed the {kind} "{name}"' if name != ANY else f"viewed any {kind}"
 
 
 def _often(least: int, most: int | None) -> str:

@@ -76,6 +76,7 @@ class Erasing:
         numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
         groups = {group for group, *_ in self._store.many(_GROUPS, numbers)}
         entries = self._history(numbers, lambda position: True)
+        self._store.search.erase(numbers)
         for table, column in EVERYTHING:
             self._delete(table, column, numbers)
         for chunk in trait_chunks_of(self._store.connection):
@@ -142,6 +143,7 @@ class Erasing:
                 self._store.many(f"SELECT person, traits FROM new_traits WHERE {where} IN ", numbers)
             ):
                 self._traits("new_traits", where, person, stored)
+        self._store.search.renew(numbers)
         for group, person, position in list(self._store.many(_GROUPS, numbers)):
             groups.add(group)
             if self._is_erased(position):

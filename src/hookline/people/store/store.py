@@ -18,6 +18,7 @@ from hookline.people.store import identities, traits
 from hookline.people.store.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, ReadPosition
 from hookline.people.store.history import ENTRY_BYTES, Chunks, people_of
 from hookline.people.store.identities import any_long, key_of
+from hookline.people.store.search import TRAITS, SearchIndex
 from hookline.people.store.traits import TraitChunks
 from hookline.telemetry.crashpoints import crash_point
 
@@ -71,7 +72,7 @@ IDS_PER_QUERY = 500
 class ProfileStore:
     """Used from one thread."""
 
-    def __init__(self, location: DatabaseLocation) -> None:
+    def __init__(self, location: DatabaseLocation, search_traits: Collection[str] = TRAITS) -> None:
         self.connection = open_profiles(location)
         if connect.is_file(self.connection):
             self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -81,6 +82,7 @@ class ProfileStore:
         connect.overwrite_deleted(self.connection)
         self.chunks = Chunks(self)
         self.trait_chunks = TraitChunks(self)
+        self.search = SearchIndex(self, search_traits)
         self._write_back = WriteBack(location)
         query = (
             "SELECT coalesce(max(batch), 0) FROM (SELECT max(evaluated) AS batch FROM definitions"
@@ -232,6 +234,7 @@ class ProfileStore:
 
     def _write_traits(self, batch: Batch) -> None:
         self.trait_chunks.add(batch.traits)
+        self.search.add(batch.traits)
         groups = {key_of(group): more for group, more in batch.groups.items()}
         known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", groups))
         insert_many(

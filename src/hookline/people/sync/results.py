@@ -29,13 +29,15 @@ class Member(NamedTuple):
 
 
 class EndedSync(NamedTuple):
-    """A sync that has ended: when it looked, when it ended, and for how many the value came, or went."""
+    """A sync that has ended: when it looked, when it ended, for how many the value came, or went, and how many had one
+    then; ``people`` is None for a sync from before that was written down."""
 
     number: int
     at_ms: int
     finished_ms: int
     came: int
     went: int
+    people: int | None
 
 
 class SyncResult(NamedTuple):
@@ -67,7 +69,7 @@ class SyncResults:
     def syncs(self, key: Key, limit: int, before: int | None = None) -> list[EndedSync]:
         """Return the syncs of a definition, newest first, below the number ``before``."""
         query = (
-            "SELECT number, at, finished_at, came, went FROM syncs"
+            "SELECT number, at, finished_at, came, went, people FROM syncs"
             " WHERE definition = (SELECT id FROM definitions WHERE kind = ? AND name = ?)"
             " AND number < coalesce(?, number + 1) ORDER BY number DESC LIMIT ?"
         )
@@ -143,6 +145,14 @@ class Counted(NamedTuple):
     last: int | None
 
 
+class OverlapStep(NamedTuple):
+    """One step of comparing: members of an audience with whether they are in the other one too, and the last person
+    that was looked at, None at the end."""
+
+    members: list[tuple[int, bool]]
+    last: int | None
+
+
 class SyncStates:
     """The definitions by kind and id; ``empty`` is a value as JSON that stands for none."""
 
@@ -192,6 +202,20 @@ class SyncStates:
         )
         people, last, looked = self._connection.execute(query, (empty, *key, after, rows)).fetchone()
         return Counted(people, last if looked == rows else None)
+
+    def overlap(self, audience: str, other: str, after: int = 0, rows: int = ROWS_PER_COUNT) -> OverlapStep:
+        """Return the members among an audience's next rows above the person ``after``, each with whether they are
+        members of another audience too."""
+        number = "(SELECT id FROM definitions WHERE kind = 'audience' AND name = ?)"
+        query = (
+            "SELECT m.person, m.value = 'true' AND NOT EXISTS (SELECT 1 FROM merged g WHERE g.person = m.person),"
+            f" EXISTS (SELECT 1 FROM members o WHERE o.definition = {number} AND o.person = m.person"
+            " AND o.value = 'true')"
+            f" FROM members m WHERE m.definition = {number} AND m.person > ? ORDER BY m.person LIMIT ?"
+        )
+        found = self._connection.execute(query, (other, audience, after, rows)).fetchall()
+        members = [(person, bool(is_in_other)) for person, is_member, is_in_other in found if is_member]
+        return OverlapStep(members, found[-1][0] if len(found) == rows else None)
 
 
 def empty_value(definition: Definition) -> str:

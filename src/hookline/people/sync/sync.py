@@ -17,7 +17,7 @@ import msgspec
 from hookline.database.connect import insert_many
 from hookline.database.connection import overwriting, replacing
 from hookline.events.timestamps import iso
-from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
+from hookline.journal.record import FORMAT_VERSION, SYNC_SOURCE, Record, fingerprint
 from hookline.people.definitions.aggregates import NEVER
 from hookline.people.definitions.definition import CompiledDefinition, Key, as_json
 from hookline.people.definitions.feature import Feature
@@ -132,8 +132,6 @@ def _read(written: str) -> Destinations:
     return msgspec.json.decode(written, type=Destinations)
 
 
-SOURCE = "profiles"
-"""What stands as the source of what nobody sent."""
 _KEPT = 64
 
 
@@ -155,10 +153,10 @@ def message(
         FORMAT_VERSION,
         False,
         now_ms,
-        SOURCE,
+        SYNC_SOURCE,
         "identify",
         message_id,
-        fingerprint(SOURCE, message_id),
+        fingerprint(SYNC_SOURCE, message_id),
         user_id,
         iso(at_ms),
         kind,
@@ -170,7 +168,7 @@ def message(
 @lru_cache(maxsize=_KEPT)
 def _behind(kind: str, id: str, trait: str, published: tuple[str, ...]) -> bytes:
     """Return the context, as Segment names it so that receivers of Personas need not change, and the destination
-    selection (SPEC 2.4): in the context as well, which receivers are sent."""
+    selection: in the context as well, which receivers are sent."""
     selection = {"All": False} | dict.fromkeys(published, True)
     personas = {"computation_class": kind, "computation_key": trait, "computation_id": id}
     context = {"personas": personas, "integrations": selection}
@@ -426,12 +424,13 @@ class Sync:
         execute = self._store.connection.execute
         definition, empty = sending.definition, sending.ready.empty
         query = (
-            "SELECT count(*) FILTER (WHERE value <> ?), count(*) FILTER (WHERE value = ?) FROM members"
-            " WHERE definition = ? AND since_sync = ?"
+            "SELECT count(*) FILTER (WHERE value <> ? AND since_sync = ?),"
+            " count(*) FILTER (WHERE value = ? AND since_sync = ?), count(*) FILTER (WHERE value <> ?)"
+            " FROM members WHERE definition = ?"
         )
-        came, went = execute(query, (empty, empty, definition, sending.number)).fetchone()
-        query = replacing("syncs", ("definition", "number"), ("at", "finished_at", "came", "went"))
-        execute(query, (definition, sending.number, sending.at_ms, now_ms, came, went))
+        found = execute(query, (empty, sending.number, empty, sending.number, empty, definition)).fetchone()
+        query = replacing("syncs", ("definition", "number"), ("at", "finished_at", "came", "went", "people"))
+        execute(query, (definition, sending.number, sending.at_ms, now_ms, *found))
         query = "DELETE FROM syncs WHERE definition = ? AND number <= ?"
         execute(query, (definition, sending.number - SYNCS_KEPT))
         execute(

@@ -63,7 +63,7 @@
     const template = form.querySelector("template[data-answer]");
     if (template) show(form, template, answer);
     else form.closest("dialog")?.close();
-    say(form, template ? "" : form.dataset.done || "Saved");
+    say(form, template ? "" : form.dataset.done ?? "Saved");
     hookline.look();
   };
 

@@ -6,7 +6,8 @@
     const flags = request.headers
       .filter(({ name }) => !/^(host|content-length)$/i.test(name))
       .map(({ name, value }) => ` \\\n  -H ${quoted(`${name}: ${value}`)}`).join("");
-    return `curl -X ${request.method} ${quoted(request.url)}${flags} \\\n  --data-binary ${quoted(request.body)}`;
+    const data = request.body ? ` \\\n  --data-binary ${quoted(request.body)}` : "";
+    return `curl -X ${request.method} ${quoted(request.url)}${flags}${data}`;
   };
 
   const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
@@ -16,10 +17,11 @@
   const request = (each) => make("div", { class: "as-sent" },
     paste(`${each.method} ${each.target} HTTP/1.1\n${linesOf(each.headers)}\n\n${each.body}`),
     make("p", { class: "detail-tools" }, copyable("Copy as curl", () => curlOf(each)), copyable("Copy body", () => each.body)),
-    each.masked ? make("p", { class: "hint" }, "Header credentials are masked here. The real request has them.") : null,
+    each.masked ? make("p", { class: "hint" }, "Credentials are masked here. The real request has them.") : null,
     ...each.signatures.map(({ header, algorithm, signedContent }) => make("p", { class: "hint" },
       `${header} is ${algorithm}, of ${signedContent === each.body ? "the exact bytes of the body" : "id, time and body, joined with full stops"}.`)));
 
+  const MEANS = { accepted: "The event would be delivered.", retried: "Hookline would retry it.", refused: "The event would become a dead letter." };
   const PARTS = [["dns", "DNS"], ["connect", "connect"], ["tls", "TLS"], ["wait", "wait"], ["total", "total"]];
   const answer = (each) => {
     const good = each.outcome === "success";
@@ -29,6 +31,7 @@
     return make("div", { class: "answer" },
       make("p", {}, make("span", { class: `mark ${good ? "good" : "dead"}` }, make("span", { "aria-hidden": "true" }, good ? "●" : "■"), ` ${word}`),
         each.httpStatus ? ` ${each.httpStatus}` : "", each.address ? make("span", { class: "muted mono" }, ` ${each.address}`) : null),
+      each.means ? make("p", { class: "muted" }, MEANS[each.means]) : null,
       make("p", { class: "numbers" }, ...times),
       each.error ? make("p", { class: "problem" }, make("bdi", { class: "error-text" }, each.error)) : null,
       each.headers.length || each.body ? paste(`${linesOf(each.headers)}\n\n${each.body}${each.bodyCut ? "\n… cut after 64 KB" : ""}`) : null);

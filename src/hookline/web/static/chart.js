@@ -58,6 +58,11 @@
       if (text === this.text) return;
       const sameLines = JSON.stringify(names) === JSON.stringify(this.names);
       Object.assign(this, { text, names, data });
+      const known = data.slice(1).flat().filter((value) => value !== null);
+      this.isEmpty = known.length === 0;
+      this.isFlat = known.every((value) => value === 0);
+      if (this.isEmpty) this.plot.dataset.empty = "No data in this range yet";
+      else delete this.plot.dataset.empty;
       if (this.drawing && sameLines) this.drawing.setData(data);
       else this.draw();
       this.tell(null);
@@ -83,8 +88,8 @@
         cursor: { sync: { key: "hookline" }, drag: { x: false, y: false }, points: { size: 6 } },
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
         axes: [
-          { ...axis, grid: { show: false }, size: 28, space: 72, values: (_, splits) => splits.map((at) => this.when(at)) },
-          { ...axis, grid: { stroke: faint, width: 1 }, size: 56, space: 48, values: (_, splits) => splits.map((at) => (this.unit === "ms" ? inUnit(at, "ms") : short(at))) },
+          { ...axis, grid: { show: false }, size: 28, space: 72, values: (_, splits) => splits.map((at) => this.when(at)).map((text, at, all) => (text === all[at - 1] ? "" : text)) },
+          { ...axis, grid: { stroke: faint, width: 1 }, size: 56, space: 48, values: (_, splits) => splits.map((at) => this.amount(at)) },
         ],
         series: [{}, ...this.names.map(({ name, kind }, index) => ({
           label: name, stroke: colour(index), width: 1.5, dash: DASHES[kind], points: { size: 4, filter: alone }, spanGaps: false,
@@ -100,6 +105,12 @@
       return (isLong ? day : hour).format(seconds * 1000);
     }
 
+    // Where there is no number, or none but 0, an axis up to 1 would say something that is not so.
+    amount(at) {
+      if (this.isEmpty || (this.isFlat && at !== 0)) return "";
+      return this.unit === "ms" ? inUnit(at, "ms") : short(at);
+    }
+
     width() { return Math.max(200, this.plot.clientWidth); }
 
     // The numbers at a place of the time axis; without a pointer the newest that are known.
@@ -108,7 +119,7 @@
         const values = this.data[i + 1];
         const at = index ?? values.findLastIndex((value) => value !== null);
         const value = values[at];
-        this.legend.children[i].querySelector("b").textContent = inUnit(value, this.unit);
+        this.legend.children[i].querySelector("b").textContent = this.isEmpty ? "" : inUnit(value, this.unit);
       });
       const when = this.legend.querySelector(".when");
       when.textContent = index === null || index === undefined ? "" : clock.format(this.data[0][index] * 1000);

@@ -30,11 +30,17 @@
         : make("span", { class: "muted" }, label),
       ...first(clause.path, (path, redraw) => { clause.path = path; taken(redraw); }, (name) => key(`${name}${at}`)),
       select(OPS, clause.op, "Comparison", (op) => { clause.op = op; clause.value = valueOf(String(clause.value), op); taken(false); }, key(`op${at}`)),
-      field(clause.value, "Value", (typed) => { clause.value = valueOf(typed, clause.op); taken(false); }, key(`value${at}`)),
+      field(clause.value, "Value", (typed) => {
+        clause.value = valueOf(typed, clause.op);
+        if ("unfilled" in clause) clause.unfilled = typed === "";
+        taken(false);
+      }, key(`value${at}`)),
       isNeeded && simple.clauses.length === 1 ? null
         : button("quiet", "×", () => { simple.clauses.splice(at, 1); taken(true); }, { "aria-label": "Remove this comparison", ...key(`less${at}`) })));
     const more = button("quiet more", rows.length ? "and …" : `${label} …`, () => { simple.clauses.push(empty()); taken(true); }, key("more"));
     if (rows.length) rows.at(-1).append(more);
     return rows.length ? rows : [more];
   };
+  // Which comparison still waits for a field or a value, -1 for none: one that was saved with an empty text waits not.
+  hookline.comparisons.unfilled = (kept) => (kept?.simple?.clauses || []).findIndex(({ path, unfilled }) => unfilled || !path || path.endsWith("."));
 })();

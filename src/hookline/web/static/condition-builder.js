@@ -3,20 +3,20 @@
 (() => {
   const { make } = hookline.elements;
   const { button, field, area, select, offers } = hookline.controls;
-  const { named, often, times, where, lists } = hookline.eventClause;
+  const { named, missing, only, often, times, where, lists } = hookline.eventClause;
   const DEPTH_SHOWN_MAX = 3; // groups in each other; what lies deeper is a text
   const GROUPS = [["all", "all of these hold"], ["any", "any of these holds"], ["none", "none of these holds"]];
   const JOINS = { all: "and", any: "or", none: "nor" };
   const KINDS = [
-    ["event", "who did"], ["page", "who viewed the page"], ["screen", "who viewed the screen"], ["if", "with"],
+    ["event", "who did"], ["page", "who viewed a page"], ["screen", "who viewed a screen"], ["if", "with"],
     ["audience", "who belong to"],
   ];
   const ROOTS = [["traits", "trait"], ["groupTraits", "group trait"], ["computed", "computed trait"]];
   const NEW = {
     event: () => ({ event: "", within: "30d" }), page: () => ({ page: "", within: "30d" }),
     screen: () => ({ screen: "", within: "30d" }),
-    if: (choices) => ({ if: `traits.${choices.traits[0] || "plan"} = ""` }),
-    audience: (choices) => ({ audience: choices.audiences[0]?.id || "" }),
+    if: () => ({ if: "" }),
+    audience: (choices) => ({ audience: only(choices.audiences)?.id || "" }),
   };
 
   // A node is a group {group, terms, explicit} or a clause {clause} as the API has it, or {text} for what a row cannot
@@ -90,9 +90,45 @@
       this.#draw();
     }
 
-    // What a preview is asked of; null while a text is no JSON.
+    // What a preview is asked of; null while a text is no JSON, or something is still to be filled in.
     get asked() {
+      if (this.#missing().length) return null;
       try { return { condition: JSON.parse(this.#hidden.value) }; } catch { return null; }
+    }
+
+    // Say at each clause what is still to be filled in, and return whether anything is.
+    complain() {
+      this.clear();
+      const found = this.#missing();
+      for (const { node, message, control } of found) {
+        node.place.textContent = `■ ${message}`;
+        this.#control(node, control)?.setAttribute("aria-invalid", "true");
+      }
+      if (found.length) this.#control(found[0].node, found[0].control)?.focus();
+      return found.length > 0;
+    }
+
+    #control(node, name) { return this.querySelector(`[data-control="${CSS.escape(`${node.number}-${name}`)}"]`); }
+
+    #missing() {
+      if (this.#isText) return [];
+      const found = [];
+      const look = (node) => {
+        (node.terms || []).forEach(look);
+        if (!node.clause) return;
+        const { clause, kept } = node;
+        if ("audience" in clause) {
+          if (!clause.audience) found.push({ node, message: "Choose an audience.", control: "audience" });
+        } else if ("if" in clause) {
+          const at = hookline.comparisons.unfilled(kept);
+          if (at >= 0) found.push({ node, message: "Give a trait and a value, or remove this clause.", control: `value${at}` });
+        } else {
+          const lack = missing(clause, kept);
+          if (lack) found.push({ node, ...lack });
+        }
+      };
+      look(this.#root);
+      return found;
     }
 
     #turn(turn, paste) {
@@ -132,9 +168,10 @@
     clear() {
       this.#problem.textContent = "";
       for (const place of this.querySelectorAll("[data-wrong]")) place.textContent = "";
+      for (const wrong of this.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
     }
 
-    #refused({ message, pointer }) {
+    #refused({ message, pointer, isPreview }) {
       const inner = pointer.replace(/^\/condition/, "");
       const nodes = [];
       const gather = (node) => { nodes.push(node); for (const term of node.terms || []) gather(term); };
@@ -142,6 +179,7 @@
       const holding = nodes.filter((node) => node.place && node.pointer !== undefined && (inner === node.pointer || inner.startsWith(`${node.pointer}/`)));
       const found = holding.reduce((best, node) => (best && best.pointer.length > node.pointer.length ? best : node), null);
       (found?.place || this.#problem).textContent = `■ ${message}`;
+      if (isPreview) return; // nobody asked: the focus stays where somebody types
       (found?.place.closest(".builder-clause")?.querySelector("input, select") || this.querySelector("select, textarea"))?.focus();
     }
 
@@ -222,12 +260,20 @@
         node.clause = { [kind]: "", ...rest };
       } else node.clause = NEW[kind](this.#choices);
       node.kept = {};
+      if (kind === "if") this.#beginComparing(node);
       this.#draw();
+    }
+
+    // A comparison that nobody has filled in yet: no trait is guessed, unless there is only one.
+    #beginComparing(node) {
+      const simple = { join: "and", clauses: [{ path: `traits.${only(this.#choices.traits) ?? ""}`, op: "=", value: "", unfilled: true }] };
+      node.clause.if = hookline.conditions.write(simple);
+      node.kept = { text: node.clause.if, simple };
     }
 
     #audience(clause, changed, key) {
       const known = this.#choices.audiences.map(({ id, name }) => [id, name]);
-      if (!known.some(([id]) => id === clause.audience)) known.unshift([clause.audience, clause.audience || "(no other audience yet)"]);
+      if (!known.some(([id]) => id === clause.audience)) known.unshift([clause.audience, clause.audience || (known.length ? "choose one" : "(no other audience yet)")]);
       return select(known, clause.audience, "Audience", (picked) => { clause.audience = picked; changed(false); }, key("audience"));
     }
 
@@ -238,7 +284,7 @@
         kept,
         label: "",
         isNeeded: true,
-        empty: () => ({ path: "traits.", op: "=", value: "" }),
+        empty: () => ({ path: "traits.", op: "=", value: "", unfilled: true }),
         first: (path, set, named) => {
           const root = rootOfPath(path);
           if (!root) return [field(path, "Field", (typed) => set(typed, false), { class: "path", ...named("path") })];
@@ -249,7 +295,7 @@
           if (!known.some(([id]) => id === name)) known.unshift([name, name || "(none yet)"]);
           return [roots, select(known, name, "Computed trait", (picked) => set(`computed.${picked}`, false), named("path"))];
         },
-        take: (text, redraw) => { clause.if = text ?? NEW.if(this.#choices).if; changed(redraw); },
+        take: (text, redraw) => { clause.if = text ?? ""; changed(redraw); },
         key,
       });
     }

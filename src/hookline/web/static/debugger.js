@@ -9,6 +9,10 @@
   const OPEN_LOOK_EVENTS_MAX = 10;
   const RECONNECT_MS = 2000;
   const FILTER_MS = 300;
+  const TRAITS_SHOWN = 3;
+  const TRAIT_CHARACTERS_MAX = 40;
+  const ASIDE = new Set(["not_routed", "filtered", "suppressed", "duplicate"]);
+  const RANGE_SECONDS = { "1h": 3600, "24h": 86400, "7d": 7 * 86400, "30d": 30 * 86400 };
   const OPEN_STATUSES = new Set(["queued", "retrying"]);
 
   const form = root.querySelector("form");
@@ -37,19 +41,62 @@
   };
   const dressed = (item, event) => {
     const body = event.event && typeof event.event === "object" ? event.event : {};
-    const name = event.type === "track" ? body.event : body.name;
     const anonymous = typeof body.anonymousId === "string" ? body.anonymousId : "";
-    return Object.assign(item, { event, status: statusOf(event), name: typeof name === "string" ? name : "", user: event.userId || anonymous });
+    return Object.assign(item, { event, status: statusOf(event), ...said(event), name: title(event.type, body), user: event.userId || anonymous });
+  };
+  // What a row shows of an event, and says of its destinations: as features/events does for the overview.
+  const title = (type, body) => {
+    if (type === "identify" || type === "group") {
+      const traits = body.traits && typeof body.traits === "object" ? Object.entries(body.traits) : [];
+      const words = traits.slice(0, TRAITS_SHOWN).map(([name, value]) => `${name}: ${short(value)}`).join(", ");
+      return words + (traits.length > TRAITS_SHOWN ? " …" : "");
+    }
+    if (type === "alias") return body.previousId && body.userId ? `${body.previousId} → ${body.userId}` : "";
+    const name = type === "track" ? body.event : body.name;
+    return typeof name === "string" ? name : "";
+  };
+  const short = (value) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    return text.length > TRAIT_CHARACTERS_MAX ? `${text.slice(0, TRAIT_CHARACTERS_MAX)}…` : text;
+  };
+  const said = (event) => {
+    const concerned = event.destinations.filter((each) => each.status !== "not_routed");
+    const due = concerned.filter((each) => !ASIDE.has(each.status));
+    if (event.rejection || due.length < 2) return { word: "", each: "" };
+    const delivered = due.filter((each) => each.status === "delivered").length;
+    const each = concerned.map(({ id, status }) => `${id} ${markOf(status).word}`).join(", ");
+    return { word: `${delivered} of ${due.length} delivered`, each };
   };
   const statusesOf = (event) => {
     const statuses = event.destinations.map((each) => each.status).filter((status) => status !== "not_routed");
     return statuses.length ? statuses : [event.status || "not_routed"];
   };
   const statusOf = (event) => statusesOf(event).reduce((worst, status) => (markOf(status).rank < markOf(worst).rank ? status : worst));
-  const isWanted = (event) => !form.elements.status.value || statusesOf(event).includes(form.elements.status.value);
+  const isWanted = (event) => {
+    const query = askedOfServer();
+    const at = new Date(event.receivedAt);
+    if (query.has("from") && at < new Date(query.get("from"))) return false;
+    if (query.has("to") && at >= new Date(query.get("to"))) return false;
+    const [status, destination] = [query.get("status"), query.get("destination")];
+    if (!destination) return !status || statusesOf(event).includes(status);
+    const there = event.destinations.find((each) => each.id === destination)?.status || "not_routed";
+    return status ? there === status : there !== "not_routed";
+  };
 
   // --- filters, which are the address
-  const asked = () => new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+  const asked = () => {
+    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+    for (const name of ["from", "to"]) if (query.has(name)) query.set(name, new Date(query.get(name)).toISOString());
+    return query;
+  };
+  // The same as the API takes it: a range is back from now.
+  const askedOfServer = () => {
+    const query = asked();
+    const seconds = RANGE_SECONDS[query.get("range")];
+    query.delete("range");
+    if (seconds) { query.set("from", new Date(Date.now() - seconds * 1000).toISOString()); query.delete("to"); }
+    return query;
+  };
   const filter = () => {
     const query = asked().toString();
     history.replaceState(null, "", query ? `?${query}` : location.pathname);
@@ -74,7 +121,12 @@
   const begin = () => {
     stream?.close();
     const query = asked();
-    query.delete("status"); // a status changes: it is looked at here
+    for (const name of ["status", "destination", "range", "from", "to"]) query.delete(name); // looked at here: it changes
+    for (const link of root.querySelectorAll("[data-export]")) {
+      const wanted = askedOfServer();
+      wanted.set("format", link.dataset.export);
+      link.href = `/api/v1/events/export?${wanted}`;
+    }
     stream = new EventSource(`/api/v1/events/stream?${query}`);
     const mine = turn;
     // What was there is asked for once the stream is open: before, an event between the two would be in neither.
@@ -134,7 +186,7 @@
     loading = mine;
     tell();
     try {
-      const query = asked();
+      const query = askedOfServer();
       query.set("limit", PAGE_EVENTS);
       if (older) query.set("after", older);
       const answer = await fetch(`/api/v1/events?${query}`);
@@ -184,7 +236,7 @@
   const tell = () => {
     const meanwhile = pending.reduce((sum, item) => sum + (item.skipped || 1), pendingSkipped);
     const why = paused.button ? "Paused" : paused.text ? "Paused while text is selected" : "Paused while you read below";
-    state.textContent = isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
+    state.textContent = loading !== false && !list.size ? "Loading…" : isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
     pauseButton.textContent = isPaused() ? "Resume" : "Pause";
     pauseButton.setAttribute("aria-pressed", String(isPaused()));
     resume.hidden = !(isPaused() && meanwhile);

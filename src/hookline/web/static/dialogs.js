@@ -7,6 +7,15 @@
     if (closer) closer.closest("dialog")?.close();
     if (event.target instanceof HTMLDialogElement) event.target.close(); // beside the sheet
   });
+  // An address may name a dialog of its page, so that others can lead to it: nothing is sent before its button.
+  const openNamed = () => {
+    const named = location.hash ? document.getElementById(location.hash.slice(1)) : null;
+    if (!(named instanceof HTMLDialogElement) || document.querySelector("dialog[open]")) return;
+    history.replaceState(null, "", location.pathname + location.search); // a reload, or a way back, does not ask again
+    named.showModal();
+  };
+  addEventListener("hashchange", openNamed);
+  openNamed();
   document.addEventListener("input", (event) => {
     const wanted = event.target.dataset?.must;
     if (wanted === undefined) return;

@@ -14,9 +14,9 @@
   let marks = new Map();
   const useMarks = (table) => { marks = new Map(table.map((each, rank) => [each.status, { ...each, rank }])); };
   const markOf = (status) => marks.get(status) || { kind: "off", shape: "○", word: status, rank: marks.size };
-  const mark = (status) => {
+  const mark = (status, said = "") => {
     const { kind, shape, word } = markOf(status);
-    return make("span", { class: `mark ${kind}` }, make("span", { "aria-hidden": "true" }, shape), ` ${word}`);
+    return make("span", { class: `mark ${kind}` }, make("span", { "aria-hidden": "true" }, shape), ` ${said || word}`);
   };
 
   // Words for the outcome of an attempt.

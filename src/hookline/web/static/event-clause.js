@@ -3,7 +3,8 @@
   const { make } = hookline.elements;
   const { field, select, offers } = hookline.controls;
   const KINDS = ["event", "page", "screen"];
-  const ANY = { event: "any event", page: "any page", screen: "any screen" };
+  const ANY = "*"; // as the API has it
+  const WHICH = { event: ["the event", "any event"], page: ["named", "any page"], screen: ["named", "any screen"] };
   const UNITS = [["s", "seconds"], ["m", "minutes"], ["h", "hours"], ["d", "days"]];
   const OF_EVENTS = ["type", "name", "source", "properties.", "context."];
   const OFTEN = [
@@ -27,12 +28,31 @@
   const instant = (value, label, take, key) =>
     field(value, label, take, { class: "instant", placeholder: "2026-11-01T00:00:00Z", ...key });
 
-  // Which events: kind is chosen outside. `changed` gets whether the row has to be drawn again.
+  // Which events: kind is chosen outside. `changed` gets whether the row has to be drawn again. Any event is a choice of
+  // its own, so that an empty field never means it.
   const named = (clause, choices, changed, key) => {
     const kind = kindOf(clause);
-    return field(clause[kind], { event: "Event", page: "Page", screen: "Screen" }[kind], (typed) => { clause[kind] = typed; changed(false); },
-      { class: "name", placeholder: ANY[kind], list: `names-${kind}`, ...key("name") });
+    const isAny = clause[kind] === ANY;
+    const which = select([["one", WHICH[kind][0]], ["any", WHICH[kind][1]]], isAny ? "any" : "one", `Which ${kind}`, (picked) => {
+      clause[kind] = picked === "any" ? ANY : "";
+      changed(true);
+    }, key("which"));
+    const word = { event: "Event", page: "Page", screen: "Screen" }[kind];
+    return make("span", { class: "together named" }, which, isAny ? null
+      : field(clause[kind], word, (typed) => { clause[kind] = typed; changed(false); },
+        { class: "name", placeholder: `name of the ${kind}`, list: `names-${kind}`, ...key("name") }));
   };
+
+  // What is still to be filled in: what to say, and the name of the control it is about; null when all is there.
+  const missing = (clause, kept) => {
+    const kind = kindOf(clause);
+    if (kind && !clause[kind].trim()) return { message: `Name the ${kind}, or choose “${WHICH[kind][1]}”.`, control: "name" };
+    const at = hookline.comparisons.unfilled(kept);
+    return at < 0 ? null : { message: "Give a property and a value, or remove the comparison.", control: `where-value${at}` };
+  };
+
+  // The only one there is; of several none is guessed.
+  const only = (values) => (values.length === 1 ? values[0] : undefined);
 
   const oftenOf = (clause) => {
     if (clause.never) return "never";
@@ -121,7 +141,7 @@
       text: clause.where ?? "",
       kept,
       label: "where",
-      empty: () => ({ path: pathsOf(clause, choices)[0] ?? "properties.", op: "=", value: "" }),
+      empty: () => ({ path: only(pathsOf(clause, choices)) ?? "", op: "=", value: "", unfilled: true }),
       first: (path, set, named) => {
         const made = field(path, "Property", (typed) => set(typed, false), { class: "path", list, ...named("path") });
         made.addEventListener("focus", refresh);
@@ -145,5 +165,5 @@
 
   const lists = (choices) => KINDS.map((kind) => offers(`names-${kind}`, choices[kind].map((each) => each.name)));
 
-  hookline.eventClause = { kindOf, named, often, times, where, lists, pathsOf };
+  hookline.eventClause = { kindOf, named, missing, only, often, times, where, lists, pathsOf };
 })();

@@ -168,7 +168,7 @@
   }
 
   const eventRow = (item) => make("div", { role: "option", class: "event-row" },
-    make("span", { class: "event-status" }, mark(item.status)),
+    make("span", { class: "event-status", title: item.each }, mark(item.status, item.word)),
     make("span", { class: "event-what" },
       make("span", { class: "type" }, make("bdi", {}, item.event.type)), make("bdi", { class: "cut" }, item.name || item.event.messageId)),
     make("bdi", { class: "event-user mono cut" }, item.user),

@@ -39,11 +39,14 @@
     const why = stoppedBy ? `the filter ${stoppedBy} stops it` : REASONS[reason] || reason;
     routing.replaceChildren(make("p", { class: sent ? "muted" : "problem" },
       sent ? `Hookline would send an event like this${editedBy.length ? `, without what ${editedBy.join(", ")} removes` : ""}.`
-        : `Hookline would not send an event like this: ${why}. The test is sent anyway.`));
-    requests.replaceChildren(...report.requests.flatMap((each, index) => [
-      make("h3", { class: "mono" }, make("bdi", {}, each.url)), request(each),
-      ...(report.answers ? [make("h3", {}, "The answer"), answer(report.answers[index])] : []),
-    ]));
+        : `Hookline would not send an event like this: ${why}. ${report.requests.length ? "The test is sent anyway." : ""}`));
+    requests.replaceChildren(
+      ...report.problems.map(({ pointer, detail }) => make("p", { class: "error" }, "■ This request cannot be made: ", make("code", {}, pointer), ` ${detail}`)),
+      ...report.requests.flatMap((each, index) => [
+        make("h3", { class: "mono" }, make("bdi", {}, each.name ? `${each.name}: ${each.url}` : each.url)), request(each),
+        ...(report.answers ? [make("h3", {}, "The answer"), answer(report.answers[index])] : []),
+      ]),
+      ...(report.requests.length || report.problems.length ? [] : [make("p", { class: "muted" }, "The mapping makes no request for this event, so nothing is sent.")]));
   };
 
   const run = async (work) => {

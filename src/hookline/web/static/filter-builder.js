@@ -11,6 +11,9 @@
   ];
   const PATHS = ["type", "event", "userId", "name", "properties.", "traits.", "context."];
 
+  const found = () => [make("p", { class: "filter-found" }, make("span", { class: "muted", "data-count": true }), make("span", { class: "error", "data-error": true }))];
+  const none = () => make("li", { class: "muted" }, make("span", { "data-count": true, hidden: true }), make("span", { "data-error": true, hidden: true }), "No filters. Every event is sent unchanged.");
+
   class FilterBuilder extends HTMLElement {
     #filters = [];
     #list = make("ol", { class: "filter-list" });
@@ -19,6 +22,7 @@
 
     connectedCallback() {
       this.#filters = JSON.parse(this.dataset.filters).map((filter) => ({ ...filter, asText: !parse(filter.if) }));
+      if (this.closest(".looking")) { this.#showOnly(); return; }
       const add = button("plain", "Add a filter", () => {
         if (this.#filters.length >= Number(this.dataset.max)) return;
         this.#filters.push({ if: 'type = "track"', do: "drop", asText: false });
@@ -41,6 +45,19 @@
       });
     }
 
+    // For somebody who may not change them: what they do, without controls.
+    #showOnly() {
+      const word = new Map(DO);
+      const what = ({ do: action, percent, properties }) =>
+        action === "sample" ? `send only ${percent} %` : action.endsWith("Properties") ? `${word.get(action)}: ${properties.join(", ")}` : word.get(action);
+      this.#list.replaceChildren(...this.#filters.map((filter) => make("li", { class: "filter-row" },
+        make("p", {}, make("span", { class: "muted" }, "if "), make("code", {}, make("bdi", {}, filter.if))),
+        make("p", {}, make("span", { class: "muted" }, "then "), make("bdi", {}, what(filter))), ...found())));
+      if (!this.#filters.length) this.#list.append(none());
+      this.append(this.#list, make("p", { class: "hint" }, "Your role is viewer. Editors can change filters."));
+      this.dispatchEvent(new Event("changed", { bubbles: true }));
+    }
+
     // How many events each filter met, or what is wrong with it.
     show(counts, errors = []) {
       [...this.#list.children].forEach((row, index) => {
@@ -52,7 +69,7 @@
 
     #draw() {
       this.#list.replaceChildren(...this.#filters.map((filter, index) => this.#row(filter, index)));
-      if (!this.#filters.length) this.#list.append(make("li", { class: "muted" }, make("span", { "data-count": true, hidden: true }), make("span", { "data-error": true, hidden: true }), "No filters. Every event is sent unchanged."));
+      if (!this.#filters.length) this.#list.append(none());
       this.#changed();
     }
 
@@ -78,7 +95,7 @@
             button("quiet", "↓", () => move(1), { "aria-label": "Later", "data-down": true, disabled: last }),
             button("quiet", "Remove", remove))),
         this.#condition(filter),
-        make("p", { class: "filter-found" }, make("span", { class: "muted", "data-count": true }), make("span", { class: "error", "data-error": true })));
+        ...found());
     }
 
     #more(filter) {

@@ -48,7 +48,7 @@
         return;
       }
       this.#say(
-        make("p", { class: "matched" }, make("strong", {}, `matched ${number(matched)} of ${number(total)}`)),
+        make("p", { class: "matched" }, make("strong", {}, `Matched ${number(matched)} of ${number(total)}`)),
         make("p", { class: "muted" }, `${number(total - filtered)} would be sent, ${number(changed)} of them changed. ${number(filtered)} would not be sent.`));
       place.replaceChildren(...samples.map((sample) => {
         const href = `/events/${encodeURIComponent(sample.messageId)}?source=${encodeURIComponent(sample.source)}`;

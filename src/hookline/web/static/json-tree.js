@@ -34,7 +34,7 @@
       return item;
     }
     const open = depth < OPEN_DEPTH && entries.length <= OPEN_CHILDREN_MAX;
-    const count = `${entries.length} ${Array.isArray(value) ? "items" : "fields"}`;
+    const count = `${entries.length} ${Array.isArray(value) ? "item" : "field"}${entries.length === 1 ? "" : "s"}`;
     const shape = Array.isArray(value) ? "[ ]" : "{ }";
     const summary = make("summary", {}, name, make("span", { class: "muted" }, `${shape} ${count}`));
     const details = make("details", { open }, summary);

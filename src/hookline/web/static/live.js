@@ -75,6 +75,7 @@
     const picked = [...old.querySelectorAll("[data-tabs]")].map((tabs) => tabs.dataset.picked);
     const focused = pathTo(old, document.activeElement);
     const scrolled = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+    const said = [...old.querySelectorAll("[data-said]")].map((each) => each.textContent);
     old.replaceChildren(...document.adoptNode(fresh).childNodes);
     for (const row of old.querySelectorAll("[data-key]")) {
       if (!known.has(row.dataset.key)) row.classList.add("arrived");
@@ -84,6 +85,7 @@
     }
     old.querySelectorAll("[data-tabs]").forEach((tabs, i) => { if (picked[i]) tabs.dataset.picked = picked[i]; });
     old.querySelectorAll(".scroll").forEach((each, i) => { each.scrollLeft = scrolled[i] || 0; });
+    old.querySelectorAll("[data-said]").forEach((each, i) => { if (said[i]) each.textContent = said[i]; });
     if (focused) old.querySelector(focused)?.focus({ preventScroll: true });
   };
 

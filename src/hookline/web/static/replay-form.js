@@ -1,5 +1,5 @@
-// The form of a replay: it is counted first; the answer shows how many events, a few of them and how long, and only
-// then there is a button that sends.
+// The form of a replay: it is counted first; the answer shows how many events, a few of them and how long. Then a
+// question says how many go to whom, and only its button sends.
 (() => {
   const { make, moment, number } = hookline.elements;
   const LOOK_MS = 500;
@@ -30,15 +30,35 @@
       make("td", {}, make("a", { href: `/events/${encodeURIComponent(each.messageId)}?source=${encodeURIComponent(each.source)}` },
         make("span", { class: "type" }, each.type), " ", make("bdi", {}, each.event || each.messageId))),
       make("td", {}, make("a", { href: `/people?id=${encodeURIComponent(each.userId)}` }, make("bdi", { class: "mono" }, each.userId))), make("td", { class: "right" }, moment(each.receivedAt))));
-    const start = make("button", { type: "button", class: "primary" }, `Send ${number(answer.total)} events`);
-    const problem = make("p", { class: "error", role: "alert" });
-    start.addEventListener("click", () => send(start, problem, asked));
+    const start = make("button", { type: "button", class: "primary" }, `Send ${events(answer.total)} …`);
+    start.addEventListener("click", () => confirm(answer, asked));
     return [
-      make("p", { role: "status" }, make("strong", {}, `${number(answer.total)} events`), ` would be sent again, in about ${lasting(answer.etaSeconds)}.`),
+      make("p", { role: "status" }, make("strong", {}, events(answer.total)), ` would be sent again, in about ${lasting(answer.etaSeconds)}.`),
       make("div", { class: "scroll" }, make("table", { "aria-label": "Sample events" }, make("tbody", {}, ...rows))),
-      problem,
-      make("p", { class: "buttons" }, start, make("span", { class: "hint" }, "You can pause or cancel it at any time.")),
+      make("p", { class: "buttons" }, start, make("span", { class: "hint" }, "Nothing is sent before you confirm.")),
     ];
+  };
+
+  // What is asked for beside the destination, and how fast.
+  const LIMITS = ["from", "to", "source", "type", "event", "userId", "messageIds", "deadLetteredSince", "deadLetters"];
+  const events = (count) => `${number(count)} ${count === 1 ? "event" : "events"}`;
+
+  const confirm = (answer, asked) => {
+    const dialog = document.getElementById("confirm-replay");
+    const problem = dialog.querySelector("[data-problem]");
+    const isAll = !LIMITS.some((name) => asked[name] !== undefined && asked[name] !== null);
+    dialog.querySelector("h2").textContent = `Send ${events(answer.total)}`;
+    dialog.querySelector("[data-says]").replaceChildren(
+      make("p", {}, `This sends ${events(answer.total)} to `, make("bdi", {}, dialog.dataset.name), ` again, in about ${lasting(answer.etaSeconds)}.`),
+      isAll ? make("p", { class: "mark warn" }, make("span", { "aria-hidden": "true" }, "▲"), " The form is empty: these are all stored events of its sources.") : "",
+      make("p", { class: "hint" }, "Live events are not delayed. You can pause or cancel the replay at any time."));
+    problem.textContent = "";
+    const old = dialog.querySelector("[data-send]");
+    const button = make("button", { type: "button", class: "primary", "data-send": true }, `Send ${events(answer.total)}`);
+    button.addEventListener("click", () => send(button, problem, asked));
+    old.replaceWith(button);
+    dialog.showModal();
+    button.focus();
   };
 
   const send = async (button, problem, asked) => {
@@ -53,7 +73,7 @@
   };
 
   const lasting = (seconds) => {
-    if (seconds < 1) return "a second";
+    if (seconds < 1.5) return "a second";
     if (seconds < 120) return `${Math.round(seconds)} seconds`;
     return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`;
   };

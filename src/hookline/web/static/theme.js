@@ -11,15 +11,24 @@
   };
   apply(stored());
   document.addEventListener("DOMContentLoaded", () => {
-    const button = document.querySelector("[data-theme-switch]");
-    if (!button) return;
-    const label = () => { button.textContent = `Theme: ${stored()}`; };
+    const buttons = document.querySelectorAll("[data-theme-switch]");
+    const label = () => {
+      const words = `Theme: ${stored()}`;
+      for (const button of buttons) {
+        button.title = words;
+        button.setAttribute("aria-label", words);
+        const text = button.querySelector("span");
+        if (text) text.textContent = words;
+      }
+    };
     label();
-    button.addEventListener("click", () => {
-      const next = order[(order.indexOf(stored()) + 1) % order.length];
-      try { localStorage.setItem("theme", next); } catch { /* private mode: for this page only */ }
-      apply(next);
-      label();
-    });
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        const next = order[(order.indexOf(stored()) + 1) % order.length];
+        try { localStorage.setItem("theme", next); } catch { /* private mode: for this page only */ }
+        apply(next);
+        label();
+      });
+    }
   });
 })();

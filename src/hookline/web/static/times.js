@@ -4,7 +4,8 @@
   const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
   const ago = (seconds) => {
     for (const [unit, size] of UNITS) {
-      if (Math.abs(seconds) >= size || unit === "second") return relative.format(Math.trunc(seconds / size), unit);
+      // What is to come is rounded: a sync every two hours is due in two, not in one hour and 59 minutes.
+      if (Math.abs(seconds) >= size || unit === "second") return relative.format(Math[seconds > 0 ? "round" : "trunc"](seconds / size), unit);
     }
     return "";
   };
@@ -21,7 +22,7 @@
   const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
   const wordsOf = (time, at) => {
     const seconds = (at - Date.now()) / 1000;
-    if ("relative" in time.dataset) return ago(seconds);
+    if ("relative" in time.dataset) return ago("coming" in time.dataset ? Math.max(0, seconds) : seconds);
     if ("duration" in time.dataset) return lasting(Math.max(0, -seconds));
     return clock.format(at);
   };

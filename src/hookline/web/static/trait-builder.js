@@ -3,14 +3,14 @@
 (() => {
   const { make } = hookline.elements;
   const { field, select, offers } = hookline.controls;
-  const { kindOf, named, times, where, lists, pathsOf } = hookline.eventClause;
+  const { kindOf, named, missing, only, times, where, lists, pathsOf } = hookline.eventClause;
   const KEYS = ["event", "page", "screen", "aggregate", "property", "within", "between", "where"];
   const AGGREGATES = [
     ["count", "number"], ["sum", "sum"], ["average", "average"], ["min", "smallest"], ["max", "largest"],
     ["mostFrequent", "most frequent"], ["first", "first"], ["last", "last"], ["uniqueList", "list of distinct values"],
     ["uniqueCount", "number of distinct values"],
   ];
-  const KINDS = [["event", "every event"], ["page", "every view of the page"], ["screen", "every view of the screen"]];
+  const KINDS = [["event", "track calls"], ["page", "page views"], ["screen", "screen views"]];
 
   class TraitBuilder extends HTMLElement {
     #clause;
@@ -36,10 +36,32 @@
       this.#draw();
     }
 
-    clear() { this.#problem.textContent = ""; }
+    clear() {
+      this.#problem.textContent = "";
+      for (const wrong of this.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
+    }
 
-    // What a preview is asked of.
-    get asked() { return { computedTrait: this.#clause }; }
+    // What a preview is asked of; null while something is still to be filled in.
+    get asked() { return this.#missing() ? null : { computedTrait: this.#clause }; }
+
+    // Say what is still to be filled in, and return whether anything is.
+    complain() {
+      this.clear();
+      const lack = this.#missing();
+      if (!lack) return false;
+      this.#problem.textContent = `■ ${lack.message}`;
+      const control = this.querySelector(`[data-control="trait-${lack.control}"]`);
+      control?.setAttribute("aria-invalid", "true");
+      control?.focus();
+      return true;
+    }
+
+    #missing() {
+      const { aggregate, property } = this.#clause;
+      const lack = missing(this.#clause, this.#kept);
+      if (lack || aggregate === "count" || (property && !property.endsWith("."))) return lack;
+      return { message: "Give the property whose values are used.", control: "property" };
+    }
 
     #changed() {
       for (const [name, hidden] of Object.entries(this.#hidden)) {
@@ -63,11 +85,11 @@
       const aggregate = select(AGGREGATES, clause.aggregate, "Aggregate", (picked) => {
         clause.aggregate = picked;
         if (picked === "count") delete clause.property;
-        else clause.property ??= pathsOf(clause, this.#choices)[0] ?? "properties.";
+        else clause.property ??= only(pathsOf(clause, this.#choices)) ?? "";
         this.#draw();
       }, key("aggregate"));
       this.#sentence.replaceChildren(
-        make("p", { class: "builder-row" }, "Of each person, the ", aggregate, ...this.#property(clause, changed, key)),
+        make("p", { class: "builder-row" }, "For each person, the ", aggregate, ...this.#property(clause, changed, key)),
         make("p", { class: "builder-row" }, clause.aggregate === "count" ? "of " : "over ", select(KINDS, kindOf(clause), "Calls", become, key("kind")),
           named(clause, this.#choices, changed, key), times(clause, changed, key)),
         ...where(clause, this.#kept, this.#choices, changed, key));

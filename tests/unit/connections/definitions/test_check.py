@@ -26,7 +26,7 @@ def trait(**given: Any) -> ComputedTrait:
 GOOD = [
     {"event": "Order"},
     {"event": "Order", "count": {"gte": 2, "lte": 2}, "within": "30d", "where": "properties.total >= 100"},
-    {"page": "", "between": ["2026-01-01", "2026-02-01T00:00:00Z"], "never": True},
+    {"page": "*", "between": ["2026-01-01", "2026-02-01T00:00:00Z"], "never": True},
     {"screen": "Home", "first": {"within": 90}, "last": {"after": "2026-01-01", "before": "2026-02-01"}},
     {"any": [{"if": 'traits.plan = "pro"'}, {"not": {"audience": "other"}}, {"if": "computed.t > 1"}]},
 ]
@@ -64,7 +64,27 @@ BAD = [
     ({"if": "traits = 1"}, "condition.if", "such as traits.plan"),
     ({"if": "traits.a = 1", "within": "1d"}, "condition.within", "not to if"),
     ({"audience": "b", "never": True}, "condition.never", "not to audience"),
+    ({"event": ""}, "condition.event", 'name the event, or write {event: "*"}'),
+    ({"all": [{"event": "A"}, {"page": " ", "never": True}]}, "condition.all[1].page", 'write {page: "*"}'),
+    ({"if": "1 = 1"}, "condition.if", "holds for everybody"),
+    ({"if": "not true"}, "condition.if", "holds for nobody"),
+    ({"event": "A", "count": {"lte": 10_000}}, "condition.count", "holds for everybody"),
+    ({"any": [{"event": "A"}, {"event": "A", "never": True}]}, "condition", "whatever they did"),
+    ({"any": [{"audience": "b"}, {"not": {"all": [{"audience": "b"}]}}]}, "condition", "whatever they did"),
+    ({"not": {"all": [{"event": "*", "count": {"eq": 0}}, {"event": "*"}]}}, "condition", "whatever they did"),
 ]
+
+
+def test_any_event_and_never_are_said_on_purpose() -> None:
+    """What excludes somebody is nobody's accident: any event at all, never this one, this one or never another."""
+    for condition in (
+        {"event": "*"},
+        {"event": "*", "never": True, "within": "10m"},
+        {"event": "A", "never": True},
+        {"any": [{"event": "A"}, {"event": "B", "never": True}]},
+        {"any": [{"event": "A", "within": "1d"}, {"event": "A", "within": "2d", "never": True}]},
+    ):
+        assert definition_problems(audience(condition)) == []
 
 
 @pytest.mark.parametrize(("condition", "path", "message"), BAD)
@@ -76,6 +96,7 @@ def test_a_bad_condition_is_found_where_it_is(condition: dict[str, Any], path: s
 
 
 BAD_TRAITS = [
+    ({"aggregate": "count", "event": ""}, "event", "name the event"),
     ({"aggregate": "sum"}, "property", "such as properties.total"),
     ({"aggregate": "count", "property": "properties.x"}, "property", "take it out"),
     ({"aggregate": "sum", "property": "total"}, "property", "such as properties.total"),

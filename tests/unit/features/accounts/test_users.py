@@ -11,6 +11,7 @@ import pytest
 from hookline.api.auth.accounts import INVITATION_MS, AccountError, Accounts, Passwords, refusal_of
 from hookline.api.auth.service import account_store, login_link, session_store
 from hookline.api.services import control_database
+from hookline.features.accounts.api import browser_of
 from hookline.features.events import api, service
 from hookline.settings import Collect, Networks
 from tests.unit.control.running import TOKEN, Answer, Running, Stream
@@ -253,3 +254,87 @@ def test_weak_passwords_are_refused(password: str) -> None:
     """Too short, too long, all alike, or the account's own name."""
     assert refusal_of(password, "olga@example.com") is not None
     assert refusal_of(PASSWORD, "olga@example.com") is None
+
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+
+
+def test_sessions_are_listed_and_ended(control: Running) -> None:
+    """One's own, another's by an owner; an id opens nothing, and a browser that is out is told why."""
+    olga = owner(control)
+    anna = join(control, "anna", "editor")
+    second = cookie_of(login(control, PASSWORD, {"User-Agent": FIREFOX}, account="anna"))
+    mine = as_browser(control, "GET", "/users/me/sessions", anna).json["items"]
+    assert sorted(each["current"] for each in mine) == [False, True]
+    (other,) = (each for each in mine if not each["current"])
+    assert (other["browser"], other["address"]) == ("Firefox on Linux", "127.0.0.1")
+    assert second.partition("=")[2] not in str(mine)
+    listed = as_browser(control, "GET", "/users/u2/sessions", olga).json["items"]
+    assert [each["id"] for each in listed] == [each["id"] for each in mine]
+    assert not any(each["current"] for each in listed)
+    assert as_browser(control, "GET", "/users/u1/sessions", anna).status == 403
+    assert as_browser(control, "DELETE", f"/users/u1/sessions/{other['id']}", olga).status == 404
+    assert as_browser(control, "DELETE", f"/users/me/sessions/{other['id']}", olga).status == 404
+    assert as_browser(control, "DELETE", f"/users/me/sessions/{other['id']}", anna).status == 204
+    assert as_browser(control, "GET", "/users/me", second).status == 401
+    assert "ended from another browser, or by an owner" in said_to(control, second)
+    assert as_browser(control, "POST", "/users/u2/sign-out", olga).json == {"sessions": 1}
+    assert "ended from another browser, or by an owner" in said_to(control, anna)
+    third = cookie_of(login(control, PASSWORD, account="anna"))
+    fourth = cookie_of(login(control, PASSWORD, account="anna"))
+    assert as_browser(control, "POST", "/users/me/sign-out-others", fourth).json == {"sessions": 1}
+    assert as_browser(control, "GET", "/users/me", third).status == 401
+    assert as_browser(control, "GET", "/users/me", fourth).status == 200
+
+
+def said_to(control: Running, cookie: str) -> str:
+    """The sign-in page as a browser sees it that still has a cookie."""
+    return control.call("GET", "/login", headers={"Cookie": cookie}, token=False).text
+
+
+def test_who_is_out_is_told_why(control: Running) -> None:
+    """A new password, a changed account, everywhere out, or simply too long; nothing to who never was in."""
+    olga, anna = owner(control), join(control, "anna", "editor")
+    change = {"current": PASSWORD, "new": "another good password"}
+    third = cookie_of(login(control, PASSWORD, account="anna"))
+    assert as_browser(control, "POST", "/users/me/password", anna, change).status == 200
+    assert "password of this account was changed" in said_to(control, third)
+    third = cookie_of(login(control, "another good password", account="anna"))
+    control.call("PATCH", "/api/v1/users/u2", {"role": "viewer"}, {"Cookie": olga, "Sec-Fetch-Site": "same-origin",
+        "Content-Type": "application/merge-patch+json"}, token=False)  # fmt: skip
+    assert "An owner changed this account" in said_to(control, third)
+    assert as_browser(control, "POST", "/users/me/sign-out", olga).json == {"sessions": 1}
+    assert "signed out everywhere" in said_to(control, olga)
+    name = olga.partition("=")[0]
+    assert "12 hours without use" in said_to(control, f"{name}=of-another-service")
+    assert 'class="why"' not in control.call("GET", "/login", token=False).text
+
+
+def test_a_password_is_changed_by_who_knows_it(control: Running) -> None:
+    """As the command line does with any token: the password in force decides, and guesses are slowed down."""
+    anna = (owner(control), join(control, "anna", "viewer"))[1]
+    body = {"account": "anna", "current": PASSWORD, "new": "another good password"}
+    assert control.api("POST", "/users/password", {**body, "current": "no"}).json["code"] == "wrong_password"
+    assert control.api("POST", "/users/password", {**body, "account": "nobody"}).json["code"] == "wrong_password"
+    assert control.api("POST", "/users/password", {**body, "new": "short"}).json["code"] == "weak_password"
+    assert control.api("POST", "/users/password", body).json == {"sessions": 1}
+    assert as_browser(control, "GET", "/users/me", anna).status == 401
+    assert login(control, "another good password", account="anna").status == 303
+    tries = [control.api("POST", "/users/password", {**body, "account": "nobody"}).status for _ in range(6)]
+    assert tries[-1] == 429
+    assert set(tries) == {403, 429}
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (FIREFOX, "Firefox on Linux"),
+        ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0", "Edge on Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Safari/604.1", "Safari on iPhone"),
+        ("curl/8.0", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_a_browser_in_words(agent: str, words: str) -> None:
+    """As people call it."""
+    assert browser_of(agent) == words

@@ -58,6 +58,7 @@ def test_it_is_asked_for_before_there_are_profiles(sent: Running) -> None:
     id = ask(sent, {"condition": TWICE})
     assert get(sent, id).json == {
         "id": id, "state": "reading", "progress": 0.0, "people": None, "members": None, "sample": [], "detail": None,
+        "comparison": None,
     }  # fmt: skip
     DefinitionWatch(sent.services.settings, sent.services.store).look()
     assert (sent.data_path / "profiles.db").exists()
@@ -80,6 +81,52 @@ def test_it_finds_people_of_both_kinds(sent: Running, role: ProfilesRole) -> Non
     assert [(each["userId"], each["anonymousId"]) for each in found["sample"]] == [("u1", None), (None, "anon")]
 
 
+def test_two_conditions_are_compared(sent: Running, role: ProfilesRole) -> None:
+    """Who is found by both, only by the first, only by the second, with a sample of each; and without a second, none
+    of it."""
+    id = ask(sent, {"condition": TWICE, "against": {"event": "Order", "where": "properties.total >= 1"}})
+    while role.work():
+        pass
+    found = get(sent, id).json
+    assert (found["people"], found["members"]) == (3, 2)
+    assert [each["userId"] or each["anonymousId"] for each in found["sample"]] == ["u1", "anon"]
+    comparison = {
+        name: [each["userId"] or each["anonymousId"] for each in value] if name.endswith("Sample") else value
+        for name, value in found["comparison"].items()
+    }
+    assert comparison == {
+        "members": 2, "kept": 1, "added": 1, "removed": 1,
+        "keptSample": ["u1"], "addedSample": ["anon"], "removedSample": ["u2"],
+    }  # fmt: skip
+    alone = ask(sent, {"condition": TWICE, "replaces": id})
+    while role.work():
+        pass
+    assert (get(sent, alone).json["comparison"], get(sent, id).status) == (None, 404)
+
+
+def test_the_members_of_a_saved_audience_are_compared_with(sent: Running, role: ProfilesRole) -> None:
+    """As its last sync left them: what an edit would change."""
+    assert sent.api("POST", "/audiences", {"id": "a", "name": "A", "condition": TWICE}).status == 201
+    id = ask(sent, {"condition": {"event": "Order"}, "against": {"audience": "a"}})
+    while role.work():
+        pass
+    comparison = get(sent, id).json["comparison"]
+    assert (comparison["members"], comparison["kept"], comparison["added"], comparison["removed"]) == (2, 2, 1, 0)
+
+
+def test_one_that_is_replaced_makes_room(sent: Running, role: ProfilesRole) -> None:
+    """Whoever types a condition asks for many, one after the other, taken up or not; only the last is counted."""
+    id = ask(sent, {"condition": {"event": "E"}})
+    for n in range(PREVIEWS_MAX + 2):
+        id = ask(sent, {"condition": {"event": f"E{n}"}, "replaces": id})
+        if n % 2:
+            role.previews.follow(int(time.time() * 1000))
+    assert len(preview_requests(sent.services).asked(0)) <= 1
+    while role.work():
+        pass
+    assert get(sent, id).json["state"] == "done"
+
+
 def test_of_a_computed_trait_the_values_are_shown(sent: Running, role: ProfilesRole) -> None:
     """Id and name may be left out; people without numbers have the sum of nothing and do not count."""
     id = ask(sent, {"computedTrait": SPEND})
@@ -95,12 +142,20 @@ def test_what_could_not_be_saved_cannot_be_previewed(sent: Running) -> None:
     for body, pointer, code in (
         ({"condition": {"event": "Order", "within": "soon"}}, "/condition/within", "invalid_definition"),
         ({"condition": {"audience": "nope"}}, "/condition/audience", "unknown_definition"),
+        ({"condition": {"all": [{"event": ""}]}}, "/condition/all/0/event", "invalid_definition"),
+        ({"condition": TWICE, "against": {"page": ""}}, "/against/page", "invalid_definition"),
         ({"computedTrait": {**SPEND, "property": "total"}}, "/computedTrait/property", "invalid_definition"),
     ):
         answer = sent.api("POST", PATH, body)
         assert (answer.status, answer.json["code"]) == (422, code), answer.text
         assert answer.json["errors"][0]["pointer"] == pointer
-    for wrong in ({}, {"condition": TWICE, "computedTrait": SPEND}, {"condition": {"events": "x"}}, {"other": 1}):
+    for wrong in (
+        {},
+        {"computedTrait": SPEND, "against": TWICE},
+        {"condition": TWICE, "computedTrait": SPEND},
+        {"condition": {"events": "x"}},
+        {"other": 1},
+    ):
         assert sent.api("POST", PATH, wrong).status == 422, wrong
     assert preview_requests(sent.services).asked(0) == []
 

@@ -53,7 +53,9 @@ class People:
     def keep(self, spans: dict[int, Span] | None = None) -> None:
         """Keep what the definitions ask for."""
         self.registry.keep(windows_of([*self._audiences, *self._traits]), spans or {})
-        self.sync.follow(in_order(self._audiences, self._traits), [("audience", "buyers"), ("trait", "spend")])
+        keys: list[Key] = [("audience", each.id) for each in self._audiences]
+        keys += [("trait", each.id) for each in self._traits]
+        self.sync.follow(in_order(self._audiences, self._traits), keys)
 
     def apply(self) -> None:
         """Read the journal to its end."""

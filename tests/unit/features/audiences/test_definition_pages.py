@@ -10,6 +10,7 @@ import pytest
 
 from hookline.connections.definitions.model import Audience
 from hookline.database.open import ensure
+from hookline.features.audiences.pages.tabs import value_text
 from hookline.features.sources.service import schema_watcher
 from tests.unit.control.running import Running, record, source, wait_until
 from tests.unit.features.accounts.test_access import sign_in
@@ -117,8 +118,63 @@ def test_syncs_are_listed_and_drawn_when_there_are_several(people: People) -> No
         people.sync.bring_forward(("audience", "buyers"))
         people.sync_all()
     text = shown(people.control, "/audiences/buyers/syncs")
-    assert "Show as table" in text
+    assert text.count("Show as table") == 2
+    assert "Members after each sync" in text
     assert "joined" in text
+    assert [each["people"] for each in people.control.api("GET", "/audiences/buyers/syncs").json["items"]] == [2] * 6
+    assert "People with a value after each sync" not in shown(people.control, "/traits/spend")
+
+
+def test_lists_are_searched_and_sorted_in_the_address(control: Running) -> None:
+    """By name, by size, by the last sync, each way; a page further on keeps both; what is no column is the name."""
+    for number in range(53):
+        name = f"Trait {number:02}"
+        body = {"id": f"t{52 - number:02}", "name": name, "event": "Order", "aggregate": "count"}
+        assert control.api("POST", "/computed-traits", body).status == 201
+    names = re.compile(r"Trait \d\d")
+    by_name = names.findall(shown(control, "/traits"))
+    assert (by_name[0], by_name[-1], len(by_name)) == ("Trait 00", "Trait 49", 50)
+    assert names.findall(shown(control, "/traits?sort=-name"))[0] == "Trait 52"
+    assert names.findall(shown(control, "/traits?sort=nonsense")) == by_name
+    assert names.findall(shown(control, "/traits?search=trait+5")) == ["Trait 50", "Trait 51", "Trait 52"]
+    (after,) = [each for each in links(control, "/traits?sort=-name&search=trait") if "after=" in each]
+    assert names.findall(shown(control, after)) == ["Trait 02", "Trait 01", "Trait 00"]
+    assert "/traits?sort=people" in links(control, "/traits")
+
+
+def test_the_list_is_sorted_by_size_and_last_sync(people: People) -> None:
+    """The largest and the newest first."""
+    control = people.control
+    other = {"id": "none", "name": "A nobody", "condition": {"event": "Nothing"}}
+    assert control.api("POST", "/audiences", other).status == 201
+    wait_until(lambda: "in sync Buyers buyers 2" in shown(control, "/audiences"))
+    order = re.compile(r"A nobody|Buyers")
+    assert order.findall(shown(control, "/audiences")) == ["A nobody", "Buyers"]
+    for sort in ("people", "synced"):
+        assert order.findall(shown(control, f"/audiences?sort={sort}")) == ["Buyers", "A nobody"]
+        assert order.findall(shown(control, f"/audiences?sort=-{sort}")) == ["A nobody", "Buyers"]
+
+
+def test_two_audiences_are_compared(people: People) -> None:
+    """Who is in both and who only in one, as links; before there is anything to compare the page says what to do."""
+    control = people.control
+    assert "Two audiences are needed" in shown(control, "/audiences/compare")
+    other = {"id": "orderers", "name": "Orderers", "condition": {"event": "Order", "where": "properties.total >= 5"}}
+    assert control.api("POST", "/audiences", other).status == 201
+    assert "Choose two audiences" in shown(control, "/audiences/compare?a=buyers&b=nope")
+    assert "two different audiences" in shown(control, "/audiences/compare?a=buyers&b=buyers")
+    path = "/audiences/compare?a=buyers&b=orderers"
+    assert "Orderers has not been synced yet" in shown(control, path)
+    people._audiences += msgspec.convert([other], list[Audience])
+    people.keep()
+    people.apply()
+    people.sync_all()
+    text = shown(control, path)
+    assert "Buyers has 2 members, Orderers has" in text.replace(" ,", ",")
+    assert "Only in Buyers 0" in text
+    assert "In both 2" in text
+    assert "/people/user/u1" in links(control, path)
+    assert "not been synced" not in text
 
 
 def test_a_disabled_definition_says_so(people: People) -> None:
@@ -169,3 +225,21 @@ def _data(control: Running, path: str, name: str) -> str:
     text = control.call("GET", path, headers=sign_in(control), token=False).text
     (value,) = re.findall(f'data-{name}="([^"]*)"', text)
     return unescape(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (100.89000000000001, "100.89"),
+        (0.1 + 0.2, "0.3"),
+        (1234.5, "1234.5"),
+        (1234567.891, "1\u202f234\u202f567.891"),
+        (9007199254740991, "9\u202f007\u202f199\u202f254\u202f740\u202f991"),
+        (True, "true"),
+        ("1e5", '"1e5"'),
+        (None, "null"),
+    ],
+)
+def test_values_are_written_for_people(value: object, text: str) -> None:
+    """Fifteen digits, grouped where there are many; texts stay what they are."""
+    assert value_text(value) == text

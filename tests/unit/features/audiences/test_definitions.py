@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from hookline.connections import file
+from hookline.connections.definitions.check import definition_problems
+from hookline.connections.state import decode_object
 from tests.unit.control.running import Running, destination, source
 
 AUDIENCE = {
@@ -112,3 +116,40 @@ def test_a_deep_condition_is_no_fault(filled: Running, depth: int) -> None:
     """However deep conditions are nested, the answer says that it is too deep."""
     deep: Any = b'{"condition": ' + b'{"not": ' * depth + b'{"event": "A"}' + b"}" * depth + b"}"
     assert filled.api("PATCH", "/audiences/big", deep).status in (400, 422)
+
+
+EVERYBODY = [
+    ({"event": ""}, "/condition/event", "name the event"),
+    ({"all": [{"event": "Order"}, {"page": "", "never": True}]}, "/condition/all/1/page", "name the page"),
+    ({}, "/condition", "found none"),
+    ({"if": "true"}, "/condition/if", "holds for everybody"),
+    ({"any": [{"event": "Order"}, {"event": "Order", "never": True}]}, "/condition", "holds for everybody"),
+]
+
+
+@pytest.mark.parametrize(("condition", "pointer", "message"), EVERYBODY)
+def test_nobody_makes_an_audience_of_everybody_by_accident(
+    filled: Running, condition: dict[str, Any], pointer: str, message: str
+) -> None:
+    """Through the API and in a file alike, with the place of the clause and what to write."""
+    made = {**AUDIENCE, "condition": condition}
+    another = {**made, "id": "another", "name": "Another"}
+    for answer in (filled.api("PUT", "/audiences/big", made), filled.api("POST", "/audiences", another)):
+        assert (answer.status, answer.json["code"]) == (422, "invalid_definition")
+        (error,) = answer.json["errors"]
+        assert error["pointer"] == pointer
+        assert message in error["detail"]
+    (problem,) = file.check_text(msgspec.json.encode({"audiences": [{**made, "destinations": []}]}).decode())
+    assert problem.path.replace("[", ".").replace("]", "").split(".")[2:] == pointer.split("/")[1:]
+    assert message in problem.message
+
+
+def test_what_was_stored_with_an_empty_name_means_any_event() -> None:
+    """It comes back as it is written today, and so can be saved again."""
+    old = '{"id":"a","name":"A","condition":{"not":{"any":[{"event":"","within":"10m"},{"page":"Home"}]}}}'
+    found = decode_object("audience", old)
+    written = {"not": {"any": [{"event": "*", "within": "10m"}, {"page": "Home"}]}}
+    assert msgspec.json.decode(msgspec.json.encode(found.condition)) == written
+    assert definition_problems(found) == []
+    trait = decode_object("computedTrait", '{"id":"t","name":"T","screen":"","aggregate":"count"}')
+    assert (trait.screen, trait.event) == ("*", None)

@@ -112,6 +112,30 @@ def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.Mon
     assert (action.dead_letters.destination, action.dead_letters.last_id) == ("crm", 5)
 
 
+def test_the_status_belongs_to_the_selection(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a list with a status or an answer shows is what is retried or discarded, and nothing beside it."""
+    monkeypatch.setattr(api, "DISCARD_SECONDS", 0.1)
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 5)
+    connection = open_deliver(location_of(control.settings, "deliver"))
+    connection.execute("UPDATE dead_letters SET status = 'expired' WHERE id IN (1, 2)")
+    connection.execute("UPDATE dead_letters SET http_status = 422 WHERE id = 3")
+    connection.close()
+    listed = control.api("GET", "/dead-letters?status=expired").json["items"]
+    assert [each["messageId"] for each in listed] == ["m1", "m0"]
+    listed = control.api("GET", "/dead-letters?httpStatus=422").json["items"]
+    assert [each["messageId"] for each in listed] == ["m2"]
+    assert control.api("POST", "/dead-letters/discard", {"status": "expired"}).json["matched"] == 2
+    assert control.api("POST", "/dead-letters/discard", {"httpStatus": 422}).json["matched"] == 1
+    assert control.api("POST", "/dead-letters/discard", {"status": "discarded"}).json["matched"] == 0
+    assert control.api("POST", "/dead-letters/retry", {"status": "lost"}).status == 422
+    retried = control.api("POST", "/dead-letters/retry", {"status": "expired"}).json["items"]
+    for made in retried:
+        wait_until(lambda made=made: control.api("GET", f"/replays/{made['id']}").json["total"] is not None)
+        assert control.api("GET", f"/replays/{made['id']}").json["total"] == 1
+
+
 def connect_two(control: Running, **more: object) -> None:
     """The source and the two destinations of the letters."""
     control.api("PUT", "/sources/site", source())

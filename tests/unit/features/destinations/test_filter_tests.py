@@ -80,7 +80,7 @@ def test_without_events(control: Running) -> None:
     ("body", "status", "code", "pointer"),
     [
         ({"filters": [{"if": "evnt = 1", "do": "drop"}]}, 422, "invalid_filter", "/filters/0/if"),
-        ({"filters": [{"if": "true"}]}, 422, "invalid_object", "/filters/0"),
+        ({"filters": [{"if": "true"}]}, 422, "invalid_object", "/filters/0/do"),
         ({"filter": []}, 422, "invalid_object", ""),
         (b"{", 400, "malformed_json", None),
     ],

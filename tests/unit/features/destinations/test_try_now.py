@@ -45,8 +45,10 @@ def test_an_open_breaker_is_probed_at_once(rig: Rig, capsys: pytest.CaptureFixtu
     assert rig.lane("crm").probe_at_seconds > rig.clock.seconds + 10
     with Running(rig.folder) as control:
         answer = control.api("POST", "/destinations/crm/try")
-        assert (answer.status, answer.json["state"], answer.json["tries"]) == (202, "open", "oldest")
-        assert answer.json["waiting"]["retrying"] == rig.lane("crm").retry_count
+        assert (answer.status, answer.json["state"], answer.json["tries"]) == (202, "erroring", "oldest")
+        figures = answer.json["figures"]
+        assert figures["retrying"] == rig.lane("crm").retry_count
+        assert figures["retrying"] + figures["queued"] == 60
         hear(rig)
         assert len(rig.network.waiting) == 1
         entry = control.api("GET", "/audit-log").json["items"][0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from hookline.api.problem import Problem
-from hookline.features.events.log import parse_cursor
+from hookline.features.events.log import parse_cursor, title_in
 from tests.unit.control.running import Running, destination, record, source
 
 
@@ -36,9 +37,12 @@ def test_newest_first_in_pages(control: Running) -> None:
 def test_events_that_arrive_do_not_move_the_pages(control: Running) -> None:
     """A cursor names a place in the journal: new events do not make the next page repeat anything."""
     control.append(*(record(f"m{number}") for number in range(4)))
-    after = control.api("GET", "/events?limit=2").json["after"]
+    page = control.api("GET", "/events?limit=2").json
+    shown = [each["messageId"] for each in page["items"]]
     control.append(record("new"))
-    assert ids(control, f"?limit=2&after={after}") == ["m1", "m0"]
+    shown += ids(control, f"?limit=2&after={page['after']}")
+    assert shown == ["m3", "m2", "m1", "m0"][: len(shown)]  # a page is shorter where the machine has no time for it
+    assert len(shown) > 1
 
 
 @pytest.mark.parametrize(
@@ -113,3 +117,61 @@ def test_text_is_found_wherever_it_stands(control: Running, text: str) -> None:
     )
     assert ids(control, f"?text={quote(text)}")[-1] in ("m1", "in-the-ID")
     assert "other" not in ids(control, f"?text={quote(text)}")
+
+
+def test_within_a_time(control: Running) -> None:
+    """From a time on, before one, or both; the halving finds the place also where many share a millisecond."""
+    began = 1_700_000_000_000
+    for number in range(50):
+        control.append(replace(record(f"m{number}"), received_at=began + number // 3 * 1000))
+    first, last = "2023-11-14T22:13:25Z", "2023-11-14T22:13:27Z"  # 5 s and 7 s after
+    assert ids(control, f"?from={first}&to={last}&limit=200") == [f"m{number}" for number in range(20, 14, -1)]
+    assert ids(control, f"?to={first}&limit=200") == [f"m{number}" for number in range(14, -1, -1)]
+    page = control.api("GET", f"/events?to={last}&limit=4").json
+    assert [each["messageId"] for each in page["items"]] == ["m20", "m19", "m18", "m17"]
+    assert ids(control, f"?to={last}&limit=1&after={page['after']}") == ["m16"]
+    assert ids(control, "?from=2030-01-01T00:00:00Z") == ids(control, "?to=2020-01-01T00:00:00Z") == []
+    assert control.api("GET", "/events?from=yesterday").status == 400
+
+
+def test_at_one_destination(control: Running) -> None:
+    """Only what it gets, and the status is the one there."""
+    control.api("PUT", "/sources/site", source())
+    control.api("PUT", "/sources/app", source("app", writeKeys=["wk_app"]))
+    control.api("PUT", "/destinations/crm", destination("crm"))
+    control.api("PUT", "/destinations/erp", destination("erp", sources=["app"]))
+    control.append(record("m1"), record("other", source="app"))
+    assert (ids(control, "?destination=crm"), ids(control, "?destination=erp")) == (["m1"], ["other"])
+    assert ids(control, "?destination=crm&status=queued") == ["m1"]
+    assert ids(control, "?destination=crm&status=delivered") == ids(control, "?destination=none") == []
+    assert ids(control, "?destination=erp&status=not_routed") == ["m1"]
+
+
+def test_as_a_file(control: Running) -> None:
+    """What the list shows: whose traits an identify call sets, and the status at each destination."""
+    control.api("PUT", "/sources/site", source())
+    control.api("PUT", "/destinations/crm", destination("crm"))
+    control.append(record("m1", "=1+1"), record("m2", type="identify", traits={"email": "a@b.c", "n": 1}))
+    lines = control.api("GET", "/events/export").body.decode().splitlines()
+    assert lines[0] == "receivedAt,source,type,event,messageId,userId,status,destinations"
+    assert lines[1].endswith(',site,identify,"email: a@b.c, n: 1",m2,u1,queued,crm: queued')
+    assert ",track,'=1+1,m1," in lines[2]
+    assert [each["messageId"] for each in control.api("GET", "/events/export?format=json&type=track").json] == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("type", "body", "title"),
+    [
+        ("track", b'{"event": "Signed Up"}', "Signed Up"),
+        ("page", b'{"name": "Home"}', "Home"),
+        ("identify", b'{"traits": {"a": 1, "b": "x", "c": [1], "d": 2}}', "a: 1, b: x, c: [1] …"),
+        ("group", b'{"traits": {"name": "' + b"x" * 50 + b'"}}', f"name: {'x' * 40}…"),
+        ("alias", b'{"previousId": "old", "userId": "new"}', "old → new"),
+        ("identify", b'{"traits": "none"}', ""),
+        ("track", b"not JSON", ""),
+        ("track", b'{"event": {"a": 1}}', ""),
+    ],
+)
+def test_what_a_list_shows_of_an_event(type: str, body: bytes, title: str) -> None:
+    """Names, traits, ids; nothing of what is none of these."""
+    assert title_in(type, body) == title

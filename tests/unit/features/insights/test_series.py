@@ -121,7 +121,7 @@ def test_failures_are_grouped_by_cause(control: Running) -> None:
         ("timed_out", None, 1, "no answer within the time limit"),
     ]
     assert found["errors"][0]["firstAt"] < found["errors"][0]["lastAt"]
-    assert (found["errorsComplete"], found["state"], found["waiting"]["events"]) == (True, "healthy", 0)
+    assert (found["errorsComplete"], found["state"], found["figures"]["queued"]) == (True, "healthy", 0)
     assert len(control.api("GET", "/destinations/crm/metrics?range=24h").json["errors"]) == 3
 
 
@@ -142,7 +142,7 @@ def test_the_api_answers_series_funnel_and_top_failing(control: Running) -> None
     totals = control.api("GET", "/metrics/series?range=24h").json["series"]
     assert {"accepted", "lag", "latencyP50Milliseconds"} < set(totals)
     funnel = control.api("GET", "/destinations/crm/metrics").json["funnel"]
-    assert funnel == {"accepted": 0, "filtered": 0, "attempted": 4, "delivered": 3, "failed": 1, "waiting": 0}
+    assert funnel == {"accepted": 0, "filtered": 0, "attempted": 4, "delivered": 3, "failed": 1}
     failing = control.api("GET", "/metrics/failing?range=7d").json["items"]
     assert failing == [{"id": "crm", "name": "CRM", "failures": 2, "notDelivered": 1, "delivered": 3}]
 

@@ -53,12 +53,14 @@ def test_one_notice_says_everything(control: Running) -> None:
         "message": "Role b is not running: x.",
         "nextStep": "Check its last log lines and start it again. hookline up restarts it automatically.",
         "count": 1,
+        "since": "2025-10-09T08:53:20.123Z",
         "openedAt": "2025-10-09T08:53:20.123Z",
         "lastSeenAt": "2025-10-09T08:53:20.123Z",
         "resolvedAt": None,
         "acknowledgedAt": None,
         "webhooksWaiting": 0,
         "webhookError": None,
+        "page": "",
     }
 
 

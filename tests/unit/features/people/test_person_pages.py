@@ -77,10 +77,26 @@ def test_a_search_leads_to_the_person(people: People) -> None:
     for id, where in (("ann", "user/ann"), ("visitor", "anonymous/visitor"), ("a/b", "user/a%2Fb")):
         answer = page(people.control, f"/people?id={id}")
         assert (answer.status, answer.headers["location"]) == (303, f"/people/{where}")
-    nobody = page(people.control, "/people?id=nobody")
+    assert page(people.control, "/people?search=visitor").headers["location"] == "/people/anonymous/visitor"
+    nobody = page(people.control, "/people?search=nobody")
     assert nobody.status == 200
-    assert "No person has the id" in nobody.text
+    assert "Nobody found for" in nobody.text
     assert page(people.control, "/people/user/nobody").status == 404
+
+
+def test_a_search_lists_whom_it_finds(people: People) -> None:
+    """By the beginning of an id or of an indexed trait, name first; what somebody called themselves stays text."""
+    people.control.append(
+        of("n1", "identify", "ann", None, traits={"name": "<i>Ann</i> Smith", "email": "ann@x.test"}),
+        of("n2", "identify", "anna", None, traits={"email": "smith@x.test"}),
+    )
+    people.apply()
+    text = page(people.control, "/people?search=SMI").text
+    assert "&lt;i&gt;Ann&lt;/i&gt; Smith" in text
+    assert "<i>Ann</i>" not in text
+    assert "smith@x.test" in text
+    text = page(people.control, "/people?search=ann").text
+    assert text.index('href="/people/user/ann"') < text.index('href="/people/user/anna"')
 
 
 def test_those_who_were_met_last_are_listed(people: People) -> None:

@@ -7,12 +7,18 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from hookline.features.events.log import EventLog
-from hookline.features.privacy.messages import KEPT_UP_MS, PAUSE_MS, DeletionMessages
+from hookline.features.privacy.messages import KEPT_UP_MS, PAUSE_MS, REMARK_MS_MAX, DeletionMessages
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
+from hookline.outcomes.delivery import Attempt, DestinationStatus
+from hookline.outcomes.event_status import EventStatus
+from hookline.outcomes.outcome import DeliveryStatus, Outcome
 from hookline.privacy import id_digest
 from hookline.privacy.model import DeletionRequest, Messages, NextTry
 from hookline.privacy.requests import Requests
@@ -96,3 +102,47 @@ def test_thirty_days_are_many_tries() -> None:
     """The bound is the specification's, and a try takes hours at most."""
     assert KEPT_UP_MS == 30 * 24 * 3_600_000
     assert PAUSE_MS < KEPT_UP_MS / 100
+
+
+class SeenInTheRing(EventLog):
+    """Events that every destination has accepted; what a sink says of it comes with the next checkpoint."""
+
+    remark: str | None = None
+
+    async def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
+        at = "2026-11-24T12:00:00.000Z"
+
+        def accepted(id: str, remark: str | None) -> DestinationStatus:
+            attempt = Attempt(1, "", at, Outcome.SUCCESS, 200, None, 1, None, remark=remark)
+            return DestinationStatus(id, DeliveryStatus.DELIVERED, attempts=(attempt,))
+
+        return EventStatus(
+            message_id=message_id,
+            source="site",
+            type="delete",
+            user_id="u1",
+            received_at=at,
+            duplicates=0,
+            status=None,
+            rejection=None,
+            event=msgspec.Raw(b"{}"),
+            destinations=(accepted("crm", None), accepted("mail", self.remark)),
+        )
+
+
+@pytest.mark.parametrize("remark", ["5 rows erased, 1 file written anew", None])
+def test_a_message_is_closed_once_its_sink_has_said_what_it_erased(tmp_path: Path, remark: str | None) -> None:
+    """Or when nothing has come for some seconds; whoever is no sink is not waited for."""
+    sending = Sending(tmp_path)
+    seen = SeenInTheRing(Settings(data_dir=str(tmp_path)))
+    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
+    messages = DeletionMessages(*parts, lambda: ["mail"])
+    (message,) = sending.messages.of(sending.request.number)
+    sending.messages.sent(message.id)
+    assert not asyncio.run(messages.all_closed(sending.request))
+    seen.remark = remark
+    sending.clock.ms += 1 if remark else REMARK_MS_MAX
+    assert asyncio.run(messages.all_closed(sending.request))
+    receipts = {each.destination: each.remark for each in sending.messages.receipts(message.id)}
+    assert receipts == {"crm": None, "mail": remark}
+    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))

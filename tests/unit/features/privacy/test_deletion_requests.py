@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
 import pytest
 
-from hookline.features.privacy.service import deletion_watch, id_digests
+from hookline.features.privacy.service import delete_messages, deletion_requests, deletion_watch, id_digests
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.store import ProfileStore
+from hookline.privacy.model import Receipt
+from hookline.privacy.search import SearchResult
 from tests.unit.control.running import Running, destination, record, source
+from tests.unit.features.accounts.test_access import sign_in
 from tests.unit.people.memory_journal import MemoryJournal
 from tests.unit.people.memory_journal import record as profile_record
 
@@ -108,3 +112,22 @@ def test_a_source_that_only_profiles_know_of_is_affected(control: Running) -> No
     told = {each["source"]: [to["destination"] for to in each["destinations"]] for each in first["sources"]}
     assert told == {"app": ["crm"], "site": []}
     assert (first["events"], second["sources"], nobody["sources"]) == (1, [], [])
+
+
+def test_what_a_destination_erased_is_in_the_evidence_and_on_the_page(control: Running) -> None:
+    """Beside its acknowledgement; where nothing is said nothing stands."""
+    requests, messages = deletion_requests(control.services), delete_messages(control.services)
+    made = requests.create(["u1"], "delete", "me")
+    found = SearchResult(["u1"])
+    found.events[0] = Counter(site=5)
+    requests.plan(made, found, [(0, "site", 5, ("crm", "lake"))])
+    (message,) = messages.of(made.number)
+    said = "5 rows erased, 1 file written anew"
+    messages.settle(
+        message, [Receipt("crm", "delivered", None, 1), Receipt("lake", "delivered", None, 1, remark=said)], None
+    )
+    (person,) = control.api("GET", "/deletion-requests/dr1/evidence").json["people"]
+    told = {each["destination"]: each["remark"] for each in person["sources"][0]["destinations"]}
+    assert told == {"crm": None, "lake": said}
+    page = control.call("GET", "/deletion-requests/dr1", headers=sign_in(control), token=False).text
+    assert page.count(said) == 1

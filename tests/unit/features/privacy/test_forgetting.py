@@ -8,7 +8,9 @@ from hookline.api.audit.log import AuditChange, AuditLog
 from hookline.api.caller import Caller
 from hookline.connections.store import Store
 from hookline.database.connect import Shared
+from hookline.features.issues.store import IssueStore
 from hookline.features.privacy.forgetting import Forgetting
+from hookline.outcomes.rows import CauseCount
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
 from tests.unit.conftest import LocationOf
@@ -47,3 +49,24 @@ def test_replays_and_the_audit_log_forget_a_person(location_of: LocationOf) -> N
     shared.close()
     replays.close()
     connections.close()
+
+
+def test_issues_forget_words_that_name_a_person(location_of: LocationOf) -> None:
+    """What names them says nothing any more, whatever the case; the issue itself stays, and others are not touched."""
+    place = location_of("control")
+    issues, replays, shared = IssueStore(place), ReplayStore(place), Shared(place)
+    words = {
+        1: f"No account {USER.upper()}.",
+        2: "Unknown: ann lee",
+        3: f"Not {USER}s",
+        4: "another",
+    }
+    counts = [CauseCount("crm", cause, "refused", 422, 0, 1, 1, 10, 10, cause) for cause in words]
+    issues.add(counts, lambda count: words[count.cause], (0, 0), (4, 10), 0)
+    Forgetting(shared, replays).forget({USER, "Ann Lee"}, {MESSAGE})
+    assert {each.cause: each.message for each in issues.newest(9)} == {1: None, 2: None, 3: words[3], 4: words[4]}
+    if isinstance(place, Path):
+        files = b"".join(file.read_bytes() for file in place.parent.glob("control.db*"))
+        assert USER.upper().encode() not in files
+    for each in (issues, replays, shared):
+        each.close()

@@ -203,6 +203,17 @@ def test_a_count_that_fails_is_made_again(control: Running, monkeypatch: pytest.
     wait_until(lambda: control.api("GET", f"/replays/{id}").json["total"] == 1)
 
 
+def test_one_that_ended_before_deliver_went_back_is_done(control: Running) -> None:
+    """Nothing of it is sent again, so it does not wait for ever."""
+    begin(control, record("m0"))
+    id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
+    wait_until(lambda: control.api("GET", f"/replays/{id}").json["state"] == "queued")
+    replay_store(control.services).end(int(id[1:]), int(time.time() * 1000))
+    assert control.api("GET", f"/replays/{id}").json["state"] == "done"
+    saved(control, id, "running", delivered=0)
+    assert control.api("GET", f"/replays/{id}").json["state"] == "running"
+
+
 def test_old_replays_are_forgotten(control: Running) -> None:
     """When the journal has forgotten their events, so are they."""
     begin(control, record("m0"))

@@ -15,7 +15,7 @@ MINUTES = 8
 
 WHERES = st.sampled_from(["properties.total >= 5", "properties.kind = 'a' or properties.total < 2"])
 WINDOWS = st.sampled_from(["1m", "90s", 120, "5m", "1d"])
-NAMES = st.sampled_from([{"event": "Order"}, {"event": "Refund"}, {"page": "Order"}, {"event": ""}])
+NAMES = st.sampled_from([{"event": "Order"}, {"event": "Refund"}, {"page": "Order"}, {"event": "*"}])
 IFS = [
     "traits.plan = 'pro'",
     "not traits.plan = 'pro'",

@@ -132,7 +132,7 @@ def _times(condition: Condition, person: Person) -> list[int]:
     return [
         each.at_ms
         for each in person.events
-        if each.type == type_ and name in ("", each.event) and fits(each, condition.where)
+        if each.type == type_ and name in ("*", each.event) and fits(each, condition.where)
     ]
 
 

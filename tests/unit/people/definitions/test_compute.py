@@ -48,9 +48,9 @@ def slowly(trait: ComputedTrait, person: Person, now_ms: int) -> Any:
         case "count":
             return len(counted)
         case "sum":
-            return _rounded(sum(map(Fraction, numbers), Fraction(0)))
+            return _rounded(sum(map(_written, numbers), Fraction(0)))
         case "average":
-            total = _rounded(sum(map(Fraction, numbers), Fraction(0)))
+            total = _rounded(sum(map(_written, numbers), Fraction(0)))
             return None if not numbers else total / len(numbers)
         case "min" | "max":
             return {"min": min, "max": max}[trait.aggregate](numbers, default=None)
@@ -72,6 +72,11 @@ def _same(a: Any, b: Any) -> bool:
 
 def _among(value: Any, others: Sequence[Any]) -> bool:
     return any(_same(value, other) for other in others)
+
+
+def _written(number: float) -> Fraction:
+    """The number as its sender wrote it, which is not always what a computer keeps of it."""
+    return Fraction(repr(number))
 
 
 def _rounded(total: Fraction) -> float:
@@ -144,3 +149,19 @@ def test_a_sum_changes_when_the_oldest_leaves() -> None:
     assert compile_trait(spent)(person, ends - 1) == (7, ends)
     assert compile_trait(spent)(person, ends) == (4, ends + MINUTE_MS)
     assert compute(spent, person, ends).text == 'the sum of properties.total over every "Order" in the last 10m'
+
+
+def test_money_adds_up_as_on_paper() -> None:
+    """The sum is that of the numbers as they were written, beyond any order and size."""
+    spend = trait(aggregate="sum", property="properties.total")
+    for amounts, total in (
+        ([33.63, 33.63, 33.63], 100.89),
+        ([0.1, 0.2], 0.3),
+        ([1e300, 0.125, -1e300], 0.125),
+        ([10, 2.5, 2.5], 15),
+        ([1.005, 2.0001], 3.0051),
+        ([1e308, 1e308], None),
+        ([], 0),
+    ):
+        events = [Event(START_MS + at, "Order", {"total": amount}) for at, amount in enumerate(amounts)]
+        assert compute(spend, Person(events=events), START_MS + PERIOD_MS).value == total, amounts

@@ -1,4 +1,4 @@
-"""Groups the lines of a log into batches within the limits of the service (SPEC 8)."""
+"""Groups the lines of a log into batches within the limits of the service."""
 
 from __future__ import annotations
 

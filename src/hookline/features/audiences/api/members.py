@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Controller, get, post
@@ -24,11 +24,16 @@ from hookline.features.people.service import ProfileReader, profile_log
 from hookline.people.previews import (
     ID_PREFIX,
     PREVIEWS_MAX,
+    SAMPLE_MAX,
     Preview,
     PreviewId,
     PreviewState,
     RequestedPreview,
+    Sampled,
+    Side,
 )
+
+DefinitionT = TypeVar("DefinitionT", Audience, ComputedTrait)
 
 ID_CHARACTERS_MAX = 1_000
 CHANGES_SHOWN_MAX = 200
@@ -36,8 +41,8 @@ CHANGES_SHOWN_MAX = 200
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A person the audience's last sync found in it. Who has no user id has ``anonymousId`` instead, and is synced once
-    there is one. ``until`` is when the person goes if nothing new happens."""
+    """A member as of the last sync. A person without a user id has ``anonymousId`` instead, and is synced once there is
+    a user id. ``until`` is when the person leaves if nothing new happens."""
 
     user_id: str | None
     anonymous_id: str | None
@@ -47,8 +52,8 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MembershipChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A person became a member, or ceased to be one, at ``at``, as the sync of this number found; null where that came
-    before it was written down."""
+    """A person joined or left at ``at``. ``sync`` is the number of the sync that found it, null for changes from before
+    this was recorded."""
 
     at: str
     member: bool
@@ -64,7 +69,7 @@ class AudienceMembers(Controller):
     async def list_members(
         self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[MemberView]:
-        """List the members of an audience as its last sync left them, in the order in which they were first seen."""
+        """List the members of an audience as of its last sync, in the order in which they were first seen."""
         stored_audience(services, object_id)
         above = number_after(after) or 0
         found = await profile_log(services).read(lambda reader: _members(reader, object_id, limit, above))
@@ -78,7 +83,7 @@ class AudienceMembers(Controller):
         user_id: UserId = None,
         anonymous_id: AnonymousId = None,
     ) -> Explanation:
-        """Return whether a person belongs to an audience right now, and what decides each clause: give `userId` or
+        """Return whether a person is in an audience now, and what decides each clause. Give `userId` or
         `anonymousId`."""
         audience = stored_audience(services, object_id).object
         _require_one(user_id, anonymous_id)
@@ -101,7 +106,7 @@ class AudienceMembers(Controller):
         user_id: UserId = None,
         anonymous_id: AnonymousId = None,
     ) -> Listing[MembershipChange]:
-        """List when a person came to an audience and went from it, newest first: give `userId` or `anonymousId`."""
+        """List when a person joined and left an audience, newest first. Give `userId` or `anonymousId`."""
         stored_audience(services, object_id)
         _require_one(user_id, anonymous_id)
         found = await profile_log(services).read(lambda reader: _history(reader, object_id, user_id, anonymous_id))
@@ -158,26 +163,45 @@ UNNAMED = {"id": "preview", "name": "Preview"}
 class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The definition to preview: the ``condition`` of an audience, or a ``computedTrait``, whose id and name may be
     left out.
+
+    ``against`` is another condition to compare a condition with: ``{"audience": ID}`` are the members of an audience as
+    of its last sync. ``replaces`` is the id of an earlier preview that is no longer needed.
     """
 
     condition: Condition | None = None
     computed_trait: dict[str, Any] | None = None
+    against: Condition | None = None
+    replaces: str | None = None
 
 
 class SampledPerson(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Somebody who was found. Who has no user id has ``anonymousId`` instead; ``value`` is a computed trait's, or true
-    for a member."""
+    """One person of the sample. A person without a user id has ``anonymousId`` instead. ``value`` is the value of a
+    computed trait, or true for a member."""
 
     user_id: str | None
     anonymous_id: str | None
     value: Any = None
 
 
+class PreviewComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a condition differs from the one it is compared with, which finds ``members``: ``kept`` are found by both,
+    ``added`` only by the condition, ``removed`` only by the other; with up to ten of each."""
+
+    members: int
+    kept: int
+    added: int
+    removed: int
+    kept_sample: tuple[SampledPerson, ...]
+    added_sample: tuple[SampledPerson, ...]
+    removed_sample: tuple[SampledPerson, ...]
+
+
 class PreviewView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A preview: ``reading`` while the journal is read up for it, then ``counting``; ``done`` or ``failed`` at last.
 
     ``people`` were looked at and ``members`` found so far; of a computed trait these have a value. ``sample`` are up to
-    ten of them. ``detail`` says why it failed, or waits, and what to do.
+    ten of them. ``detail`` says why it failed, or waits, and what to do. ``comparison`` is there once it is done, where
+    another condition was given.
     """
 
     id: str
@@ -187,6 +211,7 @@ class PreviewView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     members: int | None = None
     sample: tuple[SampledPerson, ...] = ()
     detail: str | None = None
+    comparison: PreviewComparison | None = None
 
 
 class AudiencePreviews(Controller):
@@ -196,16 +221,21 @@ class AudiencePreviews(Controller):
 
     @post(status_code=202, needs="editor")
     async def create_audience_preview(self, services: FromServices, data: JSONBody[PreviewRequest]) -> PreviewView:
-        """Count how many people a condition, or a computed trait, finds before it is saved; nothing is synced. At most
-        10 at a time, kept for an hour at most."""
+        """Count how many people match a condition or have a value, before you save it. Nothing is synced. At most 10
+        previews run at a time; each is kept for an hour."""
         the_call().only_looked = True
         definition = _definition(services, data)
+        replaces = PreviewId(data.replaces or "")
         wish = RequestedPreview(
             asked_ms=int(time.time() * 1000),
             audience=definition if isinstance(definition, Audience) else None,
             computed_trait=definition if isinstance(definition, ComputedTrait) else None,
+            against=None if data.against is None else _checked(services, _unnamed(data.against), "/against"),
+            replaces=replaces or None,
         )
-        under_way = await profile_log(services).read(lambda reader: reader.previews.open()) or 0
+        if preview_requests(services).since_ms(replaces) is not None:  # nobody has begun with it
+            await asyncio.to_thread(preview_requests(services).done, replaces)
+        under_way = await profile_log(services).read(lambda reader: reader.previews.open(replaces)) or 0
         if under_way + len(preview_requests(services).asked(wish.asked_ms)) >= PREVIEWS_MAX:
             detail = f"{PREVIEWS_MAX} previews are under way; ask again once one of them is done."
             raise Problem(409, "too_many_previews", detail)
@@ -215,7 +245,7 @@ class AudiencePreviews(Controller):
 
     @get("/{id:str}", needs="viewer")
     async def get_audience_preview(self, services: FromServices, preview_id: Id) -> PreviewView:
-        """Return how far a preview is, how many people it found, and up to ten of them."""
+        """Return the progress of a preview, how many people it found, and up to ten of them."""
         id = PreviewId(preview_id)
         since_ms = preview_requests(services).since_ms(id)  # first: it is written down before it is taken away there
         found = await profile_log(services).read(lambda reader: _view(reader, reader.previews.get(id)))
@@ -231,14 +261,23 @@ def _definition(services: Services, wanted: PreviewRequest) -> Definition:
     """Return what a preview is asked of; raise Problem for what could not be saved either."""
     if (wanted.condition is None) == (wanted.computed_trait is None):
         raise Problem(422, "invalid_object", "Give either a `condition` or a `computedTrait`.")
-    definition: Definition
     if wanted.condition is not None:
-        definition = Audience(id=UNNAMED["id"], name=UNNAMED["name"], condition=wanted.condition)
-    else:
-        try:
-            definition = msgspec.convert({**UNNAMED, **(wanted.computed_trait or {})}, ComputedTrait)
-        except msgspec.ValidationError as error:
-            raise invalid_body(error) from None
+        return _checked(services, _unnamed(wanted.condition), "/condition")
+    if wanted.against is not None:
+        raise Problem(422, "invalid_object", "Only a `condition` can be compared with another one.")
+    try:
+        trait = msgspec.convert({**UNNAMED, **(wanted.computed_trait or {})}, ComputedTrait)
+    except msgspec.ValidationError as error:
+        raise invalid_body(error) from None
+    return _checked(services, trait, "/computedTrait")
+
+
+def _unnamed(condition: Condition) -> Audience:
+    return Audience(id=UNNAMED["id"], name=UNNAMED["name"], condition=condition)
+
+
+def _checked(services: Services, definition: DefinitionT, within: str) -> DefinitionT:
+    """Return a definition that could be saved; raise Problem for others, with pointers from ``within`` on."""
     among = Surroundings(
         {each.object.id: each.object for each in services.store.in_force("audience")},
         {each.object.id: each.object for each in services.store.in_force("computedTrait")},
@@ -246,8 +285,9 @@ def _definition(services: Services, wanted: PreviewRequest) -> Definition:
     )
     problems = definition_problems(definition) or list(problems_together(definition, among))
     if problems:
-        within = "" if wanted.condition is not None else "/computedTrait"
-        errors = [FieldError(within + pointer_of(each.path), each.message) for each in problems]
+        errors = [
+            FieldError(within + pointer_of(each.path).removeprefix("/condition"), each.message) for each in problems
+        ]
         raise Problem(422, problems[0].code, f"{problems[0].path}: {problems[0].message}.", errors)
     return definition
 
@@ -261,12 +301,35 @@ def _view(reader: ProfileReader, preview: Preview | None) -> PreviewView | None:
         progress=preview.progress,
         people=preview.people,
         members=preview.members,
-        sample=tuple(_sampled(reader, each.person, each.value) for each in preview.sample),
+        sample=_sampled(reader, [each for each in preview.sample if each.side != "removed"][:SAMPLE_MAX]),
         detail=preview.detail,
+        comparison=_comparison(reader, preview),
     )
 
 
-def _sampled(reader: ProfileReader, number: int, value: object) -> SampledPerson:
-    person = reader.people.person(number)
-    user_id = person.user_id
-    return SampledPerson(user_id=user_id, anonymous_id=person.anonymous_id() if user_id is None else None, value=value)
+def _comparison(reader: ProfileReader, preview: Preview) -> PreviewComparison | None:
+    if preview.members is None or preview.compared is None or preview.kept is None:
+        return None
+    sides: tuple[Side, ...] = ("kept", "added", "removed")
+    kept, added, removed = (_sampled(reader, [each for each in preview.sample if each.side == side]) for side in sides)
+    return PreviewComparison(
+        members=preview.compared,
+        kept=preview.kept,
+        added=preview.members - preview.kept,
+        removed=preview.compared - preview.kept,
+        kept_sample=kept,
+        added_sample=added,
+        removed_sample=removed,
+    )
+
+
+def _sampled(reader: ProfileReader, sample: list[Sampled]) -> tuple[SampledPerson, ...]:
+    people = [(reader.people.person(each.person), each.value) for each in sample]
+    return tuple(
+        SampledPerson(
+            user_id=person.user_id,
+            anonymous_id=person.anonymous_id() if person.user_id is None else None,
+            value=value,
+        )
+        for person, value in people
+    )

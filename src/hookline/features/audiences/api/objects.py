@@ -45,7 +45,7 @@ class Audiences(Controller):
 
     @post(needs="editor")
     async def create_audience(self, services: FromServices, data: JSONBody[Audience]) -> Response[Audience]:
-        """Create an audience; every member is synced to its destinations at once."""
+        """Create an audience. Its members are synced to its destinations immediately."""
         made = create_object(services, data)
         return created(made.object, made.since, "audiences")
 
@@ -57,7 +57,7 @@ class Audiences(Controller):
 
     @put("/{id:str}", needs="editor", tagged=True)
     async def put_audience(self, services: FromServices, object_id: Id, data: JSONBody[Audience]) -> Response[Audience]:
-        """Create or replace an audience; who comes and goes by a new condition is synced with the next sync."""
+        """Create or replace an audience. If the condition changes, the next sync syncs who joins and who leaves."""
         stored = services.store.audience(object_id)
         return put_object(services, object_id, data, stored, "audiences")
 
@@ -69,7 +69,7 @@ class Audiences(Controller):
 
     @delete("/{id:str}", needs="editor", tagged=True)
     async def delete_audience(self, services: FromServices, object_id: Id) -> None:
-        """Delete an audience that no other asks for."""
+        """Delete an audience that no other audience uses."""
         delete_object(services, "audience", services.store.audience(object_id), object_id)
 
 
@@ -90,7 +90,7 @@ class ComputedTraits(Controller):
     async def create_computed_trait(
         self, services: FromServices, data: JSONBody[ComputedTrait]
     ) -> Response[ComputedTrait]:
-        """Create a computed trait; every value is synced to its destinations at once."""
+        """Create a computed trait. Its values are synced to its destinations immediately."""
         made = create_object(services, data)
         return created(made.object, made.since, "computed-traits")
 
@@ -104,7 +104,7 @@ class ComputedTraits(Controller):
     async def put_computed_trait(
         self, services: FromServices, object_id: Id, data: JSONBody[ComputedTrait]
     ) -> Response[ComputedTrait]:
-        """Create or replace a computed trait; values that differ then are synced with the next sync."""
+        """Create or replace a computed trait. The next sync syncs the values that changed."""
         stored = services.store.computed_trait(object_id)
         return put_object(services, object_id, data, stored, "computed-traits")
 
@@ -116,7 +116,7 @@ class ComputedTraits(Controller):
 
     @delete("/{id:str}", needs="editor", tagged=True)
     async def delete_computed_trait(self, services: FromServices, object_id: Id) -> None:
-        """Delete a computed trait that no audience asks for."""
+        """Delete a computed trait that no audience uses."""
         delete_object(services, "computedTrait", services.store.computed_trait(object_id), object_id)
 
 
@@ -137,19 +137,20 @@ def stored_computed_trait(services: Services, object_id: str) -> Stored[Computed
 
 
 class SyncView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A sync that has ended: ``at`` is the moment it judged people by. ``came`` is for how many the value changed to
-    something, ``went`` for how many to nothing (out of the audience); people without a user id count and are not
-    synced."""
+    """A sync that has ended. ``at`` is the moment for which people were evaluated. ``came`` people joined or got
+    another value, ``went`` left or lost their value, and ``people`` had a value after it (null for syncs by older
+    versions). People without a user id are counted, but not synced."""
 
     number: int
     at: str
     finished_at: str
     came: int
     went: int
+    people: int | None
 
 
 class SyncAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A sync with an ``at`` not before ``asked_at`` will be in ``syncs`` once it has ended."""
+    """The request was accepted. Once the sync has ended, it is in ``syncs`` with an ``at`` not before ``asked_at``."""
 
     id: str
     asked_at: str
@@ -164,13 +165,13 @@ class AudienceSyncs(Controller):
     async def list_audience_syncs(
         self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[SyncView]:
-        """List the syncs of one audience, newest first: when, and how many came and went."""
+        """List the syncs of one audience, newest first: when, and how many people joined and left."""
         stored_audience(services, object_id)
         return await _syncs(services, ("audience", object_id), limit, after)
 
     @post("/sync", status_code=202, needs="editor")
     async def sync_audience(self, services: FromServices, object_id: Id) -> SyncAsked:
-        """Sync one audience now; after the sync that is under way, if one is."""
+        """Sync one audience now, or right after a running sync."""
         return await _ask(services, ("audience", object_id), stored_audience(services, object_id).object)
 
 
@@ -183,13 +184,13 @@ class ComputedTraitSyncs(Controller):
     async def list_computed_trait_syncs(
         self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[SyncView]:
-        """List the syncs of one computed trait, newest first: when, and how many came and went."""
+        """List the syncs of one computed trait, newest first: when, and how many people got or lost a value."""
         stored_computed_trait(services, object_id)
         return await _syncs(services, ("trait", object_id), limit, after)
 
     @post("/sync", status_code=202, needs="editor")
     async def sync_computed_trait(self, services: FromServices, object_id: Id) -> SyncAsked:
-        """Sync one computed trait now; after the sync that is under way, if one is."""
+        """Sync one computed trait now, or right after a running sync."""
         return await _ask(services, ("trait", object_id), stored_computed_trait(services, object_id).object)
 
 
@@ -215,6 +216,7 @@ async def _syncs(services: Services, key: Key, limit: int, after: str | None) ->
             finished_at=iso(each.finished_ms),
             came=each.came,
             went=each.went,
+            people=each.people,
         )
         for each in found[:limit]
     ]
@@ -222,8 +224,8 @@ async def _syncs(services: Services, key: Key, limit: int, after: str | None) ->
 
 
 class TraitValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The value of a person as the computed trait's last sync left it. Who has no user id has ``anonymousId`` instead,
-    and is synced once there is one. ``until`` is when it may change if nothing new happens."""
+    """The value of a person as of the last sync. A person without a user id has ``anonymousId`` instead, and is synced
+    once there is a user id. ``until`` is when the value may change if nothing new happens."""
 
     user_id: str | None
     anonymous_id: str | None
@@ -242,8 +244,7 @@ class TraitValues(Controller):
     async def list_values(
         self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[TraitValue]:
-        """List the values of a computed trait as its last sync left them, in the order in which people were first
-        seen."""
+        """List the values of a computed trait as of its last sync, in the order in which people were first seen."""
         trait = stored_computed_trait(services, object_id).object
         above = number_after(after) or 0
         found = await profile_log(services).read(lambda reader: _values(reader, trait, limit, above))
@@ -257,7 +258,7 @@ class TraitValues(Controller):
         user_id: UserId = None,
         anonymous_id: AnonymousId = None,
     ) -> TraitExplanation:
-        """Return which value a person has right now, and which events it is made of: give `userId` or `anonymousId`."""
+        """Return the value of a person now, and the events it is computed from. Give `userId` or `anonymousId`."""
         trait = stored_computed_trait(services, object_id).object
         if (user_id is None) == (anonymous_id is None):
             errors = [FieldError("?userId", "give either userId or anonymousId")]

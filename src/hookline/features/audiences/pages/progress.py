@@ -30,6 +30,7 @@ class SyncRow(NamedTuple):
     seconds: float
     came: int
     went: int
+    people: int | None
 
 
 class DefinitionProgress(NamedTuple):
@@ -74,7 +75,9 @@ async def progress_of(services: Services, definitions: Sequence[Definition]) -> 
 
 def sync_row(sync: EndedSync) -> SyncRow:
     """Return a sync as the pages show it."""
-    return SyncRow(sync.number, iso(sync.at_ms), (sync.finished_ms - sync.at_ms) / 1000, sync.came, sync.went)
+    return SyncRow(
+        sync.number, iso(sync.at_ms), (sync.finished_ms - sync.at_ms) / 1000, sync.came, sync.went, sync.people
+    )
 
 
 def _find(reader: ProfileReader, definition: Definition) -> _SyncReading:

@@ -17,6 +17,8 @@ from hookline.connections.definitions.model import DESTINATIONS_MAX, Audience, D
 from hookline.connections.state import Stored
 from hookline.expressions.parse import write_path
 from hookline.features.audiences.api.members import ID_CHARACTERS_MAX
+from hookline.features.audiences.pages.compare import comparison_page
+from hookline.features.audiences.pages.listing import definition_list
 from hookline.features.audiences.pages.progress import (
     AUDIENCE,
     TRAIT,
@@ -25,18 +27,15 @@ from hookline.features.audiences.pages.progress import (
     progress_of,
 )
 from hookline.features.audiences.pages.tabs import (
-    SyncedDestination,
     change_words,
     overview_tab,
     people_tab,
-    synced_destinations,
     syncs_tab,
     why_tab,
 )
 from hookline.features.connections.api.objects import object_tag
 from hookline.features.sources.service import schema_log
 from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, Name, NameSchema
-from hookline.web.lists import object_page
 from hookline.web.rendering import Screens, Stop, screen, unknown
 
 SOURCES_MAX = 100
@@ -124,6 +123,7 @@ def _known(services: Services, kind: str, leaving_out: Definition | None) -> tup
 
 DESTINATIONS_SHOWN = 200
 FIRST_CONDITION = '{"event": "", "within": "30d"}'
+"""Without a name, which has to be filled in."""
 FIRST_TRAIT = '{"event": "", "aggregate": "count", "within": "90d"}'
 _OF_FORM = ("id", "name", "destinations", "syncEvery", "enabled")
 
@@ -217,6 +217,8 @@ def _tabs(section: DefinitionSection, id: str, here: str) -> list[tuple[str, str
 
 PageRequest = Request[Any, Any, Any]
 Search = Annotated[str, QueryParameter(max_length=200)]
+Sort = Annotated[str, QueryParameter(max_length=20)]
+Compared = Annotated[str, QueryParameter(max_length=200)]
 Tab = Callable[..., Awaitable[object]]
 """Services, definition and what is asked for, to what the tab shows."""
 User = Annotated[str, QueryParameter(max_length=ID_CHARACTERS_MAX)]
@@ -229,10 +231,18 @@ class AudienceScreens(Controller):
 
     @get(needs="viewer")
     async def show_audiences(
-        self, request: PageRequest, services: FromServices, search: Search = "", after: After = None
+        self, request: PageRequest, services: FromServices, search: Search = "", sort: Sort = "", after: After = None
     ) -> Response[Any]:
         """List the audiences."""
-        return await _show_list(request, services, AUDIENCE, search, after)
+        return await _show_list(request, services, AUDIENCE, search, sort, after)
+
+    @get("/compare", needs="viewer")
+    async def show_comparison(
+        self, request: PageRequest, services: FromServices, a: Compared = "", b: Compared = ""
+    ) -> Response[Any]:
+        """Show who is in both of two audiences, and who only in one."""
+        view = await comparison_page(services, a, b)
+        return screen(request, "definition/compare.html", AUDIENCE.id, section=AUDIENCE, view=view)
 
     @get("/new", needs="editor")
     async def show_new_audience(self, request: PageRequest, services: FromServices) -> Response[Any]:
@@ -278,10 +288,10 @@ class TraitScreens(Controller):
 
     @get(needs="viewer")
     async def show_traits(
-        self, request: PageRequest, services: FromServices, search: Search = "", after: After = None
+        self, request: PageRequest, services: FromServices, search: Search = "", sort: Sort = "", after: After = None
     ) -> Response[Any]:
         """List the computed traits."""
-        return await _show_list(request, services, TRAIT, search, after)
+        return await _show_list(request, services, TRAIT, search, sort, after)
 
     @get("/new", needs="editor")
     async def show_new_trait(self, request: PageRequest, services: FromServices) -> Response[Any]:
@@ -321,9 +331,9 @@ class TraitScreens(Controller):
 
 
 async def _show_list(
-    request: PageRequest, services: Services, section: DefinitionSection, search: str, after: str | None
+    request: PageRequest, services: Services, section: DefinitionSection, search: str, sort: str, after: str | None
 ) -> Response[Any]:
-    view = await definition_list(services, section, search, after or "")
+    view = await definition_list(services, section, search, sort, after or "")
     return screen(request, "definition/list.html", section.id, section=section, view=view)
 
 
@@ -366,55 +376,6 @@ def _unknown(request: PageRequest, section: DefinitionSection, id: str) -> Respo
     return unknown(request, section.id, section.noun.capitalize(), f"There is no such {section.noun}", id, hint)
 
 
-SYNCED_SHOWN = 3
-
-
-class DefinitionRow(NamedTuple):
-    """One of the list, with the first few destinations that it is synced to."""
-
-    definition: Definition
-    href: str
-    progress: DefinitionProgress
-    synced_to: Sequence[SyncedDestination]
-    synced_to_more: int
-
-
-class DefinitionList(NamedTuple):
-    """One page of the list; ``total`` counts all there are, ``first`` and ``after`` are addresses, or empty."""
-
-    rows: Sequence[DefinitionRow]
-    search: str
-    total: int
-    matching: int
-    first: str
-    after: str
-
-
-async def definition_list(services: Services, section: DefinitionSection, search: str, after: str) -> DefinitionList:
-    """Gather one page."""
-    every = services.store.in_force(section.kind)
-    page = object_page(section.path, every, search, after)
-    definitions: list[Definition] = [stored.object for stored in page.rows]
-    found = await progress_of(services, definitions)
-    return DefinitionList(
-        rows=[
-            DefinitionRow(
-                definition=definition,
-                href=section.href(definition.id),
-                progress=progress,
-                synced_to=synced_destinations(services, definition.destinations[:SYNCED_SHOWN]),
-                synced_to_more=max(0, len(definition.destinations) - SYNCED_SHOWN),
-            )
-            for definition, progress in zip(definitions, found, strict=True)
-        ],
-        search=search,
-        total=len(every),
-        matching=page.matching,
-        first=page.first_href,
-        after=page.after_href,
-    )
-
-
 SCREENS = Screens(
     (
         AudienceScreens,
@@ -430,4 +391,5 @@ SCREENS = Screens(
         ),
         Stop("traits", "Traits", "/traits", "r", "M4 12V5h7l9 9-7 7zM8 9h.01"),
     ),
+    docs={"audiences": "how-to/make-an-audience", "traits": "audiences"},
 )

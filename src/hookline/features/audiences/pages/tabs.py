@@ -25,6 +25,7 @@ from hookline.people.definitions.reason import clause_text, trait_text
 from hookline.people.sync.results import EndedSync, Held, empty_value
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.lists import address, destination_href, person_href
+from hookline.web.rendering import NUMBER_SPACE, json_text
 
 
 class SentenceStep(NamedTuple):
@@ -38,7 +39,7 @@ class SentenceStep(NamedTuple):
 
 
 def sentence_of(definition: Definition) -> SentenceStep:
-    """Return what a definition says, to follow “A person” or “Of each person”."""
+    """Return what a definition says, to follow “A person” or “For each person,”."""
     if isinstance(definition, Audience):
         return _said(definition.condition)
     return SentenceStep("", trait_text(definition), "", "", ())
@@ -150,7 +151,7 @@ ROWS = 50
 
 
 class PersonRow(NamedTuple):
-    """One person with the value as JSON; ``until`` is empty when nothing ends by itself."""
+    """One person with the value as text; ``until`` is empty when nothing ends by itself."""
 
     name: str
     is_anonymous: bool
@@ -197,23 +198,38 @@ def _row(reader: ProfileReader, definition: Definition, held: Held) -> PersonRow
         is_anonymous=held.user_id is None,
         href=person_href(held.user_id, anonymous),
         why=address(section_of(definition).href(definition.id, "why"), {"user": name}),
-        value=held.value,
+        value=value_text(msgspec.json.decode(held.value)),
         since=iso(held.since_ms),
         until="" if held.until_ms is None else iso(held.until_ms),
         synced=held.synced,
     )
 
 
+GROUPED_FROM = 10_000
+
+
+def value_text(value: object) -> str:
+    """Return a value for people: numbers with the digits that mean something, everything else as JSON."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return json_text(value)
+    text = f"{value:,.15g}" if isinstance(value, float) else f"{value:,}"
+    return text.replace(",", NUMBER_SPACE if abs(value) >= GROUPED_FROM else "")
+
+
 SYNC_ROWS = 50
 CHART_FROM = 5
 """Fewer syncs are seen at a glance in the table."""
-CHART_SYNCS = 200
+SIZES_FROM = 2
+CHART_SYNCS = 1_000
+"""All that are kept: at a sync every two hours, twelve weeks."""
 
 
 class SyncsTab(NamedTuple):
-    """One page of the list; ``chart`` shows the newest, whatever the page."""
+    """One page of the list; ``sizes`` and ``chart`` show the newest, whatever the page: how many people there were
+    after each sync, and how many each one changed."""
 
     rows: Sequence[SyncRow]
+    sizes: ChartView | None
     chart: ChartView | None
     first: str
     after: str
@@ -230,10 +246,21 @@ async def syncs_tab(services: Services, definition: Definition, after: str) -> S
     path = section.href(definition.id, "syncs")
     return SyncsTab(
         rows=[sync_row(each) for each in page[:SYNC_ROWS]],
+        sizes=_sizes(definition, newest),
         chart=_chart(definition, newest) if len(newest) >= CHART_FROM else None,
         first=path if before is not None else "",
         after=address(path, {}, after=page[SYNC_ROWS - 1].number) if len(page) > SYNC_ROWS else "",
     )
+
+
+def _sizes(definition: Definition, newest: Sequence[EndedSync]) -> ChartView | None:
+    """Return the size over time, once there are two points of it."""
+    known = [(each.at_ms / 1000, float(each.people)) for each in newest[::-1] if each.people is not None]
+    if len(known) < SIZES_FROM:
+        return None
+    word = "members" if section_of(definition).kind == "audience" else "people with a value"
+    line = (Line(word, "accent"), [people for _, people in known])
+    return chart("sizes", f"{word.capitalize()} after each sync", "", [at for at, _ in known], [line], max)
 
 
 def _chart(definition: Definition, newest: Sequence[EndedSync]) -> ChartView:
@@ -271,6 +298,7 @@ class WhyTab(NamedTuple):
     person: str
     audience: Explanation | None
     trait: TraitExplanation | None
+    value: str
     history: Sequence[ChangeRow]
 
 
@@ -290,6 +318,7 @@ async def why_tab(services: Services, definition: Definition, user: str) -> WhyT
         person="" if found is None else person_href(found.user_id if is_user else None, user),
         audience=found if isinstance(found, Explanation) else None,
         trait=found if isinstance(found, TraitExplanation) else None,
+        value=value_text(found.value) if isinstance(found, TraitExplanation) else "",
         history=history,
     )
 

@@ -23,7 +23,8 @@ YAML = "application/yaml"
 
 
 class ApplyRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The text of a connections file, whether to delete what it no longer has, and whether only to look."""
+    """The text of a connections file. ``prune`` also deletes what the file no longer contains; ``dryRun`` changes
+    nothing."""
 
     document: str
     prune: bool = False
@@ -31,7 +32,7 @@ class ApplyRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
 
 
 class ApplyResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The changes made, or that would be made, and the version then in force."""
+    """The changes made, or that would be made, and the resulting version."""
 
     version: int
     changes: tuple[Change, ...]
@@ -50,7 +51,7 @@ class Connections(Controller):
         operation_id="applyConnections",
     )
     async def apply(self, services: FromServices, data: JSONBody[ApplyRequest]) -> ApplyResult:
-        """Bring the connections to what a connections file says, or say what that would change."""
+        """Change the connections to match a connections file, or return what would change."""
         the_call().only_looked = data.dry_run
         author = current_author()
         # In a thread: reading a large file takes seconds, and the store may be shared between threads.
@@ -58,7 +59,7 @@ class Connections(Controller):
 
     @get("/export", needs="viewer", operation_id="exportConnections", media_type="application/yaml")
     async def export(self, services: FromServices) -> Response[str]:
-        """Return all connections as a connections file; stored secrets are written as `keep`."""
+        """Return all connections as a connections file. Stored secrets are written as `keep`."""
         from hookline.connections import file  # here: YAML is wanted rarely
 
         return Response(file.export(services.store.snapshot()), media_type=YAML)
@@ -94,7 +95,7 @@ def _refused(problems: tuple[check.Problem, ...]) -> Problem:
 
 
 class RollBackRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A choice to look only, and change nothing."""
+    """With ``dryRun`` nothing is changed."""
 
     dry_run: bool = False
 
@@ -106,20 +107,20 @@ class Versions(Controller):
 
     @get(needs="viewer")
     async def list_versions(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Version]:
-        """List the changes of the connections, newest first: when, by whom, and the first objects each touched."""
+        """List the changes of the connections, newest first: when, by whom, and the first objects changed."""
         found = connections_past(services).newest(limit + 1, number_after(after))
         return Listing(found[:limit], str(found[limit - 1].version) if len(found) > limit else None)
 
     @get("/{number:int}", needs="viewer")
     async def get_version(self, services: FromServices, number: FromPath[int]) -> Version:
-        """Return one change of the connections with every field, secrets masked."""
+        """Return one change of the connections with all fields, secrets masked."""
         return _version(services, number)
 
     @post("/{number:int}/roll-back", status_code=200, needs="editor")
     async def roll_back(
         self, services: FromServices, number: FromPath[int], data: JSONBody[RollBackRequest | None] = None
     ) -> ApplyResult:
-        """Make the connections be as they were at a version, as a new version, or say what that would change."""
+        """Restore the connections to an earlier version, as a new version, or return what would change."""
         wanted = data or RollBackRequest()
         _version(services, number)
         the_call().only_looked = wanted.dry_run

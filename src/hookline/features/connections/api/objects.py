@@ -17,7 +17,7 @@ from hookline.api.problem import FieldError, Problem, invalid_body, not_found, p
 from hookline.api.services import FromServices, Services, connections_past
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import WORDS, Kind
-from hookline.connections.model import Destination, Source, StandardWebhooks, new_write_key
+from hookline.connections.model import Destination, Source, StandardWebhooks, WebhookSettings, new_write_key
 from hookline.connections.rotation import new_secret
 from hookline.connections.secrets import redact
 from hookline.connections.state import ObjectT, Stored, kind_of
@@ -25,6 +25,7 @@ from hookline.connections.store import ChangeRefused, VersionConflict
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.events.timestamps import iso
 from hookline.features.connections.service import journal_ends
+from hookline.kinds.model import KindSettings
 
 AnyStored = Stored[Any] | None
 
@@ -58,7 +59,7 @@ class Sources(Controller):
     async def create_source(
         self, services: FromServices, data: JSONBody[Annotated[dict[str, Any], FieldsOf(Source)]]
     ) -> Response[Source]:
-        """Create a source; one that names no write keys is given one."""
+        """Create a source. Without write keys in the body, Hookline generates one."""
         if isinstance(data, dict) and "writeKeys" not in data:
             data = {**data, "writeKeys": [new_write_key()]}
         made = create_object(services, converted(data, Source))
@@ -83,7 +84,7 @@ class Sources(Controller):
 
     @delete("/{id:str}", needs="editor", tagged=True)
     async def delete_source(self, services: FromServices, object_id: Id) -> None:
-        """Delete a source that feeds no destination."""
+        """Delete a source that no destination uses."""
         delete_object(services, "source", services.store.source(object_id), object_id)
 
 
@@ -91,21 +92,21 @@ RemoveSecrets = Annotated[
     bool,
     QueryParameter(
         name="removeSecrets",
-        description="Remove the secrets of the destination from the history at once, not 30 days later.",
+        description="Remove the secrets of the destination from the history now, not after 30 days.",
     ),
 ]
 
 
 class SecretsRemoved(msgspec.Struct, frozen=True, rename="camel"):
-    """The secrets that were in the destination's history and not in force; they are removed."""
+    """The number of secrets removed from the history of the destination."""
 
     destination: str
     removed: bool
 
 
 class ShownCertificate(msgspec.Struct, frozen=True, rename="camel"):
-    """A client certificate: where it is, whose it is, who issued it, how long it is valid, and what is wrong with it
-    (null when nothing is). What it says is null where it cannot be read."""
+    """A client certificate: location, subject, issuer, validity, and what is wrong with it (null if nothing). Its
+    fields are null if it cannot be read."""
 
     client_certificate: str
     subject: str | None
@@ -144,7 +145,7 @@ class Destinations(Controller):
     async def create_destination(
         self, services: FromServices, data: JSONBody[Annotated[dict[str, Any], FieldsOf(Destination)]]
     ) -> Response[Destination]:
-        """Create a destination; events acknowledged from now on are sent to it."""
+        """Create a destination. Events acknowledged from now on are sent to it."""
         fields, secret = generate_secret(data, None)
         made = create_object(services, converted(fields, Destination))
         return created(revealed(_shown(services, made.object), secret), made.since, "destinations")
@@ -157,7 +158,7 @@ class Destinations(Controller):
 
     @get("/{id:str}/client-certificate", needs="viewer")
     async def get_client_certificate(self, services: FromServices, object_id: Id) -> ShownCertificate:
-        """Return whose the client certificate of a destination is, until when, and what is wrong with it."""
+        """Return the client certificate of a destination: subject, expiry, and what is wrong with it."""
         shown = shown_certificate(services, _destination(services, object_id).object)
         if shown is None:
             raise Problem(404, "no_client_certificate", f"Destination {object_id!r} shows receivers no certificate.")
@@ -167,7 +168,7 @@ class Destinations(Controller):
     async def put_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[Annotated[dict[str, Any], FieldsOf(Destination)]]
     ) -> Response[Destination]:
-        """Create or replace a destination; its lane goes on where it is."""
+        """Create or replace a destination. Delivery continues from its current position."""
         stored = services.store.destination(object_id)
         fields, secret = generate_secret(data, None if stored is None else stored.object)
         replaced = replace_object(services, object_id, converted(fields, Destination), stored)
@@ -188,15 +189,15 @@ class Destinations(Controller):
     async def delete_destination(
         self, services: FromServices, object_id: Id, remove_secrets: RemoveSecrets = False
     ) -> None:
-        """Delete a destination; events that wait for it are not sent any more."""
+        """Delete a destination. Events queued for it are not sent."""
         delete_object(services, "destination", services.store.destination(object_id), object_id)
         if remove_secrets:
             await _remove_old_secrets(services, object_id)
 
     @post("/{id:str}/remove-old-secrets", status_code=200, needs="editor")
     async def remove_old_secrets(self, services: FromServices, object_id: Id) -> SecretsRemoved:
-        """Remove every secret that is not in force from the history of a destination, deleted or not, at once; else it
-        goes 30 days after it left force."""
+        """Remove all secrets no longer in use from the history of a destination now. Otherwise each is removed 30 days
+        after it was replaced. Also works for deleted destinations."""
         if not connections_past(services).had("destination", object_id):
             raise not_found("destination", object_id)
         return SecretsRemoved(object_id, await _remove_old_secrets(services, object_id))
@@ -290,10 +291,18 @@ def put_object(
 def patch_object(services: Services, stored: Stored[ObjectT], patch: dict[str, Any]) -> Stored[ObjectT]:
     """Change some fields of the stored object (RFC 7396)."""
     try:
-        fields = merged(msgspec.to_builtins(stored.object), patch)
+        fields = merged(msgspec.to_builtins(_before(stored.object)), patch)
     except RecursionError:
         raise Problem(400, "malformed_json", "The body is nested too deeply.") from None
     return replace_object(services, stored.object.id, converted(fields, type(stored.object)), stored)
+
+
+def _before(object: ObjectT) -> ObjectT:
+    """Return what a patch is laid over: of a destination that makes requests ``keep`` in place of its secrets, so that
+    they stay with the hosts that have them when the patch names another."""
+    if isinstance(object, Destination) and isinstance(object.settings, KindSettings):
+        return redact(object, keep=True)  # type: ignore[return-value]
+    return object
 
 
 def delete_object(services: Services, kind: Kind, stored: AnyStored, object_id: str) -> None:
@@ -370,7 +379,7 @@ def generate_secret(fields: Any, stored: Destination | None) -> tuple[Any, str |
 
 def revealed(destination: Destination, secret: str | None) -> Destination:
     """Return the redacted destination with the secret that was just made for it, if one was."""
-    if secret is None:
+    if secret is None or not isinstance(destination.settings, WebhookSettings):
         return destination
     settings = replace(destination.settings, standard_webhooks=StandardWebhooks(secret=secret))
     return replace(destination, settings=settings)

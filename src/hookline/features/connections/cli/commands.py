@@ -10,7 +10,7 @@ from hookline.cli.target import Options, Target
 
 @app.command(group=CONNECTIONS)
 def check(file: Path, /, *, options: Options = HERE) -> int:
-    """Check a connections file without a server, and try its filters on recent events where there are any.
+    """Check a connections file without a server, and try its filters on recent events.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def diff(file: Path, /, *, prune: Flag = False, options: Options = HERE) -> int:
     file
         Connections file.
     prune
-        Show also what apply --prune would delete.
+        Also show what apply --prune would delete.
     """
     from hookline.features.connections.cli.file import apply_file
 
@@ -40,16 +40,16 @@ def diff(file: Path, /, *, prune: Flag = False, options: Options = HERE) -> int:
 
 @app.command(group=CONNECTIONS)
 def apply(file: Path, /, *, prune: Flag = False, dry_run: Flag = False, options: Options = HERE) -> int:
-    """Make the server's connections those of a file; objects made elsewhere stay untouched.
+    """Change the server's connections to match a file. Objects that were not made by a file stay as they are.
 
     Parameters
     ----------
     file
         Connections file.
     prune
-        Delete what an earlier version of the file made and this one no longer has.
+        Delete objects that an earlier version of the file made and this one no longer contains.
     dry_run
-        Change nothing, only say what would change.
+        Change nothing; only show what would change.
     """
     from hookline.features.connections.cli.file import apply_file
 
@@ -58,14 +58,14 @@ def apply(file: Path, /, *, prune: Flag = False, dry_run: Flag = False, options:
 
 @app.command(group=CONNECTIONS)
 def export(*, server: Target = HERE) -> int:
-    """Print the server's connections as a file; stored secrets are written as keep."""
+    """Print the server's connections as a file. Stored secrets are written as keep."""
     print(server.admin().get("/connections/export"), end="")
     return 0
 
 
 @app.command(group=CONNECTIONS)
 def history(version: int | None = None, /, *, limit: int = 20, options: Options = HERE) -> int:
-    """List what changed the connections, newest first, or show one change field by field.
+    """List the changes of the connections, newest first, or show one change field by field.
 
     Parameters
     ----------
@@ -78,19 +78,19 @@ def history(version: int | None = None, /, *, limit: int = 20, options: Options 
 
     if version is not None:
         return show_version(options.admin(), version, options.as_json)
-    return list_versions(options.admin(), limit, options.as_json)
+    return list_versions(options.admin(), limit, options.as_json, options.utc)
 
 
 @app.command(group=CONNECTIONS)
 def rollback(version: int, /, *, dry_run: Flag = False, options: Options = HERE) -> int:
-    """Make the connections be as they were at a version of the history; that is a new version.
+    """Restore all connections to an earlier version. The result is a new version.
 
     Parameters
     ----------
     version
         The version to go back to.
     dry_run
-        Change nothing, only say what would change.
+        Change nothing; only show what would change.
     """
     from hookline.features.connections.cli.file import roll_back
 

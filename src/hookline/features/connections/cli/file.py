@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from hookline.cli.admin_api import AdminApi, CommandFailed
+from hookline.cli.tables import print_items
 from hookline.cli.target import printable
 from hookline.connections.definitions.model import Definition
 from hookline.connections.model import Destination
@@ -140,10 +141,13 @@ def print_changes(changes: Sequence[dict[str, Any]], *, would: bool) -> None:
     for change in shown:
         colour = _COLOURS[change["action"]]
         note = f"  ({printable(change['note'])})" if change.get("note") else ""
-        console.print(Text(f"{SIGNS[change['action']]} {change['kind']} {printable(change['id'])}{note}", colour))
+        console.print(Text(f"{SIGNS[change['action']]} {_kind(change)} {printable(change['id'])}{note}", colour))
         for field in change.get("fields") or []:
             line = Text(f"    {printable(field['path'])}: ")
-            line.append(_value(field.get("before")), "red").append(" → ").append(_value(field.get("after")), "green")
+            if change["action"] == "change":
+                line.append(_value(field.get("before")), "red").append(" → ")
+            kept = "before" if change["action"] == "delete" else "after"
+            line.append(_value(field.get(kept)), "red" if kept == "before" else "green")
             console.print(line)
     if not shown:
         print("nothing to change")
@@ -151,20 +155,22 @@ def print_changes(changes: Sequence[dict[str, Any]], *, would: bool) -> None:
         print(f"{len(shown)} would change")
 
 
+def _kind(change: dict[str, Any]) -> str:
+    return str(change["kind"]).replace("computedTrait", "computed trait")
+
+
 def _value(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False))
 
 
-def list_versions(admin: AdminApi, limit: int, as_json: bool) -> int:
+def list_versions(admin: AdminApi, limit: int, as_json: bool, utc: bool) -> int:
     """Print the newest changes, a line each."""
     versions = admin.newest("/connections/versions", limit)
     if as_json:
         print(json.dumps({"items": versions}))
         return 0
-    for version in versions:
-        print(_line(version))
-    if not versions:
-        print("the connections were never changed")
+    columns = ("Version", "Time", "By", "Objects")
+    print_items(versions, _line, "the connections were never changed", columns, _cells, utc)
     return 0
 
 
@@ -192,13 +198,21 @@ def roll_back(admin: AdminApi, number: int, *, dry_run: bool, as_json: bool) -> 
 
 
 def _line(version: dict[str, Any]) -> str:
+    return f"{_head(version)}  {_objects(version)}"
+
+
+def _cells(version: dict[str, Any], at: Callable[[str | None], str]) -> list[object]:
+    return [version["version"], at(version["at"]), version["author"], _objects(version)]
+
+
+def _objects(version: dict[str, Any]) -> str:
     objects = ", ".join(
-        f"{SIGNS[change['action']]}{change['kind']} {printable(change['id'])}"
+        f"{SIGNS[change['action']]}{_kind(change)} {printable(change['id'])}"
         + (f" ({printable(change['note'])})" if change.get("note") else "")
         for change in version["changes"]
     )
     more = version["objects"] - len(version["changes"])
-    return f"{_head(version)}  {objects}{f' and {more} more' if more else ''}"
+    return f"{objects}{f' and {more} more' if more else ''}"
 
 
 def _head(version: dict[str, Any]) -> str:

@@ -5,25 +5,34 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import AdminApi, CommandFailed
-from hookline.cli.app import EVENTS, HERE, OBJECTS, app
+from hookline.cli.admin_api import AdminApi, CommandFailed, Json
+from hookline.cli.app import EVENTS, HERE, OBJECTS, MessageType, Status, app
+from hookline.cli.tables import SEVERITY_SHAPES, STATE_SHAPES, print_items, print_table
 from hookline.cli.target import Options, Target, printable
 from hookline.features.events.cli.send import parse_values
+from hookline.features.replays.cli import moment
 from hookline.setting_text import written
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-sources_app = App(name="sources", group=OBJECTS, help="Sources one by one: list, show, put, change, delete.")
-destinations_app = App(name="destinations", group=OBJECTS, help="Destinations one by one, as sources.")
-audiences_app = App(name="audiences", group=OBJECTS, help="Audiences one by one, as sources.")
-computed_traits_app = App(name="computed-traits", group=OBJECTS, help="Computed traits one by one, as sources.")
-notices_app = App(name="notices", group=OBJECTS, help="What Hookline says about itself: list, acknowledge.")
+sources_app = App(name="sources", group=OBJECTS, help="Sources: list, show, put, change, delete.")
+destinations_app = App(name="destinations", group=OBJECTS, help="Destinations: list, show, put, change, delete.")
+audiences_app = App(
+    name="audiences", group=OBJECTS, help="Audiences: list, show, put, change, delete, and who is in them."
+)
+computed_traits_app = App(
+    name="computed-traits", group=OBJECTS, help="Computed traits: list, show, put, change, delete, and their values."
+)
+notifications_app = App(
+    name="notifications", group=OBJECTS, help="Notifications: list, show, put, change, delete, test, messages."
+)
+notices_app = App(name="notices", group=OBJECTS, help="Notices about Hookline itself: list, acknowledge.")
 STDIN = "-"
 
 
@@ -47,8 +56,8 @@ def _verbs(of: App, noun: str, example: str) -> None:
     def delete(id: str, /, *, options: Options = HERE) -> int:
         return delete_object(options.admin(), collection, id, options.as_json)
 
-    of.command(list_them, name="list", help=f"List the {noun}s, a line each.")
-    of.command(show, help=f"Show one {noun} as JSON; secrets masked.")
+    of.command(list_them, name="list", help=f"List the {noun}s.")
+    of.command(show, help=f"Show one {noun} as JSON, with secrets masked.")
     of.command(put, help=f"Create or replace {one} from a file of JSON or YAML; - reads standard input.")
     of.command(change, help=f"Change fields of {one}, such as name=New or {example}.")
     of.command(delete, help=f"Delete {one}.")
@@ -66,6 +75,9 @@ _verbs(audiences_app, "audience", "syncEvery=30m")
 _verbs(computed_traits_app, "computed trait", "within=90d")
 
 
+_verbs(notifications_app, "notification", "enabled=false")
+
+
 @notices_app.command(name="list")
 def list_notices(*, state: Literal["open", "resolved"] | None = None, limit: int = 50, options: Options = HERE) -> int:
     """List the newest notices.
@@ -81,17 +93,27 @@ def list_notices(*, state: Literal["open", "resolved"] | None = None, limit: int
     if options.as_json:
         print(json.dumps(notices))
         return 0
-    for notice in notices:
-        over = f"  resolved {notice['resolvedAt']}" if notice.get("resolvedAt") else ""
-        print(printable(f"{notice['id']:>5}  {notice['openedAt']}  {notice['severity']:<7}  {notice['message']}{over}"))
-        if not over:
-            print(printable(f"       → {notice['nextStep']}"))
+    columns = ("Notice", "Severity", "Message", "Since", "Resolved", "Next step")
+    print_items(notices, _line_of_notice, "there are none", columns, _cells_of_notice, options.utc)
     return 0
+
+
+def _line_of_notice(notice: Json) -> str:
+    line = f"{notice['id']:>5}  {notice['openedAt']}  {notice['severity']:<7}  {notice['message']}"
+    if notice["resolvedAt"]:
+        return printable(f"{line}  resolved {notice['resolvedAt']}")
+    return printable(line) + "\n" + printable(f"       → {notice['nextStep']}")
+
+
+def _cells_of_notice(notice: Json, at: Callable[[str | None], str]) -> list[object]:
+    severity = f"{SEVERITY_SHAPES[notice['severity']]} {notice['severity']}"
+    step = "" if notice["resolvedAt"] else notice["nextStep"]
+    return [notice["id"], severity, notice["message"], at(notice["openedAt"]), at(notice["resolvedAt"]), step]
 
 
 @notices_app.command
 def acknowledge(id: str, /, *, options: Options = HERE) -> int:
-    """Say that a notice was seen.
+    """Mark a notice as seen.
 
     Parameters
     ----------
@@ -105,11 +127,14 @@ def acknowledge(id: str, /, *, options: Options = HERE) -> int:
 def events(
     *,
     source: str | None = None,
-    type_: Annotated[str | None, Parameter(name="--type")] = None,
+    type_: Annotated[MessageType | None, Parameter(name="--type")] = None,
     event: str | None = None,
     user_id: str | None = None,
     text: str | None = None,
-    status: str | None = None,
+    destination: str | None = None,
+    status: Status = None,
+    since: Annotated[str | None, Parameter(name="--from")] = None,
+    until: Annotated[str | None, Parameter(name="--to")] = None,
     limit: int = 20,
     options: Options = HERE,
 ) -> int:
@@ -126,14 +151,30 @@ def events(
     user_id
         Only this user.
     text
-        Only events that hold this text anywhere.
+        Only events that contain this text anywhere.
+    destination
+        Only events for this destination (its id).
     status
-        Only events with this status at some destination.
+        Only events with this status at some destination, or at the one given.
+    since
+        Only events accepted at or after this time: ISO 8601, or how long ago, such as 24h.
+    until
+        Only events accepted before this time.
     limit
         How many to list.
     """
-    wanted = {"source": source, "type": type_, "event": event, "userId": user_id, "text": text, "status": status}
-    return print_events(options.admin(), wanted, limit, options.as_json)
+    wanted = {
+        "source": source,
+        "type": type_,
+        "event": event,
+        "userId": user_id,
+        "text": text,
+        "destination": destination,
+        "status": status,
+        "from": moment("--from", since),
+        "to": moment("--to", until),
+    }
+    return print_events(options.admin(), wanted, limit, options.as_json, options.utc)
 
 
 @app.command(group=OBJECTS)
@@ -152,7 +193,7 @@ def catalog(kind: str | None = None, /, *, options: Options = HERE) -> int:
 
 @app.command(group=OBJECTS)
 def settings(*, options: Options = HERE) -> int:
-    """List every setting as the running server has it, and where it came from."""
+    """List the settings of the running server, and where each comes from."""
     settings = options.admin().every("/settings")
     if options.as_json:
         print(json.dumps(settings))
@@ -172,16 +213,16 @@ def api(
     data: str | None = None,
     server: Target = HERE,
 ) -> int:
-    """Call the admin API with the server's token and print the answer; docs/api.md has the calls.
+    """Call the admin API and print the answer. docs/api.md lists the calls.
 
     Parameters
     ----------
     method
         GET, POST, PUT, PATCH or DELETE.
     path
-        Below /api/v1, such as /destinations/crm?limit=5.
+        Path below /api/v1, such as /destinations/crm?limit=5.
     data
-        The JSON of the request; - reads standard input.
+        JSON body of the request; - reads standard input.
     """
     text = sys.stdin.read() if data == STDIN else data
     try:
@@ -200,14 +241,35 @@ def print_objects(admin: AdminApi, collection: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(objects))
         return 0
-    for each in objects:
-        words = [each.get("id") or each.get("kind"), each.get("name"), each.get("type") or each.get("summary")]
-        words += [", ".join(each[key]) for key in ("sources", "destinations") if each.get(key)]
-        words += ["disabled"] if each.get("enabled") is False else []
-        print(printable("  ".join(str(word) for word in words if word)))
     if not objects:
         print("there are none", file=sys.stderr)
+        return 0
+    states = _states(admin) if collection == "destinations" else {}
+    rows: list[list[str]] = []
+    for each in objects:
+        words = [each.get("id") or each.get("kind"), each.get("name"), each.get("type") or each.get("summary")]
+        words.append(", ".join(each.get("sources") or each.get("destinations") or ()))
+        off = "disabled" if each.get("enabled") is False else ""
+        words.append(
+            states.get(str(each.get("id")), f"○ {off}" if off else "● healthy") if collection == "destinations" else off
+        )
+        rows.append([str(word or "") for word in words])
+    if sys.stdout.isatty():
+        print_table(["Id", "Name", "About", "With", "State"], rows)
+    else:
+        print("\n".join(printable("  ".join(word for word in row if word)) for row in rows))
     return 0
+
+
+def _states(admin: AdminApi) -> dict[str, str]:
+    """Return what the receivers do that are not simply healthy, and how much waits for them."""
+    return {
+        each[
+            "id"
+        ]: f"{STATE_SHAPES[each['state']]} {each['state'].replace('_', ' ')}, {each['figures']['queued']:,} queued, "
+        f"{each['figures']['failed'] + each['figures']['expired']:,} not delivered"
+        for each in admin.get("/status")["destinations"]
+    }
 
 
 def print_answer(admin: AdminApi, method: str, path: Sequence[str], body: Any, as_json: bool) -> int:
@@ -246,18 +308,26 @@ def delete_object(admin: AdminApi, collection: str, id: str, as_json: bool) -> i
     return 0
 
 
-def print_events(admin: AdminApi, wanted: dict[str, str | None], limit: int, as_json: bool) -> int:
+def print_events(admin: AdminApi, wanted: dict[str, str | None], limit: int, as_json: bool, utc: bool) -> int:
     """Print the newest events that match: when, what, whose, and the status at each destination."""
     events = admin.newest("/events", limit, **wanted)
     if as_json:
         print(json.dumps(events))
         return 0
-    for event in events:
-        statuses = ", ".join(f"{each['id']} {each['status']}" for each in event["destinations"]) or event["status"]
-        name = event["event"].get("event") or event["event"].get("name") or ""
-        line = f"{event['receivedAt']}  {event['type']:<8}  {name}  {event['userId'] or ''}  {event['messageId']}"
-        print(printable(f"{line}  {statuses}"))
+    columns = ("Accepted", "Type", "Name", "User", "messageId", "Status")
+    print_items(events, _line_of_event, "no event matches", columns, _cells_of_event, utc)
     return 0
+
+
+def _line_of_event(event: Json) -> str:
+    at, type, name, user, message_id, statuses = _cells_of_event(event, lambda text: text or "")
+    return printable(f"{at}  {type:<8}  {name}  {user}  {message_id}  {statuses}")
+
+
+def _cells_of_event(event: Json, at: Callable[[str | None], str]) -> list[str]:
+    statuses = ", ".join(f"{each['id']} {each['status']}" for each in event["destinations"]) or event["status"] or ""
+    name = event["event"].get("event") or event["event"].get("name") or ""
+    return [at(event["receivedAt"]), event["type"], str(name), event["userId"] or "", event["messageId"], statuses]
 
 
 def _path(*parts: str) -> str:

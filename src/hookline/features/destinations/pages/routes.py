@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from litestar import Controller, Request, Response, get
-from litestar.params import FromPath, QueryParameter
+from litestar import Request, Response, get
+from litestar.params import FromPath
 
 from hookline.api.services import FromServices, Services, deliver_reader
-from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination
+from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination, is_webhook
 from hookline.connections.state import Stored
-from hookline.features.destinations.api import CatalogKind, catalog_entry, catalog_kinds
 from hookline.features.destinations.pages.tabs import (
     FAN_OUTS,
     ORDERS,
@@ -23,43 +20,27 @@ from hookline.features.destinations.pages.tabs import (
     attempts_tab,
     dead_letters_tab,
     filters_tab,
+    mapping_tab,
     notices_tab,
     replay_tab,
     settings_tab,
     source_choices,
     tester_tab,
 )
-from hookline.features.destinations.state import WINDOW_SECONDS, FailureCause, causes_of, is_failing
-from hookline.features.fleet.service import fleet_log, role_metrics
+from hookline.features.destinations.pages.view import (
+    DestinationRow,
+    DestinationView,
+    destination_rows,
+    destination_views,
+    rates,
+)
+from hookline.features.destinations.state import TROUBLED, FailureCause, State, causes_of, usual_states
 from hookline.features.insights.service import series_log
-from hookline.features.notices.conditions.finding import BREAKER_OPEN
-from hookline.features.overview.connections import DestinationView, Station, destination_views
-from hookline.insights.series import SPANS, Range, Recent, Series, Sums, percentile
-from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, read_time_buckets
+from hookline.features.issues.service import issue_watch
+from hookline.insights.series import SPANS, Range, Series, Sums, percentile
 from hookline.web.chart_view import ChartView, Line, Values, chart
-from hookline.web.guide_text import blocks_of
 from hookline.web.lists import destination_href, object_page
-from hookline.web.rendering import Screens, Stop, milliseconds, number, query_of, screen, unknown
-
-
-class Flow(NamedTuple):
-    """Events delivered per second, and the most that can wait."""
-
-    per_second: float = 0.0
-    waiting: int = 0
-
-
-def flows(data_path: Path) -> dict[str, Flow]:
-    """Return the flow of every destination that did anything; one that is missing stands still with nothing waiting."""
-    time_buckets = read_time_buckets(data_path / "run")
-    seconds = len(time_buckets) * TIME_BUCKET_SECONDS
-    delivered: dict[str, int] = {}
-    for time_bucket in time_buckets:
-        for id, each in time_bucket.destinations.items():
-            delivered[id] = delivered.get(id, 0) + each.delivered
-    waiting = {id: each.waiting for id, each in time_buckets[-1].destinations.items()} if time_buckets else {}
-    return {id: Flow(delivered[id] / seconds, waiting.get(id, 0)) for id in delivered}
-
+from hookline.web.rendering import Screens, Station, Stop, milliseconds, number, query_of, screen, unknown
 
 RANGE: Range = "1h"
 
@@ -87,10 +68,9 @@ def _read(services: Services, destination: Destination, range: Range) -> Deliver
     sums = series_log(services).sums(destination.id, range, now)
     causes = causes_of(deliver_reader(services), destination.id, (now - SPANS[range].seconds) * 1000)
     accepted = series_log(services).accepted(destination.sources, range, now)
-    flow = flows(services.settings.data_path).get(destination.id, Flow())
     return DeliveryTab(
         range=range,
-        stations=_stations(accepted, sums, flow),
+        stations=_stations(accepted, sums),
         percentiles=_percentiles(sums),
         charts=_charts(series_log(services).of_destination(destination.id, range, now)),
         errors=causes.causes,
@@ -98,11 +78,13 @@ def _read(services: Services, destination: Destination, range: Range) -> Deliver
     )
 
 
-def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
+def _stations(accepted: int, sums: Sums) -> list[Station]:
+    """Return the way of the events over the range; each stop counts events."""
     counts = sums.counts
     filtered, attempted, delivered = counts["filtered"], counts["attempted"], counts["delivered"]
-    not_delivered, failures = max(0, counts["not_delivered"]), counts["failures"]
-    ending = "dead" if not_delivered else "warn" if failures and not delivered else "good" if delivered else "off"
+    not_delivered = max(0, counts["not_delivered"])
+    under_way = max(0, attempted - delivered - not_delivered)
+    ending = "dead" if not_delivered else "warn" if attempted and not delivered else "good" if delivered else "off"
     return [
         Station("Accepted", number(accepted), "by its sources", "good" if accepted else "off"),
         Station(
@@ -111,16 +93,15 @@ def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
             f"{number(filtered)} filtered" if filtered else "none filtered",
             "good" if accepted else "off",
         ),
-        Station(
-            "Attempted",
-            number(attempted),
-            f"{number(flow.waiting)} queued" if flow.waiting else "nothing queued",
-            "wait" if flow.waiting else "good" if attempted else "off",
-        ),
+        Station("Attempted", number(attempted), "sent for the first time", "good" if attempted else "off"),
         Station(
             "Delivered",
             number(delivered),
-            f"{number(not_delivered)} not delivered" if not_delivered else f"{number(failures)} failed requests",
+            f"{number(not_delivered)} not delivered"
+            if not_delivered
+            else f"{number(under_way)} not yet"
+            if under_way
+            else "none failed",
             ending,
         ),
     ]
@@ -156,6 +137,7 @@ TAB_TITLES = (
     ("delivery", "Delivery"),
     ("attempts", "Attempts"),
     ("dead-letters", "Dead letters"),
+    ("mapping", "Mapping"),
     ("filters", "Filters"),
     ("tester", "Tester"),
     ("replay", "Replay"),
@@ -166,7 +148,8 @@ TAB_TITLES = (
 
 class DestinationHead(NamedTuple):
     """``state`` is what can be done next: ``running``, ``paused``, ``draining`` or ``off``; ``can_try`` whether what
-    waits may be tried at once; ``per_hour`` what its sources sent in the last hour."""
+    waits may be tried at once; ``per_second`` what it gets, ``per_hour`` what its sources sent in the last hour;
+    ``issues`` how many are open."""
 
     view: DestinationView
     href: str
@@ -174,12 +157,13 @@ class DestinationHead(NamedTuple):
     tabs: Sequence[tuple[str, str, bool]]
     state: str
     can_try: bool
-    flow: Flow
+    per_second: float
     per_hour: int
+    issues: int
 
 
 def destination_head(services: Services, stored: Stored[Destination], tab: str) -> DestinationHead:
-    """Return the head of one destination's page, with this tab open."""
+    """Return the head of one destination's page, with this tab open; reads the journal, so not on an event loop."""
     destination = stored.object
     (view,) = destination_views(services, [stored])
     href = destination_href(destination.id)
@@ -187,11 +171,16 @@ def destination_head(services: Services, stored: Stored[Destination], tab: str) 
         view=view,
         href=href,
         api=f"/api/v1{href}",
-        tabs=[(title, f"{href}/{id}", id == tab) for id, title in TAB_TITLES],
+        tabs=[
+            (title, f"{href}/{id}", id == tab)
+            for id, title in TAB_TITLES
+            if id != "mapping" or not is_webhook(destination.kind)
+        ],
         state=(state := _shown_state(stored)),
-        can_try=state in ("running", "draining") and bool(view.kind == "dead" or view.retrying),
-        flow=flows(services.settings.data_path).get(destination.id, Flow()),
+        can_try=state in ("running", "draining") and bool(view.is_halted or view.standing.figures.retrying),
+        per_second=rates(services.settings.data_path).get(destination.id, 0.0),
         per_hour=series_log(services).accepted(destination.sources, "1h", int(time.time())),
+        issues=issue_watch(services).open.get(destination.id, 0),
     )
 
 
@@ -218,6 +207,7 @@ TABS: dict[str, Tab] = {
     "delivery": delivery_tab,
     "dead-letters": dead_letters_tab,
     "filters": filters_tab,
+    "mapping": mapping_tab,
     "tester": tester_tab,
     "replay": replay_tab,
     "settings": _settings,
@@ -239,7 +229,9 @@ class NewDestination(NamedTuple):
 async def show_destinations(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
     """Show the list."""
     asked = query_of(request)
-    view = destination_list(services, asked.get("search", ""), asked.get("state", ""), asked.get("after", ""))
+    view = await asyncio.to_thread(
+        destination_list, services, asked.get("search", ""), asked.get("state", ""), asked.get("after", "")
+    )
     return screen(request, "destinations.html", "destinations", view=view)
 
 
@@ -247,8 +239,14 @@ async def show_destinations(request: Request[Any, Any, Any], services: FromServi
 async def show_new_destination(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
     """Show the form that makes one."""
     urls = [Url("", "")] * WEBHOOKS_MAX
-    view = NewDestination(urls, source_choices(services, ()), FAN_OUTS, ORDERS, DeliveryOptions())
+    view = NewDestination(urls, _choices_of_new(services), FAN_OUTS, ORDERS, DeliveryOptions())
     return screen(request, "destination/new.html", "destinations", view=view)
+
+
+def _choices_of_new(services: Services) -> list[tuple[str, str, bool]]:
+    """Return the sources to choose from; one alone is chosen, since without a source nothing would ever arrive."""
+    sources = services.store.sources()
+    return source_choices(services, [sources[0].object.id] if len(sources) == 1 else ())
 
 
 @get("/destinations/{id:str}", needs="viewer")
@@ -271,20 +269,12 @@ async def _show(request: Request[Any, Any, Any], services: Services, id: str, ta
         hint = "It was never created, or it was deleted."
         return unknown(request, "destinations", "Destination", "There is no such destination", id, hint)
     view = await TABS[tab](services, stored, query_of(request))
-    head = destination_head(services, stored, tab)
+    head = await asyncio.to_thread(destination_head, services, stored, tab)
     return screen(request, f"destination/{tab}.html", "destinations", head=head, view=view)
 
 
 PATH = "/destinations"
 STATES = (("failing", "Failing"), ("paused", "Paused"), ("healthy", "Healthy"), ("off", "Off"))
-
-
-class DestinationRow(NamedTuple):
-    """One destination of the list."""
-
-    view: DestinationView
-    href: str
-    flow: Flow
 
 
 class DestinationList(NamedTuple):
@@ -300,17 +290,13 @@ class DestinationList(NamedTuple):
 
 
 def destination_list(services: Services, search: str, state: str, after: str) -> DestinationList:
-    """Return the destinations that match, by id; states are taken from what deliver reports, so that no row is read
-    twice."""
-    every, failing = services.store.destinations(), _failing(services)
-    wanted = every if not state else [stored for stored in every if _state(stored, failing) == state]
+    """Return the destinations that match, by id; reads the journal, so not on an event loop."""
+    every = services.store.destinations()
+    states = usual_states(services) if state else {}
+    wanted = every if not state else [stored for stored in every if _group(states.get(stored.object.id)) == state]
     page = object_page(PATH, wanted, search, after, state=state)
-    flowing = flows(services.settings.data_path)
     return DestinationList(
-        rows=[
-            DestinationRow(view, destination_href(view.id), flowing.get(view.id, Flow()))
-            for view in destination_views(services, page.rows)
-        ],
+        rows=destination_rows(services, page.rows),
         asked={"search": search, "state": state},
         states=STATES,
         total=len(every),
@@ -320,68 +306,33 @@ def destination_list(services: Services, search: str, state: str, after: str) ->
     )
 
 
-def _failing(services: Services) -> set[str]:
-    failing = set(fleet_log(services).open_breakers)
-    recent = series_log(services).recent(WINDOW_SECONDS, services.store.now_ms() // 1000)
-    retrying: dict[str, int] = {}
-    deliver = role_metrics(services).reports().get("deliver")
-    if deliver is not None:
-        failing.update(id for id, value in deliver.by_label(BREAKER_OPEN).items() if value)
-        retrying = {id: int(value) for id, value in deliver.by_label("hookline_deliver_retry_rows").items()}
-    some = (id for id in recent.keys() | retrying.keys() if is_failing(recent.get(id, Recent()), retrying.get(id, 0)))
-    return failing.union(some)
-
-
-def _state(stored: Stored[Destination], failing: set[str]) -> str:
-    if not stored.object.enabled or stored.lane is None:
-        return "off"
-    if stored.lane.paused is not None:
+def _group(state: State | None) -> str:
+    """Return which of ``STATES`` people look under for a destination."""
+    if state in TROUBLED:
+        return "failing"
+    if state in ("paused", "pausing"):
         return "paused"
-    return "failing" if stored.object.id in failing else "healthy"
-
-
-class CatalogScreens(Controller):
-    """Reading only."""
-
-    path = "/catalog"
-
-    @get(needs="viewer")
-    async def show_catalog(
-        self,
-        request: Request[Any, Any, Any],
-        services: FromServices,
-        search: Annotated[str, QueryParameter(max_length=200)] = "",
-    ) -> Response[str]:
-        """Show the kinds, those that match a search."""
-        wanted = search.strip().casefold()
-        kinds = [kind for kind in catalog_kinds() if wanted in _text_of(kind)]
-        used = Counter(stored.object.kind for stored in services.store.destinations())
-        return screen(request, "catalog.html", "catalog", kinds=kinds, used=used, search=search)
-
-    @get("/{kind:str}", needs="viewer")
-    async def show_kind(self, request: Request[Any, Any, Any], kind: FromPath[str]) -> Response[str]:
-        """Show one kind with its guide."""
-        entry = catalog_entry(kind)
-        if entry is None:
-            hint = "No installed package provides it."
-            return unknown(request, "catalog", "Catalog", "There is no destination kind with this name", kind, hint)
-        return screen(request, "catalog_kind.html", "catalog", kind=entry, guide=blocks_of(entry.guide))
-
-
-def _text_of(kind: CatalogKind) -> str:
-    return f"{kind.kind} {kind.name} {kind.published_name} {kind.description}".casefold()
+    return "off" if state in (None, "disabled", "draining") else "healthy"
 
 
 SCREENS = Screens(
     (
-        CatalogScreens,
         show_destinations,
         show_new_destination,
         show_destination,
         show_destination_tab,
     ),
-    (
-        Stop("destinations", "Destinations", "/destinations", "d", "M4 12h14M13 6l6 6-6 6"),
-        Stop("catalog", "Catalog", "/catalog", "c", "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z"),
-    ),
+    (Stop("destinations", "Destinations", "/destinations", "d", "M4 12h14M13 6l6 6-6 6"),),
+    docs={
+        "destinations": "lanes",
+        "destination/new.html": "receivers",
+        "destination/delivery.html": "how-to/receiver-is-down",
+        "destination/attempts.html": "how-to/receiver-is-down",
+        "destination/dead-letters.html": "how-to/receiver-is-down",
+        "destination/filters.html": "filters",
+        "destination/mapping.html": "how-to/send-to-any-api",
+        "destination/tester.html": "receivers",
+        "destination/replay.html": "how-to/replay-a-day",
+        "destination/notices.html": "notices",
+    },
 )

@@ -10,26 +10,40 @@ from urllib.parse import urlencode
 import msgspec
 
 from hookline.api.services import Services, deliver_reader
-from hookline.connections.model import FILTERS_MAX, WEBHOOKS_MAX, Destination, Rotation, SecretSetting
+from hookline.connections.model import (
+    FILTERS_MAX,
+    WEBHOOKS_MAX,
+    Destination,
+    Rotation,
+    SecretSetting,
+    is_sink,
+    is_webhook,
+)
 from hookline.connections.rotation import secret_of
 from hookline.connections.secrets import redact
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
+from hookline.features.catalog.settings_form import FormField, settings_form
 from hookline.features.connections.api.objects import ShownCertificate, shown_certificate
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
+from hookline.features.destinations.pages.view import SIGNATURES
 from hookline.features.destinations.service import destination_past
 from hookline.features.destinations.tester.chosen_event import SampleType, sample_event
 from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
 from hookline.features.events.service import attempt_log, event_log
 from hookline.features.notices.pages import NoticesPage, notices_page
-from hookline.features.overview.connections import SIGNATURES
+from hookline.features.people.pages import PersonLink, person_in
 from hookline.features.replays.pages import ReplayList, replay_list
 from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
+from hookline.kinds.catalog import kind_of
+from hookline.kinds.model import REQUESTS_MAX, KindSettings
+from hookline.kinds.settings import schema_of
 from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, Key, attempt_key
 from hookline.replays.dead_letters import DeadLetterFilter
-from hookline.web.lists import address, destination_href
+from hookline.web.lists import TimeRange, address, destination_href, time_range
 
 ATTEMPT_ROWS = 50
 ATTEMPT_FILTERS = ("outcome", "httpStatus", "url")
@@ -41,81 +55,116 @@ class AttemptsTab(NamedTuple):
 
     rows: Sequence[ShownAttempt]
     asked: Mapping[str, str]
+    range: TimeRange
+    is_filtered: bool
     outcomes: Sequence[str]
     urls: Sequence[str]
     first: str
     after: str
+    export: str
 
 
 async def attempts_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> AttemptsTab:
     """Return the page of the list that the query asks for."""
     id = stored.object.id
     asked = {name: query.get(name, "") for name in ATTEMPT_FILTERS}
+    path = destination_href(id, "attempts")
+    times = time_range(path, query, asked, services.store.now_ms())
     outcomes = [outcome.value for outcome in Outcome]
-    digits = asked["httpStatus"]
-    status = int(digits) if digits.isascii() and digits.isdecimal() else None
-    wanted = AttemptFilter(asked["outcome"] if asked["outcome"] in outcomes else None, status)
+    outcome = asked["outcome"] if asked["outcome"] in outcomes else None
+    wanted = AttemptFilter(outcome, _number(asked["httpStatus"]), times.since_ms, times.until_ms)
     before = attempt_key(query["after"]) if query.get("after") else None
     search = AttemptSearch(attempt_log(services), destination_past(services), event_log(services), id)
     page = await event_log(services).run(
         lambda: search.page(wanted, asked["url"] or None, ATTEMPT_ROWS, before or NEWEST)
     )
-    path = destination_href(id, "attempts")
+    everything = {**asked, **times.asked}
     return AttemptsTab(
         rows=page.attempts,
         asked=asked,
+        range=times,
+        is_filtered=any(everything.values()),
         outcomes=outcomes,
-        urls=[webhook.url for webhook in stored.object.settings.webhooks],
-        first=address(path, asked) if before else "",
-        after=address(path, asked, after=page.after) if page.after else "",
+        urls=RequestUrls(stored.object).all,
+        first=address(path, everything) if before else "",
+        after=address(path, everything, after=page.after) if page.after else "",
+        export=address(f"/api/v1{destination_href(id, 'attempts')}/export", {**asked, **times.bounds}),
     )
 
 
 DEAD_LETTER_ROWS = 50
-DEAD_LETTER_FILTERS = ("outcome", "type", "event", "status")
+DEAD_LETTER_FILTERS = ("outcome", "httpStatus", "type", "event", "status")
 STATUSES = ("failed", "expired", "discarded")
+
+
+class DeadLetterRow(NamedTuple):
+    """A dead letter, and the user of its event while that is stored."""
+
+    letter: DeadLetter
+    user: PersonLink
 
 
 class DeadLettersTab(NamedTuple):
     """One page; ``matched`` counts all that the filters ask for."""
 
-    rows: Sequence[DeadLetter]
+    rows: Sequence[DeadLetterRow]
     asked: Mapping[str, str]
+    range: TimeRange
+    is_filtered: bool
     outcomes: Sequence[str]
     statuses: Sequence[str]
     matched: int
     first: str
     after: str
+    export: str
 
 
 async def dead_letters_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> DeadLettersTab:
     """Return the page of the list that the query asks for."""
     asked = {name: query.get(name, "") for name in DEAD_LETTER_FILTERS}
+    path = destination_href(stored.object.id, "dead-letters")
+    times = time_range(path, query, asked, services.store.now_ms())
     after = query.get("after", "")
     wanted = DeadLetterFilter(
         destination=stored.object.id,
         outcome=asked["outcome"] or None,
+        http_status=_number(asked["httpStatus"]),
         type=asked["type"] or None,
         event=asked["event"] or None,
         status=asked["status"] or None,
+        since_ms=times.since_ms,
+        until_ms=times.until_ms,
     )
-    before_id = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
+    before_id = _number(after)
     found, counts = await asyncio.to_thread(
         lambda: (
             deliver_reader(services).dead_letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
             deliver_reader(services).dead_letters.count(wanted),
         )
     )
-    path = destination_href(stored.object.id, "dead-letters")
+    letters = [dead_letter_of(each) for each in found[:DEAD_LETTER_ROWS]]
+    records = await event_log(services).records_at([(each.partition, each.offset) for each in letters])
+    everything = {**asked, **times.asked}
     return DeadLettersTab(
-        rows=[dead_letter_of(each) for each in found[:DEAD_LETTER_ROWS]],
+        rows=[
+            DeadLetterRow(letter, PersonLink("", "") if record is None else person_in(record.body))
+            for letter, record in zip(letters, records, strict=True)
+        ],
         asked=asked,
+        range=times,
+        is_filtered=any(everything.values()),
         outcomes=[outcome.value for outcome in Outcome if outcome is not Outcome.SUCCESS],
         statuses=STATUSES,
         matched=sum(counts.values()),
-        first=address(path, asked) if before_id else "",
-        after=address(path, asked, after=found[DEAD_LETTER_ROWS - 1].id) if len(found) > DEAD_LETTER_ROWS else "",
+        first=address(path, everything) if before_id else "",
+        after=address(path, everything, after=letters[-1].id) if len(found) > DEAD_LETTER_ROWS else "",
+        export=address("/api/v1/dead-letters/export", {**asked, **times.bounds}, destination=stored.object.id),
     )
+
+
+def _number(text: str) -> int | None:
+    """Return a number that an address holds; whatever else stands there asks for nothing."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 class FiltersTab(NamedTuple):
@@ -164,8 +213,11 @@ RECENT_EVENTS = 20
 
 
 class TesterTab(NamedTuple):
-    """``recent`` is where the script finds events to pick from; ``message_id`` the one that the address names."""
+    """``recent`` is where the script finds events to pick from; ``message_id`` the one that the address names. A
+    destination of a kind without requests has its connection tested instead."""
 
+    id: str
+    is_sink: bool
     samples: Sequence[str]
     samples_json: str
     recent: Sequence[str]
@@ -180,12 +232,41 @@ async def tester_tab(services: Services, stored: Stored[Destination], query: Map
     now = iso(services.store.now_ms())
     samples = {each: msgspec.Raw(sample_event(each, now)) for each in get_args(SampleType)}
     return TesterTab(
+        id=stored.object.id,
+        is_sink=is_sink(stored.object.kind),
         samples=sorted(samples, key=lambda each: each != "track"),
         samples_json=msgspec.json.encode(samples).decode(),
         recent=[f"/api/v1/events?{urlencode({'limit': RECENT_EVENTS, 'source': source})}" for source in sources],
         message_id=query.get("messageId", ""),
         source=query.get("source", ""),
         verifications=verifications_of(stored.object.settings),
+    )
+
+
+class MappingTab(NamedTuple):
+    """What the editor begins with, each as JSON: the destination without its secrets, its own mapping or ``null``, and
+    the requests of its kind. ``form`` says how its events leave."""
+
+    form: str
+    destination: str
+    mapping: str
+    presets: str
+    samples: str
+    requests_max: int
+
+
+async def mapping_tab(services: Services, stored: Stored[Destination], _: Mapping[str, str]) -> MappingTab:
+    """Return what the editor begins with."""
+    shown = redact(stored.object, now_ms=services.store.now_ms())
+    kind = kind_of(shown.kind)
+    base = msgspec.structs.replace(shown, mapping=None, rotations=())
+    return MappingTab(
+        form="webhook" if kind is None else kind.manifest.form,
+        destination=msgspec.json.encode(base).decode(),
+        mapping=msgspec.json.encode(shown.mapping).decode(),
+        presets=msgspec.json.encode(() if kind is None else kind.manifest.requests or ()).decode(),
+        samples=msgspec.json.encode(sorted(get_args(SampleType), key=lambda each: each != "track")).decode(),
+        requests_max=REQUESTS_MAX,
     )
 
 
@@ -225,6 +306,10 @@ class SettingsTab(NamedTuple):
     secrets: Sequence[Secret]
     verifications: Sequence[Verification]
     certificate: ShownCertificate | None
+    is_webhook: bool
+    is_sink: bool
+    fields: Sequence[FormField]
+    """Of the settings of a kind that is no webhook."""
 
 
 def settings_tab(services: Services, destination: Destination) -> SettingsTab:
@@ -244,6 +329,11 @@ def settings_tab(services: Services, destination: Destination) -> SettingsTab:
         ],
         verifications=verifications_of(destination.settings),
         certificate=shown_certificate(services, destination),
+        is_webhook=is_webhook(destination.kind),
+        is_sink=is_sink(destination.kind),
+        fields=settings_form(schema_of(destination.kind), shown.settings)
+        if isinstance(shown.settings, KindSettings)
+        else (),
     )
 
 

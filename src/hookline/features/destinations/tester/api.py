@@ -9,27 +9,38 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from threading import Semaphore
-from typing import Annotated
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from litestar import Controller, post
 from litestar.params import JSONBody
+from msgspec.structs import replace
 
 from hookline.api.audit.log import audit_log
 from hookline.api.calls import the_call, the_caller
 from hookline.api.listing import Id
-from hookline.api.problem import Problem, not_found
-from hookline.api.services import FromServices, Services, part
-from hookline.connections.catalog.kinds import published_name
-from hookline.connections.model import Destination
+from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
+from hookline.api.services import FromServices, Services
+from hookline.connections.check import Problem as FoundProblem
+from hookline.connections.check import check_destination, check_plan
+from hookline.connections.model import Destination, is_sink
+from hookline.connections.receiver_url import parse_receiver_url
+from hookline.connections.secrets import NothingToKeep, new_references, redact, restore
+from hookline.deliver.lanes.mapped import failure_of
 from hookline.deliver.send.answers import HEAD_BYTES_MAX, answer_head
 from hookline.deliver.send.client_certificate import ClientCertificate
-from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.pool import Exchanges
-from hookline.deliver.send.resolver import Guard, Resolver
+from hookline.deliver.send.port import Answer
+from hookline.deliver.send.proxy import proxy_of
+from hookline.deliver.send.resolver import BlockedAddress, Guard, NameNotResolved, Resolver
+from hookline.deliver.send.tls import tls_context
+from hookline.deliver.send.tokens import TokenRefused, read_token, token_request
 from hookline.expressions.lexer import ExpressionError
 from hookline.features.destinations.tester.chosen_event import SampleType, chosen_record
+from hookline.features.destinations.tester.connection import ConnectionCheck, checked, test_room
+from hookline.features.destinations.tester.preview import NOT_GIVEN, UNNAMED
 from hookline.features.destinations.tester.request_writer import (
     Header,
     RequestWriter,
@@ -38,15 +49,17 @@ from hookline.features.destinations.tester.request_writer import (
     shown,
 )
 from hookline.journal.record import Record
-from hookline.outcomes.outcome import Outcome
+from hookline.kinds.catalog import published_name
+from hookline.kinds.model import Auth, Requests
+from hookline.outcomes.outcome import FINAL, Outcome
 from hookline.route.decision import refusal
-from hookline.route.filters import Filters
+from hookline.route.filters import Filters, rules_of
 from hookline.settings import Settings
 
 
 class Timings(msgspec.Struct, rename="camel"):
-    """Milliseconds of each part; null for a part that was not come to. ``wait`` is from the request to the answer's
-    first byte, ``total`` to the end of its head."""
+    """Milliseconds of each part, null for parts that were not reached. ``wait`` is the time from the request to the
+    first byte of the answer, ``total`` the time until the end of its headers."""
 
     dns: float | None = None
     connect: float | None = None
@@ -56,10 +69,13 @@ class Timings(msgspec.Struct, rename="camel"):
 
 
 class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Hold what came of one request. ``error`` says why there is no answer; a body is cut after 64 KB."""
+    """Hold what came of one request. ``error`` says why there is no answer, or what an answer that was read by the
+    rules of the request complains of; a body is cut after 64 KB. ``means`` is what would become of an event: it is
+    accepted, tried again, or refused, so that it becomes a dead letter."""
 
     url: str
     outcome: Outcome
+    means: Literal["accepted", "retried", "refused"]
     http_status: int | None
     headers: Sequence[Header]
     body: str
@@ -86,34 +102,69 @@ class Trials:
         pair, certificate = written.certificate, None
         if pair is not None:
             certificate = ClientCertificate(pair, self._settings, self._new_tls)
-        exchanges = Exchanges(Resolver(self._guard), self._tls, self._settings.deliver.timeout)
+        exchanges = Exchanges(
+            Resolver(self._guard), self._tls, self._settings.deliver.timeout, proxy_of(self._settings)
+        )
+        if written.client is not None:
+            try:
+                written = written.with_token(await _token(exchanges, written.client))
+            except TokenRefused as refused:
+                said = written.hidden(str(refused))
+                return _without_token(written, f"no token could be fetched: {said}")
         seen = await exchanges.send(written.receiver, written.data, certificate)
         hidden = (lambda text: text) if reveal else written.hidden
+        outcome, error = _judged(written, seen)
         _, *lines = hidden(answer_head(seen.head, HEAD_BYTES_MAX)).split("\r\n")
         return TrialAnswer(
             url=written.url,
-            outcome=seen.outcome,
+            outcome=outcome,
+            means="accepted" if outcome is Outcome.SUCCESS else "refused" if outcome in FINAL else "retried",
             http_status=seen.status,
             headers=[Header(name, value.strip()) for name, _, value in (line.partition(":") for line in lines if line)],
             body=hidden(seen.body.decode("utf-8", "replace")),
             body_cut=seen.body_cut,
-            error=seen.error,
+            error=None if error is None else hidden(error),
             address=seen.address,
             milliseconds=Timings(seen.dns, seen.connect, seen.tls, seen.wait, seen.total),
         )
 
 
-NOT_GIVEN = msgspec.Raw(b"null")
-TESTS_MAX = 16
-"""Tests that may wait for receivers at once."""
+async def _token(exchanges: Exchanges, client: Auth) -> str:
+    url = parse_receiver_url(client.token_url)
+    token, _ = read_token(await exchanges.send(url, token_request(url, client)))
+    return token
+
+
+def _without_token(written: WrittenRequest, error: str) -> TrialAnswer:
+    return TrialAnswer(
+        url=written.url,
+        outcome=Outcome.CONNECTION_FAILED,
+        means="retried",
+        http_status=None,
+        headers=(),
+        body="",
+        body_cut=False,
+        error=error,
+        address=None,
+        milliseconds=Timings(),
+    )
+
+
+def _judged(written: WrittenRequest, seen: Exchange) -> tuple[Outcome, str | None]:
+    """Return what an answer is, by the rules of the request where it has some."""
+    if written.judged is None or seen.status is None:
+        return seen.outcome, seen.error
+    answer = Answer(seen.status, answer_head(seen.head, HEAD_BYTES_MAX), seen.body)
+    failure = failure_of(written.judged(answer), answer)
+    return (Outcome.SUCCESS, None) if failure is None else (failure.outcome, failure.error or seen.error)
 
 
 class EventTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The event to test with: an ``event`` as an SDK sends it, the ``messageId`` of a stored one, or a ``sample``.
 
-    ``dryRun`` only shows the requests; ``reveal`` shows credentials in their headers too, to owners alone, and is
-    noted in the audit log. ``source`` is the one that an event given counts as sent by, by default the first of the
-    destination.
+    ``dryRun`` only shows the requests. ``reveal`` also shows credentials in headers, only to owners, and is recorded in
+    the audit log. ``source`` is the source of the given event (default: the first source of the destination).
+    ``mapping`` is tried in place of the saved one; its requests go to the same hosts.
     """
 
     event: msgspec.Raw = msgspec.field(default_factory=lambda: NOT_GIVEN)
@@ -122,11 +173,12 @@ class EventTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
     source: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     dry_run: bool = False
     reveal: bool = False
+    mapping: Requests | None = None
 
 
 class Routing(msgspec.Struct, frozen=True, rename="camel"):
-    """The route of the event to the destination: ``reason`` or the filter ``stoppedBy`` when not, and the filters
-    that take something out of it. A test is sent all the same."""
+    """The route of the event to the destination: why it would not be sent (``reason`` or the filter ``stoppedBy``), and
+    the filters that would change it. A test is sent anyway."""
 
     sent: bool
     reason: str | None
@@ -135,7 +187,11 @@ class Routing(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EventTestReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The requests, and unless it was a dry run, what each URL answered. Nothing of it is recorded as delivered."""
+    """The requests and, unless it was a dry run, the answers of each URL. Nothing is recorded as delivered.
+
+    ``problems`` say which requests of a mapping cannot be made of the event, and why. A destination of a kind without
+    requests has its ``connection`` checked instead; no event is written.
+    """
 
     destination: str
     message_id: str
@@ -143,13 +199,15 @@ class EventTestReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     routing: Routing
     dry_run: bool
     requests: Sequence[ShownRequest]
+    problems: Sequence[FieldError]
     answers: Sequence[TrialAnswer] | None
+    connection: ConnectionCheck | None
 
 
-@part
-def test_room(services: Services) -> Semaphore:
-    """Return what bounds the tests that wait for receivers."""
-    return Semaphore(TESTS_MAX)
+ALLOW = (
+    "To allow it, add the receiver's network to deliver.allow_networks in hookline.yaml (for this machine:"
+    " [127.0.0.0/8]) and restart Hookline."
+)
 
 
 class DestinationTests(Controller):
@@ -161,7 +219,7 @@ class DestinationTests(Controller):
     async def test_destination(
         self, services: FromServices, object_id: Id, data: JSONBody[EventTest | None] = None
     ) -> EventTestReport:
-        """Show the requests for one event and, without `dryRun`, send them to every URL now; nothing is recorded."""
+        """Show the requests for one event and, unless `dryRun`, send them to every URL now. Nothing is recorded."""
         stored = services.store.destination(object_id)
         if stored is None:
             raise not_found("destination", object_id)
@@ -170,14 +228,19 @@ class DestinationTests(Controller):
         if asked.reveal:
             _note_reveal(services, stored.object)
         destination, now_ms = stored.object, services.store.now_ms()
+        if asked.mapping is not None:
+            destination = _with_mapping(services, destination, asked.mapping)
         source = asked.source or next(iter(destination.sources), "test")
         record = await chosen_record(
             services, None if asked.event == NOT_GIVEN else asked.event, asked.message_id, asked.sample, source, now_ms
         )
         writer = RequestWriter(services.settings)
-        written = writer.requests(destination, record, now_ms)
+        written, problems = writer.written(destination, record, now_ms)
         answers: Sequence[TrialAnswer] | None = None
-        if not asked.dry_run:
+        connection: ConnectionCheck | None = None
+        if is_sink(destination.kind):
+            connection = None if asked.dry_run else await checked(services, destination)
+        elif not asked.dry_run:
             room = test_room(services)
             if not room.acquire(blocking=False):
                 raise Problem(429, "too_many_requests", "Too many tests are waiting for receivers; try again shortly.")
@@ -193,8 +256,107 @@ class DestinationTests(Controller):
             routing=routing_of(destination, record),
             dry_run=asked.dry_run,
             requests=[shown(request, destination, asked.reveal) for request in written],
+            problems=problems,
             answers=answers,
+            connection=connection,
         )
+
+
+class ReceiverToCheck(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A webhook URL that is about to be saved."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
+
+
+class ReceiverCheck(msgspec.Struct, frozen=True, rename="camel"):
+    """``code`` is that of the attempt that sending there would be; both are null when nothing is in the way."""
+
+    code: str | None
+    problem: str | None
+
+
+@post("/receivers/check", status_code=200, needs="editor")
+async def check_receiver(services: FromServices, data: JSONBody[ReceiverToCheck]) -> ReceiverCheck:
+    """Check whether Hookline may send to a URL before you save it. The host name is resolved; nothing is sent."""
+    the_call().only_looked = True
+    room = test_room(services)
+    if not room.acquire(blocking=False):
+        raise Problem(429, "too_many_requests", "Too many tests are waiting for receivers; try again shortly.")
+    try:
+        parts = urlsplit(data.url)
+        await Resolver(Guard(services.settings.deliver.allow_networks)).resolve(parts.hostname or "", parts.port or 443)
+    except BlockedAddress as blocked:
+        return ReceiverCheck(blocked.code, f"Hookline will refuse to send here: {blocked}. {ALLOW}")
+    except NameNotResolved as unknown:
+        return ReceiverCheck(unknown.code, f"This host has no address now ({unknown}). Check the spelling.")
+    except ValueError:
+        raise Problem(422, "invalid_object", "This is not a URL; write one like https://example.com/hook.") from None
+    finally:
+        room.release()
+    return ReceiverCheck(None, None)
+
+
+class ConnectionToCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The ``id`` of a saved destination, and those of its ``settings`` that are to be tried instead of the saved ones
+    (null removes one). For a destination that is not saved: its ``kind`` and all settings. Saved secrets are used only
+    where all other settings are as saved."""
+
+    id: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    kind: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    settings: dict[str, Any] = {}
+
+
+@post("/destinations/check-connection", status_code=200, needs="editor")
+async def check_connection(services: FromServices, data: JSONBody[ConnectionToCheck]) -> ConnectionCheck:
+    """Check whether a destination of a kind without requests, such as `files` or `postgres`, can write where its
+    settings say, saved or not. Nothing is stored, and no event is written."""
+    the_call().only_looked = True
+    found = services.store.destination(data.id) if data.id else None
+    stored = None if found is None or data.kind not in ("", found.object.kind) else found.object
+    if stored is None and not data.kind:
+        raise not_found("destination", data.id)
+    fields: dict[str, Any] = {**UNNAMED, **({"id": data.id} if data.id else {}), "kind": data.kind}
+    settings: dict[str, Any] = {}
+    if stored is not None:
+        fields = msgspec.to_builtins(redact(stored, keep=True))
+        settings = fields["settings"]
+    given = {name: value for name, value in {**settings, **data.settings}.items() if value is not None}
+    try:
+        wanted = msgspec.convert({**fields, "settings": given}, Destination)
+    except msgspec.ValidationError as error:
+        raise invalid_body(error) from None
+    if not is_sink(wanted.kind):
+        detail = "Destinations of this kind make requests. Send a test event: POST /api/v1/destinations/{id}/test."
+        raise Problem(422, "makes_requests", detail, [FieldError("/kind", "makes requests")])
+    return await checked(services, _savable(services, wanted, stored))
+
+
+def _with_mapping(services: Services, stored: Destination, mapping: Requests) -> Destination:
+    """Return a stored destination with another mapping that is not saved, as it could be saved by the caller."""
+    return _savable(services, replace(redact(stored, keep=True), mapping=mapping), stored)
+
+
+def _savable(services: Services, wanted: Destination, stored: Destination | None) -> Destination:
+    """Return a destination that is not saved with its secrets, those of the stored one where it says so.
+
+    Raise Problem for one that the caller could not save: secrets stay with the hosts that have them.
+    """
+    found: list[FoundProblem] = []
+    try:
+        made = restore(wanted, stored)
+        found += [*check_destination("", made), *check_plan("", made, services.settings.plan.level)]
+        if not the_caller().may("owner"):
+            text = "only an owner may have a secret that is a reference sent to another host"
+            found += [FoundProblem("reference_needs_owner", path, text) for path in new_references(made, stored)]
+    except NothingToKeep as error:
+        made = wanted
+        found.append(FoundProblem("nothing_to_keep", error.path, str(error)))
+    if found:
+        first = found[0]
+        errors = [FieldError(pointer_of(each.path), each.message) for each in found]
+        status = 403 if first.code == "reference_needs_owner" else 422
+        raise Problem(status, first.code, f"{first}.", errors)
+    return made
 
 
 def _note_reveal(services: Services, destination: Destination) -> None:
@@ -213,7 +375,7 @@ def routing_of(destination: Destination, record: Record) -> Routing:
         reason = "source_not_connected"
     reason = reason or refusal(record.selection, published_name(destination.kind))
     try:
-        filters = Filters(destination.filters)
+        filters = Filters(*rules_of(destination))
     except ExpressionError as error:  # stored before the language was what it is
         return Routing(False, str(error), None, ())
     decision = filters.decide(record)

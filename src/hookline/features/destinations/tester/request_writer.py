@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.api.problem import Problem
-from hookline.connections.model import Destination
+from hookline.api.problem import FieldError, Problem
+from hookline.connections.kinds import STAND_IN, plan_of, usual_settings, with_stand_ins, without_stand_ins
+from hookline.connections.model import Destination, is_webhook
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.secrets import (
     MASK,
@@ -20,10 +21,19 @@ from hookline.connections.secrets import (
     with_placeholders,
 )
 from hookline.deliver.event import Event
-from hookline.deliver.send.port import Pair
-from hookline.deliver.send.request import templates_of
+from hookline.deliver.send.authorization import resolved_auth
+from hookline.deliver.send.port import Answer, Pair
+from hookline.deliver.send.request import MappedTemplate, mapped_templates, templates_of
+from hookline.events.body import render_plain
+from hookline.events.timestamps import iso
+from hookline.events.view import fields_of
 from hookline.journal.record import Record
-from hookline.route.filters import Filters
+from hookline.kinds.answers import Verdict
+from hookline.kinds.mapping import MappingFailed
+from hookline.kinds.model import PER_EVENT_MAX, Auth
+from hookline.kinds.requests import CompiledRequest, Fields, event_fields, too_many
+from hookline.kinds.settings import secrets_in
+from hookline.route.filters import Filters, filters_of
 from hookline.settings import Settings
 
 
@@ -50,14 +60,39 @@ class WrittenRequest(NamedTuple):
     """One request as it goes out."""
 
     number: int
-    """Of its URL, from 0."""
+    """Among those that the event becomes, from 0; of a webhook that of its URL."""
     url: str
+    """As its attempts name it."""
     data: bytes
     receiver: ReceiverUrl
     certificate: Pair | None
     """What is shown to the receiver of us, as references."""
     hidden: Callable[[str], str]
     """Masks what a receiver sends back of the credentials."""
+    name: str = ""
+    """Of the request in its mapping; a webhook has none."""
+    masked: bytes | None = None
+    """The same without any secret; None where static headers alone hold some."""
+    judged: Callable[[Answer], Verdict] | None = None
+    """Says what an answer means by the rules of the request; None for those of webhooks."""
+    client: Auth | None = None
+    """For which a token is fetched first, which ``data`` then is to carry; None where there is none to fetch."""
+
+    def with_token(self, token: str) -> WrittenRequest:
+        """Return the request with a token that was fetched for it, which is masked in what a receiver sends back."""
+        first, end, rest = self.data.partition(b"\r\n")
+        line = f"Authorization: Bearer {token}\r\n".encode("latin-1")
+        hidden = self.hidden
+        return self._replace(
+            data=first + end + line + rest, hidden=lambda text: hidden(text.replace(token, mask(token)))
+        )
+
+
+class Written(NamedTuple):
+    """The requests that an event becomes, and why others cannot be made, each with its place in the destination."""
+
+    requests: Sequence[WrittenRequest]
+    problems: Sequence[FieldError]
 
 
 class RequestWriter:
@@ -68,22 +103,96 @@ class RequestWriter:
 
     def requests(
         self, destination: Destination, record: Record, at_ms: int, replay: str | None = None
-    ) -> list[WrittenRequest]:
-        """Return the request for each URL of a destination, its secrets as they are stored, as of a time.
+    ) -> Sequence[WrittenRequest]:
+        """Return the requests for one event, the secrets of the destination as they are stored, as of a time.
 
-        Raise Problem when they cannot be made, as deliver could not make them either.
+        Raise Problem when one cannot be made, as deliver could not make it either.
+        """
+        written = self.written(destination, record, at_ms, replay)
+        if written.problems:
+            first = written.problems[0]
+            raise Problem(409, "destination_unusable", f"The request cannot be made: {first.detail}.", written.problems)
+        return written.requests
+
+    def written(self, destination: Destination, record: Record, at_ms: int, replay: str | None = None) -> Written:
+        """Return the requests as ``requests`` does, with what is wrong with others that the event should become.
+
+        Raise Problem when the destination cannot be used for any event.
         """
         try:
-            filters = Filters(destination.filters) if destination.filters else None
+            filters = filters_of(destination)
             resolved = resolve_all(with_placeholders(destination), self._settings, at_ms)
+            if not is_webhook(destination.kind):
+                return self._mapped(resolved, with_stand_ins(destination), record, filters, replay)
             secret, name = resolved.settings.shared_secret, self._settings.service_name
             event, pair = Event(0, record), resolved.settings.certificate_pair
-            return [
+            requests = [
                 WrittenRequest(number, each.url, each.request(event), each.receiver, pair, each.hidden)
                 for number, each in enumerate(templates_of(resolved, secret, name, Moment(at_ms), filters, replay))
             ]
+            return Written(requests, ())
         except (SecretMissing, ValueError) as error:
             raise Problem(409, "destination_unusable", f"The request cannot be made: {error}.") from None
+
+    def shown_only(self, destination: Destination, record: Record) -> Written:
+        """Return the requests of a destination that is not saved and no webhook, without any of its secrets.
+
+        They are not to be sent. Raise ValueError for what was never checked.
+        """
+        stand_ins = with_stand_ins(destination)
+        return self._mapped(stand_ins, stand_ins, record, filters_of(destination), None)
+
+    def _mapped(
+        self, resolved: Destination, masked: Destination, record: Record, filters: Filters | None, replay: str | None
+    ) -> Written:
+        name = self._settings.service_name
+        secrets = [secret for _, secret in secrets_in(resolved.kind, usual_settings(resolved))]
+        plan, shown_plan = plan_of(resolved), plan_of(masked)
+        templates = mapped_templates(resolved, plan, secrets, name, replay)
+        shown_templates = mapped_templates(masked, shown_plan, (STAND_IN,), name, replay)
+        body = render_plain(record)
+        if filters is not None and filters.edits:
+            body = filters.body(record, body, canonical=False)
+        fields = fields_of(record, body)
+        seen, shown = (event_fields(fields, each.settings, iso(record.received_at)) for each in (plan, shown_plan))
+        auth = resolved_auth(resolved)
+        client = auth if auth is not None and auth.type == "oauth2" else None
+        requests: list[WrittenRequest] = []
+        problems: list[FieldError] = []
+        for number, index in enumerate(plan.matching(seen)):
+            if number == PER_EVENT_MAX:
+                problems.append(FieldError(f"/mapping/{index}", too_many(len(plan.matching(seen))).sentence))
+                break
+            template = templates[index]
+            try:
+                data = _written(template, plan.requests[index], seen, body, record)
+                without = _written(shown_templates[index], shown_plan.requests[index], shown, body, record)
+            except MappingFailed as error:
+                problems.append(FieldError(f"/mapping/{index}{error.path}", error.sentence))
+                continue
+            requests.append(
+                WrittenRequest(
+                    number=number,
+                    url=template.url,
+                    data=data,
+                    receiver=template.receiver,
+                    certificate=resolved.settings.certificate_pair,
+                    hidden=template.hidden,
+                    name=plan.requests[index].name,
+                    masked=without,
+                    client=client,
+                    judged=lambda answer, by=template: by.judged(answer, 1)[0],  # type: ignore[misc]
+                )
+            )
+        return Written(requests, problems)
+
+
+def _written(template: MappedTemplate, request: CompiledRequest, fields: Fields, plain: bytes, record: Record) -> bytes:
+    """Return the request for one event, as a batch of one where it goes in batches; raise MappingFailed."""
+    rendered = request.render(fields, lambda: plain)
+    if request.batch is None:
+        return template.write(rendered.target, rendered.headers, rendered.body, record.message_id)
+    return template.write(rendered.target, rendered.headers, request.join([rendered.body]), None)
 
 
 SIGNATURE_HEADERS = ("X-Signature", "X-Signature-Next")
@@ -107,8 +216,10 @@ class Signature(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ShownRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A request as it goes over the wire; with ``masked`` values of headers that are credentials are not shown."""
+    """A request as it is sent. If ``masked``, credentials are hidden. ``name`` is its name in the mapping, null for a
+    webhook."""
 
+    name: str | None
     url: str
     method: str
     target: str
@@ -121,23 +232,73 @@ class ShownRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def shown(written: WrittenRequest, destination: Destination, reveal: bool) -> ShownRequest:
     """Return the request taken apart; ``destination`` as it is stored says which headers hold secrets."""
-    head, _, body = written.data.partition(b"\r\n\r\n")
+    if written.masked is not None:
+        return _shown_mapped(written, written.masked, reveal)
+    parts = _taken_apart(written.data)
+    static = destination.settings.webhooks[written.number].headers
+    hidden = [header if reveal else _masked(header, static) for header in parts.headers]
+    return ShownRequest(
+        name=None,
+        url=written.url,
+        method=parts.method,
+        target=parts.target,
+        headers=hidden,
+        body=parts.body,
+        body_bytes=parts.body_bytes,
+        signatures=_signatures(parts.headers, parts.body),
+        masked=hidden != parts.headers,
+    )
+
+
+def _shown_mapped(written: WrittenRequest, masked: bytes, reveal: bool) -> ShownRequest:
+    """Return a request of a mapping: unless revealed, as it is made without its secrets, which a mapping may put
+    anywhere and change."""
+    parts = real = _taken_apart(written.data)
+    is_masked = not reveal and masked != written.data
+    if not reveal:
+        without = _taken_apart(masked)
+        length = next((each for each in real.headers if each.name == "Content-Length"), None)
+        headers = [
+            length
+            if each.name == "Content-Length" and length is not None
+            else Header(each.name, f"{each.value.partition(' ')[0]} {MASK}")
+            if each.name == "Authorization" and each.value.startswith("Basic ")
+            else Header(each.name, without_stand_ins(each.value))
+            for each in without.headers
+        ]
+        is_masked = is_masked or headers != without.headers
+        target, body = without_stand_ins(without.target), without_stand_ins(without.body)
+        if written.client is not None:
+            headers.insert(0, Header("Authorization", f"Bearer {MASK}"))
+            is_masked = True
+        parts = without._replace(target=target, headers=headers, body=body, body_bytes=real.body_bytes)
+    return ShownRequest(
+        name=written.name,
+        url=f"{written.receiver.scheme}://{written.receiver.host_header}{parts.target}",
+        method=parts.method,
+        target=parts.target,
+        headers=parts.headers,
+        body=parts.body,
+        body_bytes=parts.body_bytes,
+        signatures=(),
+        masked=is_masked,
+    )
+
+
+class _Parts(NamedTuple):
+    method: str
+    target: str
+    headers: list[Header]
+    body: str
+    body_bytes: int
+
+
+def _taken_apart(data: bytes) -> _Parts:
+    head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, _ = first.split(" ", 2)
     headers = [Header(name, value) for name, _, value in (line.partition(": ") for line in lines)]
-    static = destination.settings.webhooks[written.number].headers
-    text = body.decode("utf-8", "replace")
-    hidden = [header if reveal else _masked(header, static) for header in headers]
-    return ShownRequest(
-        url=written.url,
-        method=method,
-        target=target,
-        headers=hidden,
-        body=text,
-        body_bytes=len(body),
-        signatures=_signatures(headers, text),
-        masked=hidden != headers,
-    )
+    return _Parts(method, target, headers, body.decode("utf-8", "replace"), len(body))
 
 
 def without_signatures(request: ShownRequest) -> ShownRequest:

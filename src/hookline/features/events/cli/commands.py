@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from hookline.cli.app import EVENTS, HERE, Flag, MessageType, Pairs, Repeated, app
+from hookline.cli.app import EVENTS, HERE, Flag, MessageType, Pairs, Repeated, Status, app
 from hookline.cli.target import Options
 
 
@@ -17,25 +17,24 @@ def listen(
     port: int = 8090,
     secret: Repeated = None,
     standard_webhooks: Flag = False,
-    status: int = 200,
+    status: Annotated[int, Parameter(validator=validators.Number(gte=200, lte=599))] = 200,
     source: str | None = None,
     options: Options = HERE,
 ) -> int:
-    """Receive events on this machine: verify, print, and leave again at the end.
+    """Start a receiver on this machine and print each event, until Ctrl-C.
 
     Parameters
     ----------
     port
         Port of the receiver; 0 takes any free one.
     secret
-        Secret to configure and verify with (default: a new shared secret); one that begins with whsec_ is for
-        Standard Webhooks. Given more than once, all are good and the first of its kind is configured.
+        Secret to verify with (default: a new one; whsec_… is for Standard Webhooks). Can be given several times.
     standard_webhooks
-        Ask for Standard Webhooks too, with a new secret unless one is given.
+        Also use Standard Webhooks, with a new secret unless one is given.
     status
-        Status to answer, to see retries.
+        HTTP status to answer with, such as 503 to see retries.
     source
-        Listen to this source only (default: all).
+        Listen to this source only (default: all, also those that are created later).
     """
     from hookline.features.events.cli.listen import listen_until_told
 
@@ -79,9 +78,9 @@ def send(
     type
         Kind of call.
     user_id
-        Who; made up as "someone" when neither this nor --anonymous-id is given.
+        The user (default: "someone", unless --anonymous-id is given).
     anonymous_id
-        Who, before they are known.
+        The visitor before they are identified.
     event
         Name of what happened (track).
     name
@@ -103,7 +102,7 @@ def send(
     timestamp
         When it happened, ISO 8601 (default: now).
     message_id
-        Id of the message; sending it twice delivers it once (default: a new one).
+        Id of the message (default: a new one). The same id sent twice is delivered once.
     write_key
         Write key of the source (default: that of the first source).
     endpoint
@@ -140,14 +139,14 @@ def send(
 
 @app.command(group=EVENTS)
 def why(message_id: str, /, *, source: str | None = None, options: Options = HERE) -> int:
-    """Show what became of an event: acceptance, each routing decision with its reason, each attempt.
+    """Show the status of an event: acceptance, each routing decision with its reason, each attempt.
 
     Parameters
     ----------
     message_id
         The event's messageId.
     source
-        Source of the event, when several sent the same messageId.
+        Source of the event, if several sources sent the same messageId.
     """
     from hookline.features.events.cli.tail import find, lines
 
@@ -162,13 +161,13 @@ def tail(
     source: str | None = None,
     type: MessageType | None = None,
     event: str | None = None,
-    user: str | None = None,
+    user: Annotated[str | None, Parameter(name="--user-id")] = None,
     destination: str | None = None,
-    status: str | None = None,
+    status: Status = None,
     last: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000))] = 10,
     options: Options = HERE,
 ) -> int:
-    """Follow the events: one line for each as it comes, and again when its status changes. Ctrl-C ends it.
+    """Follow events live: one line when each arrives and when its status changes, until Ctrl-C.
 
     Parameters
     ----------
@@ -185,7 +184,7 @@ def tail(
     status
         Only events of this status, such as delivered, retrying or failed.
     last
-        Begin with so many of the last events.
+        Start with this many of the latest events.
     """
     from hookline.features.events.cli.tail import TailFilter, shower
     from hookline.features.events.cli.tail import tail as follow

@@ -24,6 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, NotFound
+from hookline.cli.app import USAGE
 from hookline.cli.target import Target, printable
 from hookline.events.signature import PREFIX, StandardSigner, new_standard_secret, standard_key
 from hookline.settings import Settings
@@ -71,6 +72,8 @@ class Receiver:
         self._printing = threading.Lock()
         try:
             self._server = _Server((HOST, port), _handler(self))
+        except OverflowError:
+            raise CommandFailed(f"there is no port {port}: choose one from 0 to 65535", exit_code=USAGE) from None
         except OSError as error:
             raise CommandFailed(
                 f"cannot listen on port {port} ({error.strerror}); choose another with --port"
@@ -149,8 +152,6 @@ def connected(admin: AdminApi, receiver: Receiver, verifier: Verifier, source: s
     """
     identifier = f"listen-{receiver.port}"
     sources = [source] if source else [item["id"] for item in admin.sources()]
-    if not sources:
-        raise CommandFailed("there is no source yet; create one first, or start with hookline up --quickstart")
     settings: dict[str, Any] = {"webhooks": [{"url": receiver.url}]}
     if verifier.shared:
         settings["sharedSecret"] = verifier.shared[0]
@@ -185,11 +186,42 @@ def end_on_signals() -> SimpleQueue[None]:
     return ended
 
 
-def wait_for_end(ended: SimpleQueue[None]) -> None:
-    """Block until Ctrl-C or SIGTERM."""
+class NewSources:
+    """Connects the destination to sources that are created while it listens to all."""
+
+    def __init__(self, admin: AdminApi, destination: str, say: Callable[[str], None]) -> None:
+        self._admin = admin
+        self._path = f"/destinations/{destination}"
+        self._say = say
+        self._known: set[str] = set(admin.get(self._path)["sources"])
+
+    @property
+    def has_any(self) -> bool:
+        """Return whether a source feeds the destination."""
+        return bool(self._known)
+
+    def follow(self) -> None:
+        """Look once; a server that does not answer now is asked again the next time."""
+        with suppress(CommandFailed):
+            found = {str(item["id"]): str(item["name"]) for item in self._admin.sources()}
+            fresh = [id for id in found if id not in self._known]
+            if not fresh:
+                return
+            # What the destination has now, not what it began with: somebody may have disconnected a source meanwhile.
+            connected = [id for id in self._admin.get(self._path)["sources"] if id in found]
+            self._admin.request("PATCH", self._path, {"sources": [*connected, *fresh]})
+            self._known |= set(fresh)
+            for id in fresh:
+                self._say(f"listening to the new source {printable(found[id])} ({id}) too")
+
+
+def wait_for_end(ended: SimpleQueue[None], meanwhile: Callable[[], None] | None = None) -> None:
+    """Block until Ctrl-C or SIGTERM; do ``meanwhile`` every second."""
     while True:
         with suppress(Empty):
             return ended.get(timeout=1.0)  # with a limit: the main thread must wake to run signal handlers
+        if meanwhile is not None:
+            meanwhile()
 
 
 def _remove(admin: AdminApi, identifier: str) -> None:
@@ -224,7 +256,10 @@ def listen_until_told(
                     "receivers on this machine are refused by the server's settings: set deliver.allow_networks "
                     "to 127.0.0.0/8 (or start it with --quickstart), or nothing will arrive here"
                 )
-            wait_for_end(ended)
+            new_sources = None if source else NewSources(admin, destination, _say)
+            if new_sources is not None and not new_sources.has_any:
+                _say("there is no source yet; this listens to the first one from the moment it is created")
+            wait_for_end(ended, new_sources.follow if new_sources else None)
     finally:
         receiver.stop()
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import signal
 import sys
@@ -11,12 +10,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, NoAnswer, NotFound
 from hookline.cli.target import printable
 from hookline.outcomes.outcome import because, urgency
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 """The answer of the admin API."""
 
@@ -99,6 +101,8 @@ def attempt_line(attempt: dict[str, Any]) -> str:
         parts.append(attempt["url"])
     if attempt.get("error"):
         parts.append(attempt["error"])
+    if attempt.get("remark"):
+        parts.append(attempt["remark"])
     if attempt.get("nextAt"):
         parts.append(f"next try {attempt['nextAt']}")
     return ", ".join(parts)
@@ -334,11 +338,13 @@ class EventStream:
 
     def messages(self) -> Iterator[StreamMessage]:
         """Every message, across lost connections; raise CommandFailed when the server no longer wants us."""
+        from http.client import HTTPException
+
         while True:
             try:
                 yield from self._read()
                 reason = "the server ended it"
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, HTTPException) as error:
                 reason = str(error) or type(error).__name__
             self._say(f"connection to Hookline lost ({reason}); connecting again")
             self._connect_again()
@@ -348,7 +354,7 @@ class EventStream:
         """Leave; idempotent."""
         self._answer.close()
 
-    def _connect(self) -> http.client.HTTPResponse:
+    def _connect(self) -> HTTPResponse:
         headers = {"Accept": "text/event-stream"}
         if self._position:
             headers["Last-Event-ID"] = ",".join(f"{part}:{offset}" for part, offset in self._position.items())

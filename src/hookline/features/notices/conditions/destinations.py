@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hookline.connections.model import Pause
+from hookline.connections.notifications import lowest_count, lowest_seconds
 from hookline.database.location import DatabaseLocation
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.deliver.send.port import Pair
@@ -28,7 +29,7 @@ class Breakers:
 
     def __init__(self, location: DatabaseLocation, open_seconds: float) -> None:
         self._deliver = DeliverReader(location)
-        self._open_ms = open_seconds * 1000
+        self._open_seconds = open_seconds
         self._since_ms: dict[str, int] = {}
 
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
@@ -37,7 +38,9 @@ class Breakers:
             return None
         is_open = moment.open_breakers - moment.pauses.keys()
         self._since_ms = {id: self._since_ms.get(id) or self._first_seen(id, moment) for id in is_open}
-        due = [id for id, since in self._since_ms.items() if moment.now_ms - since >= self._open_ms > 0]
+        rules = moment.waits_for("destination_failing")
+        after_ms = {id: lowest_seconds(rules, "destination_failing", id, self._open_seconds) * 1000 for id in is_open}
+        due = [id for id, since in self._since_ms.items() if moment.now_ms - since >= after_ms[id] > 0]
         if not due:
             return ()
         failures = self._deliver.attempts.latest_failures(ATTEMPTS_LOOKED_AT_MAX)
@@ -50,11 +53,14 @@ class Breakers:
 
     def _first_seen(self, id: str, moment: Moment) -> int:
         known = moment.notices.get((self.kinds[0], id))
+        if known is None:
+            return moment.now_ms
         # A notice is opened when the breaker has been open for the threshold: a restart must not begin to count anew.
-        return known.opened_at_ms - int(self._open_ms) if known is not None else moment.now_ms
+        return known.since_ms or known.opened_at_ms - int(self._open_seconds * 1000)
 
     def _finding(self, id: str, why: str) -> Finding:
-        return Finding(self.kinds[0], id, f"{why}, since {iso(self._since_ms[id])}")
+        since_ms = self._since_ms[id]
+        return Finding(self.kinds[0], id, f"{why}, since {iso(since_ms)}", since_ms=since_ms)
 
 
 def _words(failure: Failure) -> str:
@@ -83,7 +89,8 @@ class DeadLetters:
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
         """Destinations with too many; half as many keep a notice open."""
         exists = self._deliver.exists
-        if not self._threshold:
+        rules = moment.waits_for("dead_letters")
+        if not self._threshold and not rules:
             return ()
         if not exists:
             return None
@@ -92,13 +99,14 @@ class DeadLetters:
         found = []
         for destination in sorted(self._minutes.keys() & moment.enabled):
             minutes = self._minutes[destination]
-            if sum(count for _, _, count in minutes) * 2 < self._threshold:
+            threshold = lowest_count(rules, "dead_letters", destination, self._threshold)
+            if not threshold or sum(count for _, _, count in minutes) * 2 < threshold:
                 continue
             # What a breaker took back when it opened does not count.
             count = self._deliver.dead_letters.kept(destination, minutes[0][1])
-            if count * 2 >= self._threshold:
+            if count * 2 >= threshold:
                 detail = f"{count:,} events not delivered within an hour".replace(",", "\u202f")
-                found.append(Finding(self.kinds[0], destination, detail, count, weak=count < self._threshold))
+                found.append(Finding(self.kinds[0], destination, detail, count, weak=count < threshold))
         return found
 
     def close(self) -> None:
@@ -139,7 +147,7 @@ class Pauses:
 def _finding(id: str, pause: Pause) -> Finding:
     kind = "destination_gone" if pause.by == "hookline" else "destination_paused"
     because = f": {pause.reason}" if pause.reason else ""
-    return Finding(kind, id, f"since {iso(pause.since)}{because}")
+    return Finding(kind, id, f"since {iso(pause.since)}{because}", since_ms=pause.since)
 
 
 FAILED_SHOWN_MS = 7 * 86_400_000
@@ -163,6 +171,7 @@ class Deletions:
                 each.destination,
                 f"{each.messages} delete {'message' if each.messages == 1 else 'messages'}, since {iso(each.since_ms)}",
                 each.messages,
+                since_ms=each.since_ms,
             )
             for each in found
         ]

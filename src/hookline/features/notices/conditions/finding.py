@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from hookline.connections.model import Destination, Pause, Source
+from hookline.connections.notifications import Notification
 from hookline.connections.state import Stored
 from hookline.features.fleet.metrics import RoleReport
 
@@ -18,13 +19,15 @@ NEXT_PROBE = "hookline_deliver_next_probe_timestamp_seconds"
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is so now. ``count`` is how many there are in all; a ``weak`` finding keeps a notice open and
-    does not open one, so that what goes up and down around a threshold is told once."""
+    does not open one, so that what goes up and down around a threshold is told once. ``since_ms`` is when it began,
+    where that is known better than by the first look."""
 
     kind: str
     subject: str
     detail: str
     count: int = 1
     weak: bool = False
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class OpenNotice:
     count: int
     opened_at_ms: int
     last_seen_at_ms: int
+    since_ms: int | None = None
 
 
 class Moment:
@@ -49,9 +53,11 @@ class Moment:
         sources: Sequence[Stored[Source]] = (),
         notices: Mapping[tuple[str, str], OpenNotice] | None = None,
         open_elsewhere: frozenset[str] = frozenset(),
+        rules: Sequence[Notification] = (),
     ) -> None:
         """``open_elsewhere`` are the destinations whose breaker is open at a deliver process that does not report
-        here."""
+        here, ``rules`` the notification rules that are enabled, whose thresholds may be lower than the settings'."""
+        self.rules = rules
         self.now_ms = now_ms
         self.reports = reports
         self.sources = sources
@@ -63,6 +69,15 @@ class Moment:
     def lanes(self) -> dict[int, str]:
         """Return the enabled destinations by the number of their lane."""
         return {stored.lane.number: stored.object.id for stored in self._destinations if stored.lane is not None}
+
+    @cached_property
+    def destinations(self) -> dict[str, Stored[Destination]]:
+        """Return the enabled destinations by id."""
+        return {stored.object.id: stored for stored in self._destinations if stored.lane is not None}
+
+    def waits_for(self, trigger: str) -> list[Notification]:
+        """Return the rules that wait for a trigger."""
+        return [rule for rule in self.rules if trigger in rule.when]
 
     @cached_property
     def enabled(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from hookline.connections.notifications import lowest_seconds
 from hookline.database.commits import found_behind
 from hookline.database.file_damage import how_to_mend, marked
 from hookline.database.outages import OUTAGES, Outages
@@ -103,7 +104,7 @@ class Roles:
 
 
 def _down(role: str, since_ms: int) -> Finding:
-    return Finding("role_down", role, f"no report since {iso(since_ms)}")
+    return Finding("role_down", role, f"no report since {iso(since_ms)}", since_ms=since_ms)
 
 
 def _restarted(role: str, moment: Moment) -> Finding:
@@ -194,7 +195,7 @@ class Sources:
 
     def __init__(self, activity: SourceActivity, silent_seconds: float) -> None:
         self._activity = activity
-        self._silent_ms = int(silent_seconds * 1000)
+        self._silent_seconds = silent_seconds
         self._saved_ms: dict[str, int] | None = None
         self._last_ms: dict[str, int] = {}
 
@@ -210,20 +211,27 @@ class Sources:
             self._last_ms[id] = max(int(seconds * 1000), self._last_ms.get(id, 0))
         self._save({stored.object.id for stored in moment.sources}, self._saved_ms)
         up_ms = moment.now_ms - collect.number(PROCESS_STARTED) * 1000
-        if not self._silent_ms or up_ms < min(GRACE_MS_MAX, self._silent_ms):
-            return () if not self._silent_ms else None
+        rules = moment.waits_for("source_silent")
         enabled = [stored.object.id for stored in moment.sources if stored.object.enabled]
-        return [self._finding(id) for id in enabled if self._is_silent(id, moment.now_ms)]
+        setting = self._silent_seconds
+        silent_ms = {
+            id: (lowest_seconds(rules, "source_silent", id, setting) if rules else setting) * 1000 for id in enabled
+        }
+        thresholds = [each for each in silent_ms.values() if each]
+        if not thresholds or up_ms < min(GRACE_MS_MAX, *thresholds):
+            return None if thresholds else []
+        return [self._finding(id) for id in enabled if self._is_silent(id, moment.now_ms, silent_ms[id])]
 
     def close(self) -> None:
         """Let go of what is remembered; idempotent."""
         self._activity.close()
 
-    def _is_silent(self, id: str, now_ms: int) -> bool:
-        return id in self._last_ms and now_ms - self._last_ms[id] >= self._silent_ms
+    def _is_silent(self, id: str, now_ms: int, silent_ms: float) -> bool:
+        return silent_ms > 0 and id in self._last_ms and now_ms - self._last_ms[id] >= silent_ms
 
     def _finding(self, id: str) -> Finding:
-        return Finding(self.kinds[0], id, f"its last event arrived at {iso(self._last_ms[id])}")
+        last_ms = self._last_ms[id]
+        return Finding(self.kinds[0], id, f"its last event arrived at {iso(last_ms)}", since_ms=last_ms)
 
     def _save(self, known: set[str], saved_ms: dict[str, int]) -> None:
         """Remember what moved on, and forget sources that are no longer there."""

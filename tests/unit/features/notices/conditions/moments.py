@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from hookline.connections.model import Destination, LaneConfig, Pause, Source, Webhook, WebhookSettings
+from hookline.connections.notifications import Notification
 from hookline.connections.state import Stored
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
@@ -30,14 +33,26 @@ def moment(
     sources: Sequence[str] = (),
     paused: Pause | None = None,
     open_elsewhere: frozenset[str] = frozenset(),
+    rules: Sequence[dict[str, Any]] = (),
+    connected: str = "",
 ) -> Moment:
-    """A moment with these destinations enabled: the first has lane 1, and so on."""
+    """A moment with these destinations enabled, connected to one source or none: the first has lane 1, and so on."""
     destinations = [
-        Stored(_destination(id), 1, None, LaneConfig(number=number, sources={}, paused=paused))
+        Stored(
+            _destination(id, connected),
+            1,
+            None,
+            LaneConfig(number=number, sources={connected: {0: 0}} if connected else {}, paused=paused),
+        )
         for number, id in enumerate(ids, 1)
     ]
     known = [Stored(Source(id=id, name=id), 1) for id in sources]
-    return Moment(now_ms, reports or {}, destinations, known, notices, open_elsewhere)
+    return Moment(now_ms, reports or {}, destinations, known, notices, open_elsewhere, [rule(**each) for each in rules])
+
+
+def rule(**given: Any) -> Notification:
+    """A notification rule."""
+    return msgspec.convert({"id": "ops", "name": "Ops", "to": {"email": ["a@b.example"]}, **given}, Notification)
 
 
 def notice(count: int = 1, opened_at_ms: int = NOW_MS, last_seen_at_ms: int = NOW_MS) -> OpenNotice:
@@ -55,6 +70,6 @@ def deliver_db(location: DatabaseLocation) -> Connection:
     return open_deliver(location)
 
 
-def _destination(id: str) -> Destination:
+def _destination(id: str, connected: str) -> Destination:
     settings = WebhookSettings(webhooks=(Webhook(url="https://crm.example.com/"),))
-    return Destination(id=id, name=id, settings=settings)
+    return Destination(id=id, name=id, settings=settings, sources=(connected,) if connected else ())

@@ -1,1 +1,0 @@
-"""The kinds of destination: a folder for each, with a manifest, a set-up guide and an icon."""

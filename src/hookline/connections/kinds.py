@@ -1,0 +1,289 @@
+"""Destinations and their kinds: the requests that a destination makes, and what does not fit its kind."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Literal, TypeAlias
+from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
+
+from hookline.connections.model import Destination, WebhookSettings, is_webhook
+from hookline.connections.receiver_url import origin_of, parse_receiver_url
+from hookline.expressions.lexer import ExpressionError
+from hookline.expressions.parse import parse
+from hookline.kinds.answers import ANSWER_FIELDS
+from hookline.kinds.catalog import OWN, Kind, kind_of, kinds, missing_extra
+from hookline.kinds.headers import HOP_BY_HOP, check_header_name
+from hookline.kinds.mapping import MappingError
+from hookline.kinds.model import Auth, KindSettings, Request, Success
+from hookline.kinds.requests import CompiledRequest, Plan
+from hookline.kinds.settings import change_secrets, secrets_in, settings_problems, with_usual
+from hookline.kinds.sink import sink_module
+from hookline.secret_references import MASK, check_secret, is_reference, stands_for_stored
+
+KindProblemCode = Literal[
+    "unknown_kind", "invalid_url", "invalid_headers", "invalid_settings", "invalid_secret", "invalid_mapping"
+]
+KindProblem: TypeAlias = tuple[KindProblemCode, str, str]
+"""Code, path in the destination, and a sentence."""
+
+PLACE_CHARACTERS_MAX = 500
+_ORIGIN = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
+_STAND_IN = re.compile("hooklinehidesthissecret", re.IGNORECASE)
+_NEEDED_BY = {
+    "none": (),
+    "basic": ("username",),
+    "bearer": ("token",),
+    "apikey": ("token",),
+    "oauth2": ("tokenUrl", "clientId", "clientSecret"),
+}
+_CREDENTIAL_HEADERS = ("authorization", "cookie", "key", "password", "secret", "token")
+
+
+def requests_of(destination: Destination) -> tuple[Request, ...]:
+    """Return the requests that a destination makes of events: its own mapping's, else those of its kind."""
+    if destination.mapping is not None:
+        return destination.mapping
+    found = kind_of(destination.kind)
+    return () if found is None or found.manifest.requests is None else found.manifest.requests
+
+
+def plan_of(destination: Destination) -> Plan:
+    """Return the compiled requests of a destination whose secrets are resolved; raise ValueError for what was never
+    checked."""
+    return Plan(requests_of(destination), usual_settings(destination))
+
+
+def usual_settings(destination: Destination) -> KindSettings:
+    """Return the settings of a destination that is no webhook, with the usual values of what is left out."""
+    settings = destination.settings
+    assert isinstance(settings, KindSettings)
+    return with_usual(destination.kind, settings)
+
+
+def auth_of(destination: Destination) -> Auth | None:
+    """Return how the requests of a destination show who they come from: its kind's way, else that of its settings.
+
+    Values are templates over the settings. Raise ValueError for settings that name no known way.
+    """
+    found = kind_of(destination.kind)
+    if found is not None and found.manifest.auth is not None:
+        return found.manifest.auth
+    given = usual_settings(destination).get("auth") if isinstance(destination.settings, KindSettings) else None
+    return None if not given else msgspec.convert(given, Auth)
+
+
+def origins_of(destination: Destination) -> frozenset[tuple[str, ...]]:
+    """Return whom the secrets of a destination that is no webhook are sent to.
+
+    Of a sink, and where that cannot be said, it is the settings themselves: another text is another receiver.
+    """
+    try:
+        plan = plan_of(destination)
+    except ValueError:
+        plan = None
+    if plan is None or not plan.requests:
+        settings = destination.settings
+        return frozenset({("settings", repr(sorted((settings if isinstance(settings, KindSettings) else {}).items())))})
+    auth = auth_of(destination)
+    fetched = {origin_of(auth.token_url)} if auth is not None and auth.type == "oauth2" else set()
+    return frozenset({origin_of(each.sample_url) for each in plan.requests} | fetched)
+
+
+STAND_IN = "HooklineHidesThisSecret"
+"""What stands in the place of each secret where a request is only shown: the secret itself is not even there."""
+
+
+def with_stand_ins(destination: Destination) -> Destination:
+    """Return a destination that is no webhook with something in the place of each secret; of one that is a URL the
+    origin stays."""
+
+    def stand_in(path: str, secret: str) -> str:
+        if is_reference(secret) or stands_for_stored(secret):
+            return f"https://hidden.example/{STAND_IN}" if path.lower().endswith("url") else STAND_IN
+        origin = _ORIGIN.match(secret)
+        return STAND_IN if origin is None else f"{origin[0]}/{STAND_IN}"
+
+    settings = change_secrets(destination.kind, usual_settings(destination), stand_in)
+    return replace(destination, settings=settings)
+
+
+def without_stand_ins(text: str) -> str:
+    """Return a text with the mask where a stand-in is, in capitals too."""
+    return _STAND_IN.sub(MASK, text)
+
+
+def shown_url(request: CompiledRequest, secrets: Sequence[str]) -> str:
+    """Return a request's URL as everybody may see it: of one that a secret is a part of only the origin."""
+    url = request.sample_url
+    if not any(secret and (secret in url or quote(secret, safe="") in url) for secret in secrets):
+        return request.named_url
+    receiver = parse_receiver_url(url)
+    return f"{receiver.scheme}://{receiver.host_header}/{MASK}"
+
+
+def shown_place(destination: Destination) -> str:
+    """Return where the events of a sink go, without secrets: what its module says, else its kind and its id."""
+    found = kind_of(destination.kind)
+    try:
+        module = sink_module("" if found is None else found.manifest.sink or "")
+        place: str = module.place_of(destination.id, usual_settings(with_stand_ins(destination)))
+    except Exception:  # noqa: BLE001 - the border to code that is not ours, which need not say it
+        return f"{destination.kind}:{destination.id}"
+    return without_stand_ins(place)[:PLACE_CHARACTERS_MAX]
+
+
+def kind_problems(destination: Destination) -> Iterator[KindProblem]:
+    """Yield everything that does not fit the kind."""
+    kind = kind_of(destination.kind)
+    if destination.kind != OWN and kind is None:
+        yield "unknown_kind", "kind", _unknown_kind(destination.kind)
+    elif is_webhook(destination.kind):
+        if destination.mapping is not None:
+            text = "a webhook's body is fixed; take the mapping out, or choose the kind http"
+            yield "invalid_mapping", "mapping", text
+        if kind is not None and destination.kind != OWN:
+            yield from _webhook_problems(destination, kind)
+    elif kind is not None:
+        if (missing := missing_extra(destination.kind)) is not None:
+            yield "unknown_kind", "kind", missing
+        yield from _settings_problems(destination)
+        yield from _auth_problems(destination)
+        if destination.delivery.fan_out != "any":
+            yield "invalid_settings", "delivery.fanOut", "fanOut belongs to webhooks; take it out"
+        if kind.manifest.sink is not None:
+            if destination.mapping is not None:
+                yield "invalid_mapping", "mapping", f"{kind.manifest.name} makes no requests; take the mapping out"
+        else:
+            yield from _mapping_problems(destination)
+
+
+def _auth_problems(destination: Destination) -> Iterator[KindProblem]:
+    try:
+        auth = auth_of(destination)
+    except ValueError as error:
+        yield "invalid_settings", "settings.auth", str(error).partition(" - at ")[0]
+        return
+    if auth is None:
+        return
+    given: dict[str, str] = msgspec.to_builtins(auth)
+    for name in _NEEDED_BY[auth.type]:
+        if not given.get(name):
+            yield "invalid_settings", f"settings.auth.{name}", f"{auth.type} needs {name}; add it"
+    if auth.type == "oauth2" and auth.token_url and "{{" not in auth.token_url:
+        try:
+            parse_receiver_url(auth.token_url)
+        except ValueError as error:
+            yield "invalid_url", "settings.auth.tokenUrl", str(error)
+
+
+def _unknown_kind(name: str) -> str:
+    known = kinds()
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"installed are {', '.join(known)}"
+    return f"there is no kind {name!r}; {hint}"
+
+
+def _webhook_problems(destination: Destination, kind: Kind) -> Iterator[KindProblem]:
+    prefixes, headers = kind.manifest.url_prefixes, {name.lower() for name in kind.manifest.headers}
+    settings = destination.settings
+    assert isinstance(settings, WebhookSettings)
+    for index, webhook in enumerate(settings.webhooks):
+        place = f"settings.webhooks[{index}]"
+        if prefixes and not webhook.url.startswith(prefixes):
+            yield "invalid_url", f"{place}.url", f"a URL of {kind.manifest.name} begins with {' or '.join(prefixes)}"
+        for name in webhook.headers:
+            if name.lower() in headers:
+                text = f"header {name!r} is set by {kind.manifest.name}: leave it out"
+                yield "invalid_headers", f"{place}.headers", text
+
+
+def _settings_problems(destination: Destination) -> Iterator[KindProblem]:
+    settings = destination.settings
+    assert isinstance(settings, KindSettings)
+    for path, text in settings_problems(destination.kind, settings):
+        yield "invalid_settings", path, text
+    for path, secret in secrets_in(destination.kind, settings):
+        if is_reference(secret):
+            try:
+                check_secret(secret)
+            except ValueError as error:
+                yield "invalid_secret", path, str(error)
+
+
+def _mapping_problems(destination: Destination) -> Iterator[KindProblem]:
+    requests = requests_of(destination)
+    if not requests:
+        yield "invalid_mapping", "mapping", "write the requests that events become: mapping needs at least one"
+        return
+    own = destination.mapping is not None
+    names = [request.name for request in requests]
+    settings = _with_samples(destination)
+    for index, request in enumerate(requests):
+        place = f"mapping[{index}]"
+        if names.index(request.name) < index:
+            yield "invalid_mapping", f"{place}.name", f"two requests are named {request.name!r}; rename one"
+        try:
+            (compiled,) = Plan([request], settings).requests
+            parse_receiver_url(compiled.sample_url)
+        except MappingError as error:
+            path = _dotted(error.path.removeprefix("/0"))
+            if own:
+                yield "invalid_mapping", f"{place}{path}", error.sentence
+            else:  # only settings can be at fault then, and what is missing there has been said
+                if not any(True for _ in settings_problems(destination.kind, usual_settings(destination))):
+                    yield "invalid_settings", "settings", error.sentence
+                return
+        except ExpressionError as error:
+            yield "invalid_mapping", f"{place}.if", str(error)
+        except ValueError as error:
+            yield "invalid_url", f"{place}.url" if own else "settings", str(error)
+        if own:
+            yield from _header_problems(request, place)
+            yield from _success_problems(request.success, place)
+
+
+def _header_problems(request: Request, place: str) -> Iterator[KindProblem]:
+    for name, value in request.headers.items():
+        path = f"{place}.headers.{name}"
+        try:
+            check_header_name(name)
+        except ValueError as error:
+            yield "invalid_headers", path, str(error)
+        if name.lower() in HOP_BY_HOP or name.lower() in ("host", "content-length"):
+            yield "invalid_headers", path, f"header {name!r} is set by Hookline: leave it out"
+        if isinstance(value, str) and any(word in name.lower() for word in _CREDENTIAL_HEADERS):
+            text = "a credential belongs in settings.secrets; refer to it: {'@template': '{{settings.secrets.NAME}}'}"
+            yield "invalid_headers", path, text
+
+
+def _success_problems(success: Success | None, place: str) -> Iterator[KindProblem]:
+    if success is None:
+        return
+    for key, text in (("if", success.condition), ("refused", success.refused), ("retry", success.retry)):
+        if text is not None:
+            try:
+                parse(text, ANSWER_FIELDS)
+            except ExpressionError as error:
+                yield "invalid_mapping", f"{place}.success.{key}", str(error)
+
+
+def _with_samples(destination: Destination) -> KindSettings:
+    """Return settings in which what is behind a reference, or masked, stands as a text that can be a part of a URL."""
+
+    def sample(path: str, secret: str) -> str:
+        return "https://example.com/secret" if is_reference(secret) and path.lower().endswith("url") else secret
+
+    return with_usual(destination.kind, change_secrets(destination.kind, usual_settings(destination), sample))
+
+
+@lru_cache(maxsize=1_024)
+def _dotted(pointer: str) -> str:
+    """Return a JSON pointer as paths are written here: ``/body/items/0`` as ``.body.items[0]``."""
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    return "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)

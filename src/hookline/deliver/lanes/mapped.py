@@ -1,0 +1,322 @@
+"""What a lane whose kind is no webhook sends: the requests that its mapping makes of events, gathered into batches.
+
+A **parcel** is one request for several events: the token that its answer comes back with. Events that may wait for
+others stay in the lane's queue meanwhile, so that a crash finds them in the journal like all that is queued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
+from hookline.deliver.event import Event
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.send.port import Answer, Failure, Route
+from hookline.deliver.send.request import MappedTemplate
+from hookline.events.timestamps import iso
+from hookline.events.view import fields_of, integrations_of
+from hookline.kinds.answers import Verdict, asked_wait_seconds
+from hookline.kinds.mapping import MappingFailed
+from hookline.kinds.model import PER_EVENT_MAX
+from hookline.kinds.requests import CompiledRequest, Plan, Rendered, event_fields, too_many
+from hookline.outcomes.outcome import Outcome, refuses_event
+from hookline.route.filters import Filters
+
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
+"""Of an answer that says which items of a batch failed."""
+SMALL_ANSWER_BYTES_MAX = 64 * 1024
+"""Of one that says so of a single event."""
+GATHERED_IN_FLIGHT_MAX = 1_024
+"""Events of one lane in flight at once where they go in batches."""
+
+Token = Event | Delivery
+"""An event stands for its first attempt where nothing else needs to be known of it."""
+
+
+class Parcel:
+    """Several events in one request."""
+
+    __slots__ = ("tokens", "verdicts")
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
+        self.verdicts: Sequence[Verdict] | None = None
+        """What became of each; None: the answer says it."""
+
+
+class RequestParcel(Parcel):
+    """Several events in one HTTP request, and what it is made of."""
+
+    __slots__ = ("headers", "items", "request", "target_path")
+
+    def __init__(
+        self, request: CompiledRequest, target_path: str, headers: bytes, tokens: Sequence[Token], items: list[bytes]
+    ) -> None:
+        super().__init__(tokens)
+        self.request = request
+        self.target_path = target_path
+        self.headers = headers
+        self.items = items
+
+    def halves(self) -> Iterator[RequestParcel]:
+        """Yield it in two parts, to find out which event a receiver refuses."""
+        middle = len(self.tokens) // 2
+        for part in (slice(None, middle), slice(middle, None)):
+            yield RequestParcel(self.request, self.target_path, self.headers, self.tokens[part], self.items[part])
+
+
+class Outgoing(NamedTuple):
+    """Requests of one target, each with its token; ``whole``: how much of the answer is read, 0 for its status only."""
+
+    target: Target
+    requests: list[tuple[Any, bytes]]
+    whole: int
+
+
+class Gathering:
+    """How events of a lane go together: how many, how long the first waits for others, and how much they may be."""
+
+    is_apart = False
+
+    def __init__(self, size: int, wait_seconds: float, bytes_max: int) -> None:
+        self.size = size
+        self._wait_seconds = wait_seconds
+        self._bytes_max = bytes_max
+        self._since: float | None = None
+        """When the first of the events that wait for others was queued."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Return a target for each request, as the lane knows them."""
+        raise NotImplementedError
+
+    def own(self, lane: Lane) -> None:
+        """Belong to a lane."""
+        for target in self.targets:
+            target.lane = lane
+
+    def allowance(self, requests: int) -> int:
+        """Return how many events may be in flight where so many requests may; a probe is one event."""
+        if requests <= 1:
+            return requests
+        return max(requests, min(requests * self.size, max(GATHERED_IN_FLIGHT_MAX, 2 * self.size)))
+
+    def has_enough(self, queue: Sequence[Event], low: int) -> bool:
+        """Return whether so much is queued that readers may wait: two batches, by count or by what bodies weigh."""
+        queued = len(queue)
+        if queued < low or self.size == 1:
+            return queued >= low
+        return queued >= 2 * self.size or queued * self._weight(queue) >= 2 * self._bytes_max
+
+    def gathered(self, queue: Sequence[Event], room: int, in_flight: int, now: float, *, hurry: bool) -> int | None:
+        """Return how many of the queued events leave now; None: they wait for others, so look again soon."""
+        queued = len(queue)
+        if self.size == 1 or hurry:
+            self._since = None
+            return min(queued, room)
+        if queued < self.size and queued * self._weight(queue) < self._bytes_max:
+            if self._since is None:
+                self._since = now
+            if now - self._since < self._wait_seconds:
+                return None
+        if room < min(queued, self.size) and in_flight:
+            return 0  # answers make room, and a full batch costs the receiver no more than a small one
+        count = min(queued, room)
+        if count > self.size:
+            count -= count % self.size  # the rest waits for others
+        self._since = now if queued > count else None
+        return count
+
+    def requests(
+        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
+    ) -> list[Outgoing]:
+        """Return what leaves for some events; ``fail`` takes those that become no request."""
+        raise NotImplementedError
+
+    def _weight(self, queue: Sequence[Event]) -> float:
+        """Return about how many bytes one of the queued events has, by those at both ends."""
+        ends = queue[0], queue[-1]
+        return sum(len(event.record.body) for event in ends) / len(ends)
+
+
+class Mapped(Gathering):
+    """The requests of one lane."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        templates: Sequence[MappedTemplate],
+        routes: Sequence[Route],
+        lane_number: int,
+        filters: Filters | None,
+    ) -> None:
+        super().__init__(plan.batch_size, plan.batch_wait_seconds, plan.batch_bytes)
+        self.plan = plan
+        self._filters = filters if filters is not None and filters.edits else None
+        # Whether all events become one request each that differs in nothing but its body, and go in batches.
+        self._is_alike = plan.is_plain and len(plan.requests) == 1 and plan.requests[0].batch is not None
+        # By request, then by its number among those that one event becomes: what is counted is the latter.
+        self._targets = [
+            [Target(template, ordinal, lane_number, route) for ordinal in range(PER_EVENT_MAX)]
+            for template, route in zip(templates, routes, strict=True)
+        ]
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Return a target for each request, as the lane knows them."""
+        return tuple(targets[0] for targets in self._targets)
+
+    def own(self, lane: Lane) -> None:
+        """Belong to a lane."""
+        for targets in self._targets:
+            for target in targets:
+                target.lane = lane
+
+    def requests(
+        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
+    ) -> list[Outgoing]:
+        """Return what leaves for some events; ``fail`` takes those that become no request."""
+        if self._is_alike and set(map(type, leaving)) == {Event}:
+            with suppress(Exception):  # an event that cannot be rendered: which one it is, the other way finds out
+                return [self._alike(leaving)]
+        single: dict[tuple[int, int], list[tuple[Token, bytes]]] = {}
+        gathered: dict[tuple[int, int, str, bytes], list[tuple[Token, bytes]]] = {}
+        failed: list[tuple[Delivery, Failure]] = []
+        for token in leaving:
+            delivery = token if isinstance(token, Delivery) else None
+            event = token if isinstance(token, Event) else token.event
+            try:
+                made = list(self._of_event(event, delivery.urls if delivery is not None else None))
+            except Exception as error:  # noqa: BLE001 - an event that cannot be rendered must not stop the others
+                failed.append((delivery or Delivery(lane, event, first_at_ms), unsendable(error)))
+                continue
+            if len(made) > 1 and delivery is None:
+                delivery = Delivery(lane, event, first_at_ms)
+            if delivery is not None:
+                delivery.targets = [self._targets[index][ordinal] for index, ordinal, _ in made]
+                delivery.outstanding = len(made)
+            for index, ordinal, rendered in made:
+                request, template = self.plan.requests[index], self._targets[index][ordinal].template
+                assert isinstance(template, MappedTemplate)
+                if request.batch is None:
+                    data = template.write(rendered.target, rendered.headers, rendered.body, event.record.message_id)
+                    single.setdefault((index, ordinal), []).append((delivery or event, data))
+                else:
+                    key = (index, ordinal, rendered.target, rendered.headers)
+                    gathered.setdefault(key, []).append((delivery or event, rendered.body))
+        found: list[Outgoing] = []
+        for (index, ordinal), requests in single.items():
+            judged = self.plan.requests[index].judge is not None
+            whole = SMALL_ANSWER_BYTES_MAX if judged else 0
+            found.append(Outgoing(self._targets[index][ordinal], list(requests), whole))
+        for (index, ordinal, target_path, headers), items in gathered.items():
+            parcels = _parcels(self.plan.requests[index], target_path, headers, items)
+            found.append(self.outgoing(self._targets[index][ordinal], parcels))
+        for delivery, failure in failed:
+            fail(delivery, failure)
+        return found
+
+    def _alike(self, events: Sequence[Token]) -> Outgoing:
+        """Return first attempts whose requests differ in nothing but the events in them, by the shortest way."""
+        request = self.plan.requests[0]
+        target_path, headers, end = request.render({}, bytes)
+        bodies = [self._body(each if isinstance(each, Event) else each.event) + end for each in events]
+        parcels = _parcels(request, target_path, headers, list(zip(events, bodies, strict=True)))
+        return self.outgoing(self._targets[0][0], parcels)
+
+    def outgoing(self, target: Target, parcels: Iterable[RequestParcel]) -> Outgoing:
+        """Return parcels as they leave."""
+        template = target.template
+        assert isinstance(template, MappedTemplate)
+        requests = [
+            (parcel, template.write(parcel.target_path, parcel.headers, parcel.request.join(parcel.items), None))
+            for parcel in parcels
+        ]
+        return Outgoing(target, requests, ANSWER_BYTES_MAX)
+
+    def _of_event(self, event: Event, mask: int | None) -> Iterator[tuple[int, int, Rendered]]:
+        fields, plain = self._fields(event)
+        matching = self.plan.matching(fields)
+        if not matching:
+            raise MappingFailed("", "no request of the mapping takes this event any more")
+        if len(matching) > PER_EVENT_MAX:
+            raise too_many(len(matching))
+        left = [(ordinal, index) for ordinal, index in enumerate(matching) if mask is None or mask >> ordinal & 1]
+        for ordinal, index in left or list(enumerate(matching)):
+            try:
+                yield index, ordinal, self.plan.requests[index].render(fields, plain)
+            except MappingFailed as error:
+                raise MappingFailed(f"/{self.plan.requests[index].name}{error.path}", error.sentence) from None
+
+    def _fields(self, event: Event) -> tuple[dict[str, Any], Callable[[], bytes]]:
+        record, body = event.record, self._body(event)
+        if self.plan.is_plain:  # nothing asks for a field
+            return {}, lambda: body
+        chosen = integrations_of(record) if self.plan.asks_integrations else None
+        return event_fields(fields_of(record, body), self.plan.settings, iso(record.received_at), chosen), lambda: body
+
+    def _body(self, event: Event) -> bytes:
+        """Return what a webhook would get, without what filters take out."""
+        _, body = event.plain()
+        return body if self._filters is None else self._filters.body(event.record, body, canonical=False)
+
+
+def receivers_of(plan: Plan) -> list[ReceiverUrl]:
+    """Return the receiver of each request; raise ValueError for a URL that cannot be one."""
+    return [parse_receiver_url(request.sample_url) for request in plan.requests]
+
+
+def are_refused_together(verdicts: Sequence[Verdict], status: int) -> bool:
+    """Return whether a receiver refused a whole batch for what is in it, without a word of which event it means."""
+    first = verdicts[0]
+    is_of_event = first.of_event or (not first.retry and refuses_event(status))
+    return not first.accepted and is_of_event and not first.retry and all(each is first for each in verdicts)
+
+
+def failure_of(verdict: Verdict, answer: Answer) -> Failure | None:
+    """Return the failure that a verdict is, None for an event that was accepted."""
+    if verdict.accepted:
+        return None
+    status = answer.status if verdict.status is None else verdict.status
+    if verdict.retry:
+        outcome = Outcome.THROTTLED if status == 429 else Outcome.TIMED_OUT if status == 408 else Outcome.SERVER_ERROR
+    else:
+        outcome = Outcome.REFUSED
+    asked = asked_wait_seconds(answer.head) if status in (429, 503) else None
+    retry_after = None if asked is None else str(asked).encode()
+    of_event = verdict.of_event or (not verdict.retry and refuses_event(status))
+    return Failure(outcome, status, verdict.error, retry_after, answer.head, of_event=of_event)
+
+
+def unsendable(error: Exception) -> Failure:
+    """Return the failure of an event that becomes no request: a dead letter, and nothing against the receiver."""
+    if isinstance(error, MappingFailed):
+        text = (
+            f"mapping {error.path.removeprefix('/')}: {error.sentence}" if error.path else f"mapping: {error.sentence}"
+        )
+    else:
+        text = f"the request could not be made ({type(error).__name__})"
+    return Failure(Outcome.REFUSED, None, text, of_event=True)
+
+
+def _parcels(
+    request: CompiledRequest, target_path: str, headers: bytes, items: Sequence[tuple[Token, bytes]]
+) -> Iterator[RequestParcel]:
+    """Yield the items in parcels that keep to the batch's bounds; one that is too large by itself goes alone."""
+    batch = request.batch
+    assert batch is not None
+    tokens: list[Token] = []
+    bodies: list[bytes] = []
+    size_bytes = 0
+    for token, body in items:
+        if tokens and (len(tokens) == batch.size or size_bytes + len(body) > batch.bytes):
+            yield RequestParcel(request, target_path, headers, tokens, bodies)
+            tokens, bodies, size_bytes = [], [], 0
+        tokens.append(token)
+        bodies.append(body)
+        size_bytes += len(body) + 1
+    if tokens:
+        yield RequestParcel(request, target_path, headers, tokens, bodies)

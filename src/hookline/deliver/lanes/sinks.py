@@ -1,0 +1,287 @@
+"""Lanes of kinds that make no HTTP requests: their events go to code that puts them somewhere (``kinds/sink.py``).
+
+Each destination has one sink and one thread, which live lane and replays share. To the dispatcher it is a route like
+any other: requests go in with a token, and results come back in the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from hookline.connections.kinds import shown_place, usual_settings
+from hookline.connections.model import Destination
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.event import Event
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.mapped import Gathering, Outgoing, Parcel, Token
+from hookline.deliver.send.port import Answer, Failure, Opaque, Route
+from hookline.deliver.send.request import Template
+from hookline.deliver.send.resolver import Guard
+from hookline.deliver.store.batch import NewsRow, RemarkRow
+from hookline.events.timestamps import iso
+from hookline.events.view import fields_of
+from hookline.kinds.catalog import kind_of
+from hookline.kinds.model import Manifest, SinkBatch
+from hookline.kinds.requests import event_fields
+from hookline.kinds.sink import Sink, SinkContext, SinkEvent, SinkFailed, sink_module
+from hookline.outcomes.outcome import Outcome, to_number
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
+from hookline.route.filters import Filters
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
+
+ERROR_CHARACTERS_MAX = 500
+REMARK_CHARACTERS_MAX = 500
+NEWS_MAX = 50
+"""Sentences about itself that a sink may have said between two answers; further ones are only logged."""
+SAID_AGAIN_SECONDS = 3_600.0
+"""A sink that is opened again, after an outage, has forgotten what it said: for so long a sentence is told once."""
+SAID_MAX = 500
+CLOSE_SECONDS_MAX = 10.0
+"""What a sink has for its last write when the role ends: what is not answered by then is written again."""
+
+
+class SinkParcel(Parcel):
+    """Events that go to a sink together."""
+
+    __slots__ = ("events",)
+
+    def __init__(self, tokens: Sequence[Token], events: Sequence[SinkEvent]) -> None:
+        super().__init__(tokens)
+        self.events = events
+
+    def remarks(self, lane: int) -> list[RemarkRow]:
+        """Return what was said of events that were accepted."""
+        return [
+            RemarkRow(lane, event.partition, event.offset, verdict.remark[:REMARK_CHARACTERS_MAX])
+            for event, verdict in zip(self.events, self.verdicts or (), strict=True)
+            if verdict.remark and verdict.accepted
+        ]
+
+
+class SinkRoute(Route):
+    """The way to one sink: a thread that writes one parcel after the other."""
+
+    def __init__(
+        self, destination: Destination, open: Callable[[Callable[[str, str], None]], Sink], engine: Dispatcher
+    ) -> None:
+        """``open`` opens the sink, given what takes its notices."""
+        self.destination = destination
+        self._open = open
+        self._engine = engine
+        self._news: list[str] = []
+        """What the sink has said of itself since its last answer; of its thread."""
+        self._said: dict[str, float] = {}
+        self._waiting: deque[tuple[Target, SinkParcel]] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def send(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]]) -> None:
+        """Write parcels."""
+        self.ask(target, requests, 0)
+
+    def ask(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]], body_bytes_max: int) -> None:
+        """Write parcels, one after the other; their results come to the event loop that is running now."""
+        self._loop = asyncio.get_running_loop()
+        with self._wake:
+            self._waiting.extend((target, parcel) for parcel, _ in requests)
+            self._wake.notify()
+        if self._thread is None:
+            name = f"sink-{self.destination.id}"[:15]
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def close(self, wait: bool = False) -> None:
+        """Write what is there, and end; ``wait`` for it, but not for long."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if wait and self._thread is not None:
+            self._thread.join(CLOSE_SECONDS_MAX)
+
+    def _run(self) -> None:
+        sink: Sink | None = None
+        while True:
+            with self._wake:
+                while not self._waiting and not self._closing:
+                    self._wake.wait()
+                if not self._waiting:
+                    break
+                target, parcel = self._waiting.popleft()
+            began, failure = monotonic(), None
+            try:
+                if sink is None:
+                    sink = self._open(self._notice)
+                parcel.verdicts = sink.write(parcel.events)
+                if len(parcel.verdicts) != len(parcel.events):
+                    raise SinkFailed("the kind did not say what became of each event")
+            except Exception as error:  # noqa: BLE001 - the border to code that is not ours
+                failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error))
+                if not isinstance(error, SinkFailed):
+                    logger().error("sink_failed", destination=self.destination.id, exc_info=error)
+                self._let_go(sink)
+                sink = None
+            self._tell(target, parcel, int((monotonic() - began) * 1000), failure)
+        self._let_go(sink)
+
+    def _notice(self, name: str, sentence: str) -> None:
+        logger().warning(f"sink_{name}", destination=self.destination.id, message=sentence)
+        short, now = sentence[:REMARK_CHARACTERS_MAX], monotonic()
+        if len(self._news) >= NEWS_MAX or now - self._said.get(short, -SAID_AGAIN_SECONDS) < SAID_AGAIN_SECONDS:
+            return
+        if len(self._said) >= SAID_MAX:
+            self._said.clear()
+        self._said[short] = now
+        self._news.append(short)
+
+    def _tell(self, target: Target, parcel: SinkParcel, milliseconds: int, failure: Failure | None) -> None:
+        engine = self._engine
+        news, self._news = self._news, []
+
+        def tell() -> None:
+            # First what is said of it: the checkpoint that saves a result has these rows too.
+            now_ms = engine.clock.now_ms()
+            engine.batch.news += [NewsRow(self.destination.id, now_ms, each) for each in news]
+            if failure is None:
+                engine.batch.remarks += parcel.remarks(target.lane.number)
+                engine.answered_whole(parcel, target, Answer(200, "", b""), milliseconds)
+            else:
+                engine.answered(parcel, target, to_number(failure.outcome, None), milliseconds, failure)
+
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(tell)
+        except RuntimeError:  # the role has ended: nobody is told, and it is written again
+            return
+
+    def _let_go(self, sink: Sink | None) -> None:
+        try:
+            if sink is not None:
+                sink.close()
+        except Exception as error:  # noqa: BLE001 - as above
+            logger().warning("sink_not_closed", destination=self.destination.id, error=str(error))
+
+
+class SinkRequests(Gathering):
+    """What the lane of a sink sends: parcels of events, nothing else."""
+
+    is_apart = True
+
+    def __init__(
+        self, destination: Destination, batch: SinkBatch, route: Route, lane_number: int, filters: Filters | None
+    ) -> None:
+        super().__init__(batch.size, batch.wait, batch.bytes)
+        self._settings = usual_settings(destination)
+        self._bytes_max = batch.bytes
+        self._filters = filters if filters is not None and filters.edits else None
+        self._target = Target(SinkTemplate(destination), 0, lane_number, route)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Return the only one."""
+        return (self._target,)
+
+    def requests(
+        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
+    ) -> list[Outgoing]:
+        """Return what leaves for some events."""
+        parcels: list[tuple[Any, bytes]] = []
+        tokens: list[Token] = []
+        events: list[SinkEvent] = []
+        size_bytes = 0
+        for token in leaving:
+            made = self._event(token if isinstance(token, Event) else token.event)
+            if tokens and size_bytes + len(made.body) > self._bytes_max:
+                parcels.append((SinkParcel(tokens, events), b""))
+                tokens, events, size_bytes = [], [], 0
+            tokens.append(token)
+            events.append(made)
+            size_bytes += len(made.body)
+        parcels.append((SinkParcel(tokens, events), b""))
+        return [Outgoing(self._target, parcels, 1)]
+
+    def _event(self, event: Event) -> SinkEvent:
+        record = event.record
+        _, body = event.plain()
+        if self._filters is not None:
+            body = self._filters.body(record, body, canonical=False)
+        fields = event_fields(fields_of(record, body), self._settings, iso(record.received_at))
+        return SinkEvent(
+            event.position >> POSITION_SHIFT, event.position & OFFSET_MASK, record.received_at, fields, body
+        )
+
+
+class SinkTemplate(Template):
+    """Says where events of a sink go; no request is written."""
+
+    def __init__(self, destination: Destination) -> None:
+        super().__init__("http://sink.invalid/", b"", None)
+        self.url = shown_place(destination)
+
+
+class Sinks:
+    """The sinks of a process, by destination."""
+
+    def __init__(self, engine: Dispatcher, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._routes: dict[str, SinkRoute] = {}
+
+    def requests_of(self, resolved: Destination, lane_number: int, filters: Filters | None) -> SinkRequests:
+        """Return what sends the events of a destination whose secrets are resolved; raise ValueError for a kind whose
+        module cannot be had."""
+        kind = kind_of(resolved.kind)
+        if kind is None or kind.manifest.sink is None:
+            raise ValueError(f"the kind {resolved.kind!r} is no sink")
+        route = self._routes.get(resolved.id)
+        if route is None or route.destination.settings != resolved.settings or route.destination.kind != resolved.kind:
+            if route is not None:
+                route.close()
+            module, settings = sink_module(kind.manifest.sink), usual_settings(resolved)
+            route = self._routes[resolved.id] = SinkRoute(
+                resolved,
+                lambda notice: module.open_sink(sink_context(self._settings, resolved.id, notice), settings),
+                self._engine,
+            )
+        return SinkRequests(resolved, _batch_of(kind.manifest, usual_settings(resolved)), route, lane_number, filters)
+
+    def keep_only(self, destinations: set[str]) -> None:
+        """End the sinks of destinations that are there no more."""
+        for id in self._routes.keys() - destinations:
+            self._routes.pop(id).close()
+
+    def close(self) -> None:
+        """End all of them; what is being written is finished."""
+        for route in self._routes.values():
+            route.close()
+        for route in self._routes.values():
+            route.close(wait=True)
+        self._routes.clear()
+
+
+def sink_context(settings: Settings, destination: str, notice: Callable[[str, str], None]) -> SinkContext:
+    """Return what the sink of a destination may use: a folder of its own, and the addresses that receivers may have."""
+    folder = settings.data_path / "files" / destination
+    return SinkContext(destination, folder, Guard(settings.deliver.allow_networks).refusal, notice)
+
+
+def failure_words(error: Exception) -> str:
+    """Return what people read of an error of a sink."""
+    text = str(error) if isinstance(error, SinkFailed) else f"the kind failed ({type(error).__name__}: {error})"
+    return text[:ERROR_CHARACTERS_MAX]
+
+
+def _batch_of(manifest: Manifest, settings: Mapping[str, Any]) -> SinkBatch:
+    """Return how events are gathered: as the kind says, but for what its settings ``batchEvents`` and ``batchSeconds``
+    say."""
+    usual = manifest.batch or SinkBatch()
+    size, wait = settings.get("batchEvents", usual.size), settings.get("batchSeconds", usual.wait)
+    return SinkBatch(size=size, bytes=usual.bytes, wait=wait)

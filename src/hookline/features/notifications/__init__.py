@@ -1,0 +1,1 @@
+"""Notifications: rules that send notices to people, by e-mail, Slack or webhook, one message for one outage."""

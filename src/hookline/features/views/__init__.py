@@ -1,0 +1,1 @@
+"""Saved views: a list with its filters under a name, for oneself or for everybody."""

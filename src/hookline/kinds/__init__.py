@@ -1,0 +1,1 @@
+"""The kinds of destination: a folder for each, and what an event becomes on its way to one."""

@@ -1,0 +1,184 @@
+"""What an answer means: whether it accepts, whose fault it is if not, and which items of a batch failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.expressions.compile import Condition, compile_condition
+from hookline.expressions.parse import parse
+from hookline.expressions.tree import paths_in
+from hookline.kinds.model import Items, Json, Success
+
+ANSWER_FIELDS = ("status", "body", "text", "headers")
+"""What expressions over an answer may begin with."""
+ERROR_CHARACTERS_MAX = 500
+TEXT_CHARACTERS_MAX = 64 * 1024
+EPOCH_FROM_SECONDS = 1_000_000_000
+"""A greater number in a rate-limit header is a time, a smaller one a wait."""
+ANY_KEY = "*"
+
+
+class Verdict(NamedTuple):
+    """What became of an item: ``accepted``, or whether it is tried again and the words of the receiver.
+
+    ``of_event``: the fault is the event's, and says nothing against the receiver. ``remark``: what a sink says of an
+    event that it accepted, such as how much it erased; people read it with the attempt.
+    """
+
+    accepted: bool
+    retry: bool = False
+    of_event: bool = False
+    error: str = ""
+    status: int | None = None
+    remark: str = ""
+
+
+ACCEPTED = Verdict(True)
+
+
+class Judge:
+    """Reads answers by the rules of one request; raise ExpressionError for what was never checked."""
+
+    def __init__(self, success: Success) -> None:
+        self._accepts = _condition(success.condition)
+        self._refused = _condition(success.refused)
+        self._retry = _condition(success.retry)
+        self._items = success.items
+        self._others_retry = success.others == "retry"
+        texts = [text for text in (success.condition, success.refused, success.retry) if text is not None]
+        self._asks_headers = any(path[0] == "headers" for text in texts for path in paths_in(parse(text)))
+
+    def whole(self, status: int, head: str, body: bytes) -> Verdict:
+        """Return what an answer to a request by itself means."""
+        return self._verdict(self._fields(status, head, body), status, body)
+
+    def each(self, status: int, head: str, body: bytes, count: int) -> list[Verdict]:
+        """Return what became of each of ``count`` items."""
+        fields = self._fields(status, head, body)
+        whole = self._verdict(fields, status, body)
+        if not self._items:
+            return [whole] * count
+        named: dict[int, Verdict] = {}
+        found = False
+        for rule in self._items:
+            entries = _at(fields, rule.path)
+            if isinstance(entries, dict | list):
+                found = True
+                for index, verdict in _entries(rule, entries, status):
+                    if 0 <= index < count and (verdict.accepted is False or index not in named):
+                        named[index] = verdict
+        if not found:
+            return [whole] * count
+        if whole.accepted:
+            others = ACCEPTED
+        elif self._others_retry:
+            others = Verdict(False, retry=True, of_event=True, error="refused with others of its batch", status=status)
+        else:
+            others = ACCEPTED
+        if not whole.accepted and not any(not each.accepted for each in named.values()):
+            return [whole] * count  # it names nobody: the answer is about all
+        return [named.get(index, others) for index in range(count)]
+
+    def _fields(self, status: int, head: str, body: bytes) -> dict[str, Json]:
+        fields: dict[str, Json] = {"status": status}
+        try:
+            fields["body"] = msgspec.json.decode(body) if body else {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            fields["body"] = {}
+        fields["text"] = body[:TEXT_CHARACTERS_MAX].decode("utf-8", "replace")
+        fields["headers"] = headers_of(head) if self._asks_headers else {}
+        return fields
+
+    def _verdict(self, fields: Mapping[str, Json], status: int, body: bytes) -> Verdict:
+        if self._accepts(fields) if self._accepts is not None else 200 <= status < 300:
+            return ACCEPTED
+        error = body[:ERROR_CHARACTERS_MAX].decode("utf-8", "replace")
+        if self._refused is not None and self._refused(fields):
+            return Verdict(False, of_event=True, error=error, status=status)
+        if self._retry is not None and self._retry(fields):
+            return Verdict(False, retry=True, error=error, status=status)
+        if 200 <= status < 300:  # an answer that reads like success and is none: about the event, as far as known
+            return Verdict(False, of_event=True, error=error, status=status)
+        return Verdict(False, retry=status in (408, 429) or status >= 500, error=error, status=status)
+
+
+def headers_of(head: str) -> dict[str, str]:
+    """Return the headers of an answer's head by their names in small letters."""
+    lines = (line.partition(":") for line in head.splitlines()[1:])
+    return {name.strip().lower(): value.strip() for name, _, value in lines if name}
+
+
+def asked_wait_seconds(head: str, now: Callable[[], float] = time.time) -> int | None:
+    """Return how long a throttled sender is asked to wait by the headers that APIs use, None where none says.
+
+    ``Retry-After`` (seconds or a date), else ``RateLimit-Reset`` (a wait), else ``X-RateLimit-Reset`` or
+    ``X-Rate-Limit-Reset`` (a wait, or a time in seconds or milliseconds of the epoch).
+    """
+    headers = headers_of(head)
+    for name in ("retry-after", "ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset"):
+        text = headers.get(name, "")[:32]
+        if text.replace(".", "", 1).isdigit() and text.isascii():
+            seconds = float(text)
+            if seconds >= EPOCH_FROM_SECONDS * 1_000:
+                seconds /= 1_000
+            return max(0, round(seconds - now())) if seconds >= EPOCH_FROM_SECONDS else round(seconds)
+        if text and name == "retry-after":
+            try:
+                return max(0, round(parsedate_to_datetime(text).timestamp() - now()))
+            except (ValueError, TypeError, OverflowError):
+                continue
+    return None
+
+
+def _condition(text: str | None) -> Condition | None:
+    return None if text is None else compile_condition(parse(text, ANSWER_FIELDS))
+
+
+def _entries(rule: Items, entries: Json, status: int) -> Iterator[tuple[int, Verdict]]:
+    if rule.entries == "named":
+        named = entries.items() if isinstance(entries, dict) else [("", entries)]
+        for name, each in named:  # {"field": [3, 5]} names items as [3, 5] does, and says what is wrong with them
+            words = ": ".join([rule.path.rpartition(".")[2], *([name] if name else [])])
+            for entry in each if isinstance(each, list) else [each]:
+                index = entry if rule.index is None else _at(entry, rule.index)
+                if isinstance(index, int) and not isinstance(index, bool):
+                    yield index, _failed(rule, entry, status, words)
+        return
+    listed: Sequence[Any] = list(entries.values()) if isinstance(entries, dict) else entries
+    for index, entry in enumerate(listed):
+        own = _at(entry, rule.status) if rule.status is not None else None
+        if isinstance(own, int):
+            failed = not (200 <= own < 300 or own in rule.accepted)
+        else:
+            failed = bool(rule.error and _at(entry, rule.error))
+        yield index, _failed(rule, entry, own if isinstance(own, int) else status) if failed else ACCEPTED
+
+
+def _failed(rule: Items, entry: Json, status: int, words: str = "") -> Verdict:
+    """Return the verdict of an item; ``words`` are said where its entry is nothing but its number."""
+    said = words if words and isinstance(entry, int) else _at(entry, rule.error) if rule.error is not None else None
+    error = said if isinstance(said, str) else msgspec.json.encode(entry if said is None else said).decode()
+    own = _at(entry, rule.status) if rule.status is not None else None
+    told = own if isinstance(own, int) else status
+    retry = rule.retry or (isinstance(own, int) and (own in (408, 429) or own >= 500))
+    return Verdict(False, retry=retry, of_event=not retry, error=error[:ERROR_CHARACTERS_MAX], status=told)
+
+
+def _at(value: Json, path: str) -> Json:
+    for part in path.split("."):
+        if isinstance(value, Mapping):
+            value = next(iter(value.values()), None) if part == ANY_KEY and part not in value else value.get(part)
+        elif isinstance(value, list) and part.isdigit():
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            return None
+    return value
+
+
+PLAIN_JUDGE = Judge(Success())
+"""For requests without rules of their own."""

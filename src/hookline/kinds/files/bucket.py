@@ -1,0 +1,218 @@
+"""Files in a bucket of any S3-compatible store, through obstore."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from hookline.kinds.files.tunnel import Tunnel
+from hookline.kinds.model import Json
+from hookline.kinds.sink import SinkContext, SinkFailed
+from hookline.telemetry.crashpoints import crash_point
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, S3Credential, S3Store
+
+AT_ONCE = 8
+"""Requests at once while a write puts its files."""
+CHANGES_MAX = 5
+"""How often a file is read anew because somebody else changed it meanwhile."""
+REQUEST_SECONDS = 30
+CONNECT_SECONDS = 5
+RETRIES_MAX = 3
+RETRY_SECONDS = 20
+"""What lasts longer is tried again as a whole, by the lane."""
+PROBE = "_hookline/fence"
+ERROR_CHARACTERS_MAX = 300
+LOCK_SECONDS_MAX = 60.0
+
+_LOCKS: dict[tuple[str, int, str, str], threading.Lock] = {}
+"""One for each place that this process has written to: as many as destinations were configured since it began."""
+_LOCKS_LOCK = threading.Lock()
+
+
+class BucketStore:
+    """A prefix of a bucket."""
+
+    def __init__(self, context: SinkContext, settings: Mapping[str, Json]) -> None:
+        endpoint = str(settings.get("endpoint") or f"https://s3.{settings['region']}.amazonaws.com").rstrip("/")
+        parts = urlsplit(endpoint)
+        is_tls = parts.scheme == "https"
+        if not parts.hostname or (not is_tls and not settings.get("pathStyle", True)):
+            raise SinkFailed("the endpoint cannot be used: write https://HOST, or http://HOST with path style")
+        bucket, is_path_style = str(settings["bucket"]), bool(settings.get("pathStyle", True))
+        host = parts.hostname if is_path_style else f"{bucket}.{parts.hostname}"
+        port = parts.port or (443 if is_tls else 80)
+        context.addresses(host, port)  # says at once what is not allowed
+        self._prefix = str(settings.get("prefix") or "").strip("/")
+        self._tunnel = Tunnel(host, port, context.addresses, is_proxy=is_tls)
+        if not is_tls:
+            endpoint = self._tunnel.url
+        elif not is_path_style:  # the library wants the bucket in it then
+            endpoint = endpoint.replace("://", f"://{bucket}.", 1)
+        with _LOCKS_LOCK:
+            self._lock = _LOCKS.setdefault((host, port, bucket, self._prefix), threading.Lock())
+        self._store = _new_store(settings, endpoint, self._tunnel.url if is_tls else None, is_path_style)
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="s3-put")
+        self.is_fenced = True
+        try:
+            self._probe()
+        except BaseException:
+            self.close()
+            raise
+
+    def get(self, path: str) -> bytes | None:
+        """Return a file, None when there is none."""
+        found = self._read(path)
+        return None if found is None else found[0]
+
+    def put_all(self, files: Mapping[str, bytes]) -> None:
+        """Write files, several at a time."""
+
+        def put(each: tuple[str, bytes]) -> None:
+            self._put(each[0], each[1], "overwrite")
+            crash_point("files.one_written")
+
+        begun = [self._pool.submit(put, each) for each in files.items()]
+        # All are waited for, also when one fails: nothing may be written later, behind what cleans up.
+        failures = [failure for each in begun if (failure := each.exception()) is not None]
+        if failures:
+            raise failures[0]
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a file unless there is one, where the store can do that."""
+        return self._put(path, data, "create" if self.is_fenced else "overwrite")
+
+    def change(self, path: str, change: Callable[[bytes], bytes | None]) -> None:
+        """Replace a file unless somebody else did meanwhile: then it is read anew."""
+        for _ in range(CHANGES_MAX):
+            found = self._read(path)
+            made = None if found is None else change(found[0])
+            if found is None or made is None:
+                return
+            if self._put(path, made, {"e_tag": found[1]} if self.is_fenced and found[1] else "overwrite"):
+                return
+        raise SinkFailed(f"{path} is changed by somebody else again and again; end that, it is tried again")
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Take files away, those that are there."""
+        import obstore
+
+        for path in paths:
+            try:
+                obstore.delete(self._store, self._at(path))
+            except (FileNotFoundError, obstore.exceptions.NotFoundError):
+                continue
+            except obstore.exceptions.BaseError as error:
+                raise self._failed(error) from None
+
+    def names(self, folder: str, after: str) -> list[str]:
+        """Return the names in a folder that come after one."""
+        import obstore
+
+        base = self._at(folder) + "/"
+        try:
+            found = [
+                str(each["path"])[len(base) :]
+                for batch in obstore.list(self._store, base, offset=base + after if after else None)
+                for each in batch
+            ]
+        except obstore.exceptions.BaseError as error:
+            raise self._failed(error) from None
+        return sorted(name for name in found if name > after)
+
+    def leave_nothing(self) -> None:
+        """Take away the probe."""
+        self.delete_all([PROBE])
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep out a sink of this process that has not ended yet; other processes are fenced by ``create``."""
+        if not self._lock.acquire(timeout=LOCK_SECONDS_MAX):
+            raise SinkFailed("the sink that was there before the settings changed does not end; it is tried again")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """End the tunnel."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._tunnel.close()
+
+    def _probe(self) -> None:
+        """Find out whether the store refuses to create what is there: some do not know the condition."""
+        try:
+            self._put(PROBE, b"", "create")
+            self.is_fenced = not self._put(PROBE, b"", "create")
+        except SinkFailed:
+            # It may refuse the condition itself, with whatever error: then it takes the same without.
+            self._put(PROBE, b"", "overwrite")
+            self.is_fenced = False
+
+    def _put(self, path: str, data: bytes, mode: Any) -> bool:
+        import obstore
+
+        try:
+            obstore.put(self._store, self._at(path), data, mode=mode, use_multipart=False)
+        except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
+            return False
+        except obstore.exceptions.BaseError as error:
+            raise self._failed(error) from None
+        return True
+
+    def _read(self, path: str) -> tuple[bytes, str | None] | None:
+        import obstore
+
+        try:
+            found = obstore.get(self._store, self._at(path))
+            return bytes(found.bytes()), found.meta.get("e_tag")
+        except (FileNotFoundError, obstore.exceptions.NotFoundError):
+            return None
+        except obstore.exceptions.BaseError as error:
+            raise self._failed(error) from None
+
+    def _at(self, path: str) -> str:
+        return f"{self._prefix}/{path}" if self._prefix else path
+
+    def _failed(self, error: Exception) -> SinkFailed:
+        why = self._tunnel.refusal or " ".join(str(error).split("Debug source:")[0].split())
+        return SinkFailed(f"the store does not take it: {why[:ERROR_CHARACTERS_MAX]}")
+
+
+def _new_store(settings: Mapping[str, Json], endpoint: str, proxy: str | None, is_path_style: bool) -> S3Store:
+    from obstore.store import S3Store
+
+    access, secret = str(settings["accessKey"]), str(settings["secretKey"])
+
+    def credential() -> S3Credential:
+        return {"access_key_id": access, "secret_access_key": secret, "token": None, "expires_at": None}
+
+    options: ClientConfig = {
+        "timeout": timedelta(seconds=REQUEST_SECONDS),
+        "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+        "allow_http": proxy is None,
+    }
+    if proxy is not None:
+        options["proxy_url"] = proxy
+    if settings.get("authority"):
+        options["root_certificate"] = str(settings["authority"])
+    return S3Store(
+        str(settings["bucket"]),
+        endpoint=endpoint,
+        region=str(settings["region"]),
+        virtual_hosted_style_request=not is_path_style,
+        client_options=options,
+        retry_config={
+            "max_retries": RETRIES_MAX,
+            "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+            "backoff": {"max_backoff": timedelta(seconds=5)},
+        },
+        # Not as plain settings: those would be joined with a session's token from the environment.
+        credential_provider=credential,
+    )

@@ -1,0 +1,136 @@
+"""Leads connections of the S3 library to addresses that were checked.
+
+The library looks names up by itself, so a second look-up could answer with an address inside the network. It is given
+this listener on the loopback interface in place of the network: for ``https`` as a proxy that is asked to CONNECT, and
+TLS goes through untouched, with the certificate checked for the real name; for ``http`` as the server itself. The name
+is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import secrets
+import select
+import socket
+import threading
+from collections.abc import Callable
+
+from hookline.kinds.sink import SinkFailed
+
+CONNECTIONS_MAX = 32
+"""At once; the library keeps far fewer."""
+HEAD_BYTES_MAX = 8_192
+CONNECT_SECONDS = 5.0
+IDLE_SECONDS = 90.0
+"""Longer than the library waits for an answer."""
+CHUNK_BYTES = 65_536
+ACCEPT_POLL_SECONDS = 0.5
+
+
+class Tunnel:
+    """A listener that leads to one host and port, and nowhere else."""
+
+    def __init__(self, host: str, port: int, addresses: Callable[[str, int], list[str]], *, is_proxy: bool) -> None:
+        self._host, self._port, self._addresses = host, port, addresses
+        self._is_proxy = is_proxy
+        self._password = secrets.token_hex(16)
+        self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._closed = threading.Event()
+        self.refusal = ""
+        """Why the last connection could not be made, empty since one could."""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(ACCEPT_POLL_SECONDS)
+        threading.Thread(target=self._accept, name="s3-tunnel", daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Return where it listens; as a proxy with the password that keeps other users of this machine out."""
+        port = self._listener.getsockname()[1]
+        return f"http://hookline:{self._password}@127.0.0.1:{port}" if self._is_proxy else f"http://127.0.0.1:{port}"
+
+    def close(self) -> None:
+        """End; may be called twice."""
+        self._closed.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                near, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            if not self._room.acquire(blocking=False):
+                near.close()
+                continue
+            threading.Thread(target=self._lead, args=(near,), name="s3-connection", daemon=True).start()
+
+    def _lead(self, near: socket.socket) -> None:
+        try:
+            with near:
+                near.settimeout(IDLE_SECONDS)
+                if self._is_proxy and not self._is_asked(near):
+                    near.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+                    return
+                far = self._connect()
+                if far is None:
+                    if self._is_proxy:
+                        near.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+                    return
+                with far:
+                    if self._is_proxy:
+                        near.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+                    self._relay(near, far)
+        except OSError:  # either side hung up: the library notices, and tries again
+            return
+        finally:
+            self._room.release()
+
+    def _is_asked(self, near: socket.socket) -> bool:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            chunk = near.recv(HEAD_BYTES_MAX)
+            head += chunk
+            if not chunk or len(head) > HEAD_BYTES_MAX:
+                return False
+        lines = head.split(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+        }
+        wanted = "Basic " + base64.b64encode(f"hookline:{self._password}".encode()).decode()
+        given = headers.get("proxy-authorization", "")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return lines[0].split(" ")[:2] == ["CONNECT", f"{host}:{self._port}"] and hmac.compare_digest(given, wanted)
+
+    def _connect(self) -> socket.socket | None:
+        try:
+            addresses = self._addresses(self._host, self._port)
+        except SinkFailed as error:
+            self.refusal = str(error)
+            return None
+        for address in addresses:
+            try:
+                far = socket.create_connection((address, self._port), CONNECT_SECONDS)
+            except OSError as error:
+                self.refusal = f"{self._host} ({address}) cannot be reached: {error.strerror or error}"
+            else:
+                far.settimeout(IDLE_SECONDS)
+                far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.refusal = ""
+                return far
+        return None
+
+    def _relay(self, near: socket.socket, far: socket.socket) -> None:
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        other = {near: far, far: near}
+        while not self._closed.is_set():
+            ready, _, _ = select.select([near, far], [], [], IDLE_SECONDS)
+            if not ready:
+                return
+            for each in ready:
+                data = each.recv(CHUNK_BYTES)
+                if not data:
+                    return
+                other[each].sendall(data)

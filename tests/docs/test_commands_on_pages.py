@@ -1,0 +1,54 @@
+"""Command lines on hand-written pages: every one names a command that there is, and options that it takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from hookline.cli.commands import app
+from hookline.cli.service.options import SUMMARIES, parser
+from hookline.settings import keys
+from tests.docs.pages import DOCS, ROOT
+from tests.docs.test_cli import commands
+
+COMMANDS = commands(app)
+GROUPS = {name.partition(" ")[0] for name in COMMANDS if " " in name}
+BY_THE_CODE = {"api.md", "cli.md", "errors.md"}
+LINES_MIN = 100
+"""Fewer mean that they are no longer found."""
+
+
+def test_commands_on_pages_exist() -> None:
+    """What people paste from a page is understood by the command line of this version."""
+    lines = list(command_lines())
+    assert len(lines) >= LINES_MIN
+    assert [f"{page}: {line}" for page, line in lines if not is_understood(line)] == []
+
+
+def command_lines() -> Iterator[tuple[str, str]]:
+    """Yield each ``hookline …`` of the pages, from their text and their blocks, with its page."""
+    pages = [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("how-to/*.md"), *DOCS.glob("clients/*.md")]
+    for page in pages:
+        if page.name in BY_THE_CODE:
+            continue
+        text = page.read_text()
+        found = re.findall(r"`hookline ([a-z][^`|…\[]*)`", text)
+        for language, block in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL):
+            joined = block.replace("\\\n", " ") if language in ("", "sh", "bash", "console") else ""
+            found += re.findall(r"^(?:(?!helm).*[ /])?hookline ([a-z][^|\n]*)", joined, re.MULTILINE)
+        yield from ((page.name, line) for line in found)
+
+
+def is_understood(line: str) -> bool:
+    """Return whether the command and its options are there."""
+    words = shlex.split(line, comments=True)
+    name = next((" ".join(words[:count]) for count in (2, 1) if " ".join(words[:count]) in COMMANDS), None)
+    if name is None:
+        return len(words) == 1 and words[0] in GROUPS
+    if name in SUMMARIES:
+        known = {option for action in parser(name)._actions for option in action.option_strings}
+        known |= {f"--{key}" for key in keys()} | {f"--{key.replace('_', '-')}" for key in keys()}
+    else:
+        known = {option for each in COMMANDS[name].assemble_argument_collection() for option in each.names}
+    return {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}

@@ -1,0 +1,142 @@
+"""Files in a bucket of a real S3-compatible server: fences, erasures, addresses that are not allowed, wrong keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.kinds.files.bucket import BucketStore
+from hookline.kinds.files.sink import FilesSink, open_sink
+from hookline.kinds.sink import SinkContext, SinkFailed, check_sink
+from tests.service.deliver.certificates import Authority
+from tests.service.files.place import ids_named, ids_there, manifests
+from tests.service.files.s3.server import S3Server
+from tests.unit.kinds.files.place import context, event
+
+USUAL = {"format": "parquet", "compression": "zstd", "pathStyle": True}
+
+
+def sink(s3: S3Server, folder: Path, **more: Any) -> FilesSink:
+    return open_sink(context(folder), {**USUAL, **s3.settings, **more})
+
+
+def test_a_number_is_taken_once(s3: S3Server, tmp_path: Path) -> None:
+    """The server refuses to create what is there, and the sink finds out that it does."""
+    store = BucketStore(context(tmp_path), s3.settings)
+    assert store.is_fenced
+    assert store.create("a/1.json", b"one")
+    assert not store.create("a/1.json", b"two")
+    assert store.get("a/1.json") == b"one"
+    assert store.get("a/2.json") is None
+    store.delete_all(["a/1.json", "a/2.json"])
+    assert store.names("a", "") == []
+    store.close()
+
+
+def test_names_come_after_one(s3: S3Server, tmp_path: Path) -> None:
+    """More names than one answer holds are listed, from where somebody wants to go on."""
+    store = BucketStore(context(tmp_path), s3.settings)
+    store.put_all({f"m/{number:05d}": b"x" for number in range(1_100)})
+    assert store.names("m", "") == [f"{number:05d}" for number in range(1_100)]
+    assert store.names("m", "01097") == ["01098", "01099"]
+    store.close()
+
+
+def test_a_change_meanwhile_is_not_lost(s3: S3Server, tmp_path: Path) -> None:
+    """Who rewrites a file that another rewrote meanwhile begins anew with what is there now."""
+    store = BucketStore(context(tmp_path), s3.settings)
+    store.put_all({"f": b"1"})
+    meanwhile = [b"12"]
+
+    def change(data: bytes) -> bytes:
+        if meanwhile:
+            store.put_all({"f": meanwhile.pop()})
+        return data + b"3"
+
+    store.change("f", change)
+    assert store.get("f") == b"123"
+    store.close()
+
+
+def test_two_processes_share_a_bucket(s3: S3Server, tmp_path: Path) -> None:
+    """Both commit, each sees what the other covered, and every event is there once."""
+    one, two = sink(s3, tmp_path), sink(s3, tmp_path)
+    one.write([event(offset) for offset in range(10)])
+    two.write([event(offset, partition=1) for offset in range(10)])
+    one.write([event(offset, partition=1) for offset in range(15)])
+    expected = sorted([f"m0-{n}" for n in range(10)] + [f"m1-{n}" for n in range(15)])
+    assert ids_named(s3.bucket / "events") == ids_there(s3.bucket / "events") == expected
+    one.close()
+    two.close()
+
+
+def test_a_person_leaves_the_bucket(s3: S3Server, tmp_path: Path) -> None:
+    """The files that hold the person are written anew in the bucket, and a manifest there says so."""
+    writing = sink(s3, tmp_path)
+    writing.write([event(offset, user="anna" if offset % 2 else "bert") for offset in range(10)])
+    writing.write([event(10, type="delete", user="anna")])
+    assert ids_there(s3.bucket / "events") == [f"m0-{n}" for n in range(0, 10, 2)]
+    assert manifests(s3.bucket / "events")[-1]["rowsErased"] == 5
+    writing.close()
+
+
+def test_inner_addresses_are_refused(s3: S3Server, tmp_path: Path) -> None:
+    """Where the guard does not allow the address nothing is connected, and the reason names the way out."""
+    reason = "127.0.0.1 is not allowed; see deliver.allow_networks"
+    guarded = SinkContext("lake", tmp_path, lambda address: reason, lambda name, sentence: None)
+    with pytest.raises(SinkFailed, match=r"deliver\.allow_networks"):
+        open_sink(guarded, {**USUAL, **s3.settings})
+
+
+def test_a_check_leaves_nothing_in_the_bucket(s3: S3Server, tmp_path: Path) -> None:
+    """It writes below the prefix by the rules of the guard, and says why it cannot."""
+    module, settings = "hookline.kinds.files.sink", {**USUAL, **s3.settings, "prefix": "checked"}
+    check_sink(module, context(tmp_path), settings)
+    assert not [path for path in (s3.bucket / "checked").rglob("*") if path.is_file()]
+    reason = "127.0.0.1 is not allowed; see deliver.allow_networks"
+    guarded = SinkContext("lake", tmp_path, lambda address: reason, lambda name, sentence: None)
+    with pytest.raises(SinkFailed, match=r"deliver\.allow_networks"):
+        check_sink(module, guarded, settings)
+    with pytest.raises(SinkFailed, match="the store does not take it"):
+        check_sink(module, context(tmp_path), {**settings, "secretKey": "another-secret"})
+
+
+def test_another_look_up_changes_nothing(s3: S3Server, tmp_path: Path) -> None:
+    """The address is looked at again for each connection: one that is not allowed any more is not connected to."""
+    refused: list[str] = []
+    moving = SinkContext("lake", tmp_path, lambda address: refused[0] if refused else None, lambda name, text: None)
+    store = BucketStore(moving, s3.settings)
+    store.put_all({"f": b"1"})
+    s3.kill9()  # connections that are open are gone with it
+    s3.start()
+    refused.append("the address moved inside; see deliver.allow_networks")
+    with pytest.raises(SinkFailed, match="moved inside"):
+        store.get("f")
+    store.close()
+
+
+def test_wrong_keys_are_named(s3: S3Server, tmp_path: Path) -> None:
+    """Who has the wrong secret reads that the store refuses, and the secret is not in the words."""
+    with pytest.raises(SinkFailed, match="the store does not take it") as failure:
+        sink(s3, tmp_path, secretKey="another-secret")
+    assert "another-secret" not in str(failure.value)
+
+
+def test_the_certificate_is_that_of_the_name(tmp_path: Path) -> None:
+    """Over TLS the store's certificate is verified for its name, by the authority that the settings name."""
+    authority = Authority(tmp_path)
+    authority.server("localhost")
+    (certificate,) = set(tmp_path.glob("*.pem")) - {authority.file}
+    with S3Server(tmp_path / "s3", certificate) as server:
+        settings = {**server.settings, "endpoint": f"https://localhost:{server.port}"}
+        with pytest.raises(SinkFailed, match="the store does not take it"):
+            BucketStore(context(tmp_path), settings)
+        store = BucketStore(context(tmp_path), {**settings, "authority": authority.file.read_text()})
+        store.put_all({"f": b"1"})
+        assert store.get("f") == b"1"
+        store.close()
+        elsewhere = {**settings, "endpoint": f"https://127.0.0.1:{server.port}"}
+        with pytest.raises(SinkFailed, match="the store does not take it"):
+            BucketStore(context(tmp_path), {**elsewhere, "authority": authority.file.read_text()})

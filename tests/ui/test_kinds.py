@@ -1,0 +1,278 @@
+"""Kinds that make requests of their own: set up, mapped with real events, tried before they are saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.service.harness import Hookline, Receiver, Reply, Request, webhook
+from tests.ui.conftest import sign_in, viewing
+
+TOKEN = "a-token-that-nobody-sees"
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Receiver]:
+    """An API that takes what has a total."""
+
+    def respond(request: Request) -> Reply:
+        return Reply(200, b'{"ok":true}') if "total" in request.json else Reply(422, b'{"error":"total is missing"}')
+
+    with Receiver() as running:
+        running.respond = respond
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory, api: Receiver) -> Iterator[Hookline]:
+    """A service of these tests' own, with an event that was seen."""
+    folder = tmp_path_factory.mktemp("kinds")
+    install(folder / "packages", api)
+    environment = {"PYTHONPATH": str(folder / "packages")}
+    with Hookline(folder / "h", [webhook("crm", api.url("/crm"))], environment=environment) as running:
+        running.track("Order Completed", properties={"orderId": "o 1", "total": 12.5, "address": {"city": "Bern"}})
+        yield running
+
+
+def install(folder: Path, api: Receiver) -> None:
+    """A package with a kind that brings a request of its own."""
+    package = folder / "acme_kind"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    manifest = {
+        "name": "Acme",
+        "publishedName": "Acme",
+        "description": "Sends orders to Acme.",
+        "category": "CRM",
+        "calls": ["track"],
+        "settings": {
+            "required": ["apiKey"],
+            "properties": {"apiKey": {"type": "string", "title": "Key", "secret": True}},
+        },
+        "requests": [{"name": "Order", "url": api.url("/acme"), "body": {"total": {"@path": "$.properties.total"}}}],
+    }
+    (package / "kind.yaml").write_text(json.dumps(manifest))
+    facts = folder / "acme_kind-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-kind\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[hookline.destinations]\nacme = acme_kind\n")
+
+
+@pytest.fixture
+def signed_in(page: Page, hookline: Hookline) -> Page:
+    """A page, signed in."""
+    sign_in(page, hookline)
+    return page
+
+
+def make(hookline: Hookline, *mapping: dict[str, Any]) -> None:
+    """A destination with these requests."""
+    settings = {"auth": {"type": "bearer", "token": TOKEN}, "variables": {"region": "eu"}}
+    made = {"id": "orders", "name": "Orders", "kind": "http", "sources": ["site"], "settings": settings}
+    assert hookline.api("PUT", "destinations/orders", {**made, "mapping": list(mapping)}).status < 300
+
+
+def test_the_catalog_is_browsed(signed_in: Page) -> None:
+    """By category and by a word; a kind says what it takes, and its guide stands beside the form."""
+    page = signed_in
+    page.goto("/catalog")
+    expect(page.get_by_role("heading", name="Webhooks", level=2)).to_be_visible()
+    page.get_by_placeholder("Search destinations").fill("any API")
+    page.keyboard.press("Enter")
+    expect(page.locator(".card")).to_have_count(1)
+    page.get_by_role("link", name="HTTP", exact=True).click()
+    expect(page.get_by_role("heading", name="Before you begin")).to_be_visible()
+    page.get_by_role("link", name="Set up").click()
+    expect(page.get_by_role("heading", name="Where do events come from?")).to_be_visible()
+    page.get_by_role("link", name="Site").click()
+    expect(page.get_by_role("complementary", name="Guide")).to_contain_text("Write a mapping")
+
+
+def test_a_kind_is_set_up_with_a_preview_before_it_is_saved(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """The form is that of the kind, shows what belongs to a choice, previews the last event, and masks secrets."""
+    page = signed_in
+    page.goto("/setup?source=site&kind=http")
+    page.get_by_label("Name").first.fill("My API")
+    expect(page.get_by_label("Password")).to_be_hidden()
+    page.get_by_label("Type").select_option("bearer")
+    page.get_by_label("Token").first.fill(TOKEN)
+    page.get_by_role("button", name="Add variable").click()
+    page.get_by_label("variable: name").fill("region")
+    page.get_by_label("variable: value").fill("eu")
+    page.get_by_label("URL", exact=True).fill(api.url("/in/{{properties.orderId}}"))
+    page.get_by_role("button", name="Preview with my last event").click()
+    preview = page.locator("request-preview")
+    expect(preview).to_contain_text("POST /in/o%201 HTTP/1.1")
+    expect(preview).to_contain_text("Authorization: Bearer …")
+    expect(preview).not_to_contain_text(TOKEN)
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.locator("mapping-editor")).to_be_visible()
+    made = hookline.api("GET", "destinations/my-api").json
+    assert made["settings"] == {"auth": {"type": "bearer", "token": "…sees"}, "variables": {"region": "eu"}}
+    assert (made["enabled"], made["mapping"][0]["url"]) == (False, api.url("/in/{{properties.orderId}}"))
+
+
+def test_a_mapping_is_written_with_completion_and_preview(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """Paths of real events are offered to the keyboard, the request is made anew as one types, tried and saved."""
+    make(hookline, {"name": "Order", "url": api.url("/orders"), "body": {"total": 1}})
+    page = signed_in
+    page.goto("/destinations/orders/mapping")
+    preview = page.locator(".previewed")
+    expect(preview).to_contain_text('{"total":1}')
+    body = page.get_by_label("JSON body")
+    body.fill("")
+    body.press_sequentially('{"total": {"@path": "$.properties.to')
+    option = page.get_by_role("option", name="properties.total")
+    expect(option).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    body.press_sequentially("}}")
+    expect(preview).to_contain_text('{"total":12.5}')
+    page.get_by_role("button", name="Send test").click()
+    expect(preview).to_contain_text("The event would be delivered.")
+    assert api.requests[-1].json == {"total": 12.5}
+    assert hookline.api("GET", "destinations/orders").json["mapping"][0]["body"] == {"total": 1}
+    page.get_by_role("button", name="Add a header").click()
+    page.get_by_label("Headers: name 1").fill("X-City")
+    page.get_by_label("Headers: value 1").press_sequentially("in {{properties.address.ci")
+    page.keyboard.press("Tab")
+    expect(preview).to_contain_text("X-City: in Bern")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies to events sent from now on.")).to_be_visible()
+    (saved,) = hookline.api("GET", "destinations/orders").json["mapping"]
+    assert saved["body"] == {"total": {"@path": "$.properties.total"}}
+    assert saved["headers"] == {"X-City": {"@template": "in {{properties.address.city}}"}}
+
+
+def test_a_kinds_own_requests_are_changed_and_come_back(signed_in: Page, hookline: Hookline) -> None:
+    """A destination of a kind with requests shows those; a change makes them its own, and a button goes back."""
+    made = {"id": "acme", "name": "Acme", "kind": "acme", "sources": ["site"], "settings": {"apiKey": "key-123456789"}}
+    assert hookline.api("PUT", "destinations/acme", made).status == 201
+    page = signed_in
+    page.goto("/catalog?category=CRM")
+    expect(page.locator(".card")).to_have_count(1)
+    page.goto("/destinations/acme/mapping")
+    back = page.get_by_role("button", name="Use the kind's own requests")
+    expect(page.locator(".previewed")).to_contain_text('{"total":12.5}')
+    expect(back).to_be_hidden()
+    page.get_by_label("Method").select_option("PUT")
+    page.get_by_role("button", name="Save").click()
+    expect(back).to_be_visible()
+    assert hookline.api("GET", "destinations/acme").json["mapping"][0]["method"] == "PUT"
+    back.click()
+    expect(page.get_by_text("This destination uses the kind's own requests again.")).to_be_visible()
+    expect(back).to_be_hidden()
+    expect(page.get_by_label("Method")).to_have_value("POST")
+    assert hookline.api("GET", "destinations/acme").json["mapping"] is None
+
+
+def test_errors_stand_where_they_are(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """Of JSON that is none, of a directive in the fourth line, of a condition, and of what the event lacks."""
+    make(hookline, {"name": "Order", "url": api.url("/orders"), "body": {"total": 1}})
+    page = signed_in
+    page.goto("/destinations/orders/mapping")
+    body = page.get_by_label("JSON body")
+    field = page.locator(".field", has=body)
+    body.fill('{\n  "a": 1,\n  "b":\n}')
+    expect(field.locator(".error")).to_contain_text("Line 4")
+    body.fill('{\n  "a": 1,\n  "b": {\n    "@path": 7\n  }\n}')
+    expect(field.locator(".error")).to_contain_text("Line 4:")
+    expect(body).to_have_attribute("aria-invalid", "true")
+    body.fill('{"total": 1}')
+    expect(field.locator(".error")).to_be_hidden()
+    condition = page.get_by_label("If", exact=True)
+    condition.fill("type = ")
+    expect(page.locator(".field", has=condition).locator(".error")).not_to_be_empty()
+    condition.fill("")
+    url = page.get_by_label("URL", exact=True)
+    url.fill(api.url("/orders/{{properties.coupon}}"))
+    expect(page.locator(".field", has=url).locator(".error")).to_contain_text("properties.coupon")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies to events sent from now on.")).to_be_visible()
+    url.fill("ftp://example.com/")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".field", has=url).locator(".error")).to_contain_text("http")
+
+
+def test_settings_keep_replace_and_remove_secrets(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """An empty secret stays, a typed one replaces it, a removed row goes, and one that is needed cannot go."""
+    make(hookline, {"name": "Order", "url": api.url("/orders")})
+    hookline.api(
+        "PATCH", "destinations/orders", {"settings": {"secrets": {"one": "first-secret-1", "two": "second-secret"}}}
+    )
+    page = signed_in
+    page.goto("/destinations/orders/settings")
+    assert TOKEN not in page.content()
+    page.get_by_label("Name", exact=True).fill("Orders again")
+    page.get_by_role("button", name="Remove two").click()
+    page.get_by_label("secret: value").first.fill("another-secret-9")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+    settings = hookline.api("GET", "destinations/orders").json["settings"]
+    assert settings["auth"]["token"] == "…sees"
+    assert settings["secrets"] == {"one": "…et-9"}
+    page.goto("/destinations/orders/settings")
+    page.get_by_role("button", name="Remove", exact=True).click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#field-settings-auth-token-error")).to_contain_text("bearer needs token")
+    page.get_by_role("button", name="Keep", exact=True).click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+    assert hookline.api("GET", "destinations/orders").json["settings"]["auth"]["token"] == "…sees"
+
+
+def test_the_tester_shows_requests_and_what_cannot_be_made(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """Each request by its name, what its answer means, and the place of what an event lacks."""
+    make(
+        hookline,
+        {"name": "Coupon", "url": api.url("/{{properties.coupon}}")},
+        {"name": "Order", "url": api.url("/orders"), "body": {"none": 1}},
+    )
+    page = signed_in
+    page.goto("/destinations/orders/tester")
+    requests = page.locator("[data-requests]")
+    expect(requests).to_contain_text("/mapping/0/url")
+    page.get_by_role("button", name="Send test").click()
+    expect(requests).to_contain_text("The event would become a dead letter.")
+    expect(requests).to_contain_text("total is missing")
+
+
+def test_a_connection_is_tested_before_and_after_it_is_saved(signed_in: Page, hookline: Hookline) -> None:
+    """In the set-up with what the form says then; on the settings' and the tester's page of a saved destination. The
+    set-up of a kind that is chosen begins anew beside another destination that was begun."""
+    request = {"name": "Send", "url": "https://api.example.com/"}
+    begun = {"id": "begun", "name": "Begun", "kind": "http", "sources": ["site"], "enabled": False, "settings": {}}
+    assert hookline.api("PUT", "destinations/begun", {**begun, "mapping": [request]}).status < 300
+    signed_in.goto("/setup?source=site&kind=files&step=urls")
+    signed_in.get_by_label("Name").first.fill("Lake")
+    signed_in.locator('[name="settings.prefix"]').fill("../out")
+    signed_in.get_by_role("button", name="Test connection").click()
+    said = signed_in.locator("[data-connection]")
+    expect(said).to_contain_text("■")
+    signed_in.locator('[name="settings.prefix"]').fill("events")
+    signed_in.get_by_role("button", name="Test connection").click()
+    expect(said).to_have_text("● files/lake/events: It answers and can be written to. No event was written.")
+    assert hookline.api("GET", "destinations/lake").status == 404
+    made = {"id": "lake", "name": "Lake", "kind": "files", "sources": ["site"], "settings": {"where": "folder"}}
+    assert hookline.api("PUT", "destinations/lake", made).status < 300
+    for tab in ("settings", "tester"):
+        signed_in.goto(f"/destinations/lake/{tab}")
+        signed_in.get_by_role("button", name="Test connection").click()
+        expect(signed_in.locator("[data-connection]")).to_contain_text("● files/lake: It answers")
+    for id in ("lake", "begun"):
+        hookline.api("DELETE", f"destinations/{id}")
+
+
+def test_a_viewer_reads_a_mapping(browser: Browser, hookline: Hookline, origin: str, api: Receiver) -> None:
+    """What the requests are is text; nothing is offered that would be refused."""
+    make(hookline, {"name": "Order", "if": 'type = "track"', "url": api.url("/orders"), "body": {"total": 1}})
+    with viewing(browser, hookline, origin) as page:
+        page.goto("/destinations/orders/mapping")
+        expect(page.locator("mapping-editor")).to_contain_text('type = "track"')
+        expect(page.locator("mapping-editor")).to_contain_text('"total": 1')
+        expect(page.get_by_role("button", name="Save")).to_have_count(0)
+        expect(page.get_by_text("Your role is viewer. Editors can change requests.")).to_be_visible()

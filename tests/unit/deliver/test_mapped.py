@@ -1,0 +1,255 @@
+"""Destinations with a mapping: what an event becomes, batches, and what answers to them mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookline.connections.model import Destination
+from hookline.outcomes.outcome import Outcome
+from tests.unit.deliver.rig import Request, Rig, source
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    """A role that is not started."""
+    made = Rig(tmp_path)
+    yield made
+    made.close()
+
+
+def api(*requests: dict[str, Any], **given: Any) -> Destination:
+    """A destination of kind http with these requests."""
+    made = [{"name": f"r{index}", "url": "https://api.example.com/in", **each} for index, each in enumerate(requests)]
+    fields = {"id": "api", "name": "API", "kind": "http", "sources": ["website"], "settings": {}, **given}
+    return msgspec.convert({**fields, "mapping": made}, Destination)
+
+
+def start(rig: Rig, *requests: dict[str, Any], **given: Any) -> None:
+    rig.change(source(), api(*requests, **given))
+    rig.start()
+    rig.turn()
+
+
+def body_of(request: Request) -> Any:
+    return msgspec.json.decode(request.data.partition(b"\r\n\r\n")[2])
+
+
+def track(rig: Rig, id: str, **fields: Any) -> None:
+    """Store a track call with these fields."""
+    body = msgspec.json.encode({"type": "track", "event": "Order", "userId": "u1", **fields})
+    rig.append(rig.record(id, body=body, user_key=fields.get("userId", "u1")))
+    rig.turn()
+
+
+ONE = {"body": {"id": {"@path": "$.messageId"}}}
+BATCHED = {**ONE, "batch": {"size": 10, "wait": 1.0}}
+
+
+def test_an_event_becomes_the_request_that_is_written(rig: Rig) -> None:
+    """Method, path with encoded values, query, headers and body come from the event; the token from the settings."""
+    request = {
+        "method": "PUT",
+        "url": {"@template": "https://api.example.com/u/{{userId}}"},
+        "query": {"e": {"@path": "$.event"}},
+        "headers": {"X-Source": {"@path": "$.source"}},
+        "body": {"total": {"@path": "$.properties.total"}},
+    }
+    auth = {"auth": {"type": "basic", "username": "me", "password": "{{settings.secrets.key}}"}}
+    start(rig, request, settings={"secrets": {"key": "pass-word"}, **auth})
+    track(rig, "m1", userId="a/b?c", properties={"total": 7.5})
+    (sent,) = rig.network.waiting
+    head = sent.data.partition(b"\r\n\r\n")[0].decode()
+    assert head.startswith("PUT /u/a%2Fb%3Fc?e=Order HTTP/1.1\r\nHost: api.example.com\r\n")
+    assert "\r\nX-Source: website\r\n" in head
+    assert "\r\nAuthorization: Basic bWU6cGFzcy13b3Jk\r\n" in head
+    assert body_of(sent) == {"total": 7.5}
+    rig.come_to_rest()
+    (found,) = rig.event("m1").destinations
+    assert (found.status, found.attempts[0].url) == ("delivered", "https://api.example.com/u/{userId}")
+
+
+def test_what_no_request_takes_is_filtered(rig: Rig) -> None:
+    """Its status names the mapping, and nothing is sent."""
+    start(rig, {**ONE, "if": 'event = "Other"'})
+    track(rig, "m1")
+    rig.come_to_rest()
+    (found,) = rig.event("m1").destinations
+    assert (found.status, found.rule) == ("filtered", "mapping: no request matches this event (connections version 1)")
+    assert rig.network.sent == []
+
+
+def test_all_requests_of_an_event_must_succeed_and_only_the_failed_one_is_repeated(rig: Rig) -> None:
+    """One delivery, one status: while one of two requests fails the event is retrying, and that one alone comes."""
+    start(rig, {**ONE, "url": "https://a.example.com/"}, {**ONE, "url": "https://b.example.com/"})
+    track(rig, "m1")
+    first, second = rig.network.waiting
+    rig.answer(first, 200)
+    rig.answer(second, 503)
+    rig.checkpoint()
+    assert rig.status_at("m1", "api") == "retrying"
+    rig.pass_time(30)
+    (again,) = rig.network.waiting
+    assert again.target.url == "https://b.example.com/"
+    rig.come_to_rest()
+    assert rig.status_at("m1", "api") == "delivered"
+    assert len(rig.network.sent) == 3
+
+
+def test_an_event_that_becomes_no_request_is_a_dead_letter(rig: Rig) -> None:
+    """The sentence says where in the mapping it failed; the receiver is not blamed, and others go on."""
+    start(rig, {**ONE, "url": {"@template": "https://api.example.com/u/{{properties.id}}"}})
+    track(rig, "m1")
+    track(rig, "m2", properties={"id": 5})
+    rig.come_to_rest()
+    assert (rig.status_at("m1", "api"), rig.status_at("m2", "api")) == ("failed", "delivered")
+    assert rig.lane("api").breaker.state == "closed"
+    assert len(rig.network.sent) == 1
+
+
+def test_a_batch_waits_for_others_but_not_for_long(rig: Rig) -> None:
+    """Ten go at once, three after the wait; until then they are queued."""
+    start(rig, BATCHED)
+    rig.append(*[f"m{number}" for number in range(13)])
+    rig.turn()
+    (full,) = rig.network.waiting
+    assert len(body_of(full)) == 10
+    rig.answer(full, 200)
+    rig.pass_time(0.5)
+    assert rig.network.waiting == []
+    rig.pass_time(0.6)
+    (rest,) = rig.network.waiting
+    assert [each["id"] for each in body_of(rest)] == ["m10", "m11", "m12"]
+    rig.come_to_rest()
+    assert {rig.status_at(f"m{number}", "api") for number in range(13)} == {"delivered"}
+
+
+@pytest.mark.parametrize("format", ["array", "lines"])
+def test_a_batch_without_a_mapping_has_what_a_webhook_gets(rig: Rig, format: str) -> None:
+    """Every event is there, in order and without what a filter takes out, as the receiver of a webhook would see it."""
+    card = {"if": "properties.total > 1", "do": "dropProperties", "properties": ["properties.card"]}
+    start(rig, {"batch": {"size": 3, "wait": 1.0, "format": format}}, filters=[card])
+    for number in range(3):
+        track(rig, f"m{number}", properties={"total": number, "card": "4242"})
+    (sent,) = rig.network.waiting
+    body = sent.data.partition(b"\r\n\r\n")[2]
+    events = [msgspec.json.decode(line) for line in body.splitlines()] if format == "lines" else body_of(sent)
+    assert [each["properties"] for each in events] == [
+        {"total": 0, "card": "4242"},
+        {"total": 1, "card": "4242"},
+        {"total": 2},
+    ]
+    assert {(each["version"], each["type"], each["userId"]) for each in events} == {(1, "track", "u1")}
+    rig.come_to_rest()
+    assert {rig.status_at(f"m{number}", "api") for number in range(3)} == {"delivered"}
+
+
+def test_a_crash_loses_nothing_that_waited(rig: Rig) -> None:
+    """Events that wait for others, and a batch without an answer, are sent after a restart."""
+    start(rig, BATCHED)
+    rig.append(*[f"m{number}" for number in range(13)])
+    rig.turn()
+    rig.checkpoint()
+    rig.restart()
+    rig.turn()
+    rig.come_to_rest()
+    assert {rig.status_at(f"m{number}", "api") for number in range(13)} == {"delivered"}
+
+
+def test_only_the_items_that_failed_are_dealt_with(rig: Rig) -> None:
+    """A 200 that names two items: one is refused for good, one is tried again, alone, and eight are delivered."""
+    items = [{"path": "body.bad", "index": "at", "status": "code", "error": "why"}]
+    start(rig, {**BATCHED, "success": {"items": items}})
+    rig.append(*[f"m{number}" for number in range(10)])
+    rig.turn()
+    (sent,) = rig.network.waiting
+    bad = [{"at": 3, "code": 422, "why": "no such plan"}, {"at": 5, "code": 503, "why": "shard away"}]
+    rig.answer(sent, 200, text=msgspec.json.encode({"bad": bad}).decode())
+    rig.checkpoint()
+    assert (rig.status_at("m3", "api"), rig.status_at("m5", "api")) == ("failed", "retrying")
+    (failed,) = [each for each in rig.event("m3").destinations if each.attempts]
+    assert (failed.attempts[0].error, failed.attempts[0].http_status) == ("no such plan", 422)
+    rig.pass_time(30)
+    rig.pass_time(1.1)
+    (again,) = rig.network.waiting
+    assert [each["id"] for each in body_of(again)] == ["m5"]
+    rig.come_to_rest()
+    statuses = [rig.status_at(f"m{number}", "api") for number in range(10)]
+    assert (statuses.count("delivered"), statuses[3]) == (9, "failed")
+
+
+def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_guilty_one_is_found(rig: Rig) -> None:
+    """One of ten events is refused with a 400 that names nobody: it alone becomes a dead letter."""
+    start(rig, BATCHED)
+    rig.append(*[f"m{number}" for number in range(10)])
+    rig.turn()
+    while rig.network.waiting:
+        sent = rig.network.waiting[0]
+        rig.answer(sent, 400 if any(each["id"] == "m7" for each in body_of(sent)) else 200)
+        rig.turn()
+    rig.come_to_rest()
+    statuses = [rig.status_at(f"m{number}", "api") for number in range(10)]
+    assert (statuses.count("delivered"), statuses[7]) == (9, "failed")
+    assert len(rig.network.sent) <= 9
+
+
+@pytest.mark.parametrize("how", [503, 429, Outcome.TIMED_OUT])
+def test_a_batch_without_success_is_tried_again_as_a_batch(rig: Rig, how: int | Outcome) -> None:
+    """A server's failure is one failure of the receiver, and its ten events come again together."""
+    start(rig, BATCHED)
+    rig.append(*[f"m{number}" for number in range(10)])
+    rig.turn()
+    rig.answer(rig.network.waiting[0], how)
+    rig.checkpoint()
+    assert rig.lane("api").breaker.failures == 1
+    for _ in range(20):
+        rig.pass_time(1)
+    sizes = [len(body_of(each)) for each in rig.network.waiting]
+    assert sum(sizes) == 10
+    assert len(sizes) < 6
+    rig.come_to_rest()
+    assert {rig.status_at(f"m{number}", "api") for number in range(10)} == {"delivered"}
+
+
+def test_the_bytes_of_a_batch_are_bounded(rig: Rig) -> None:
+    """Ten events of 400 bytes go in requests of at most 1,024 bytes of items."""
+    start(rig, {"body": {"p": {"@path": "$.properties"}}, "batch": {"size": 10, "bytes": 1_024, "wait": 0}})
+    for number in range(10):
+        track(rig, f"m{number}", properties={"text": "x" * 400})
+    rig.come_to_rest()
+    assert max(len(each.data.partition(b"\r\n\r\n")[2]) for each in rig.network.sent) <= 1_024
+
+
+def test_success_is_what_the_rule_says(rig: Rig) -> None:
+    """A 200 whose body says no is a refusal of the event; a 404 that the rule calls the event's fault opens nothing."""
+    success = {"if": "status = 200 and body.ok = true", "refused": "status = 404"}
+    start(rig, {**ONE, "success": success})
+    track(rig, "m1")
+    rig.answer(rig.network.waiting[0], 200, text='{"ok": false, "error": "channel_not_found"}')
+    track(rig, "m2")
+    rig.answer(rig.network.waiting[0], 404, text="{}")
+    track(rig, "m3")
+    rig.answer(rig.network.waiting[0], 200, text='{"ok": true}')
+    rig.checkpoint()
+    assert [rig.status_at(f"m{number}", "api") for number in (1, 2, 3)] == ["failed", "failed", "delivered"]
+    assert rig.lane("api").breaker.failures == 0
+
+
+def test_order_is_kept_within_a_user(rig: Rig) -> None:
+    """With order: user no batch holds two events of one user, and the second comes when the first is done."""
+    start(rig, {**BATCHED, "batch": {"size": 10, "wait": 0}}, delivery={"order": "user"})
+    for number in range(6):
+        track(rig, f"m{number}", userId=f"u{number % 2}")
+    seen: list[str] = []
+    while rig.network.waiting:
+        ids = [each["id"] for each in body_of(rig.network.waiting[0])]
+        assert len({int(id[1:]) % 2 for id in ids}) == len(ids)
+        seen += ids
+        rig.answer(rig.network.waiting[0], 200)
+        rig.pass_time(0.2)
+    assert [id for id in seen if int(id[1:]) % 2] == ["m1", "m3", "m5"]
+    assert sorted(seen) == [f"m{number}" for number in range(6)]

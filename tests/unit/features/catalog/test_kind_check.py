@@ -1,0 +1,113 @@
+"""A kind that is being written: what is wrong with it is said with its place, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookline.features.catalog.check import example_settings, folder_faults, manifest_faults
+from hookline.kinds.catalog import kinds, own_ids
+from hookline.kinds.settings import schema_of, settings_problems
+
+GOOD: dict[str, Any] = {
+    "name": "Acme",
+    "publishedName": "Acme",
+    "description": "Sends events to Acme.",
+    "calls": ["track"],
+    "settings": {
+        "required": ["apiKey"],
+        "properties": {
+            "apiKey": {"type": "string", "title": "API key", "secret": True},
+            "region": {"type": "string", "title": "Region", "enum": ["eu", "us"], "default": "eu"},
+        },
+    },
+    "auth": {"type": "bearer", "token": "{{settings.apiKey}}"},
+    "requests": [
+        {
+            "name": "track",
+            "if": 'type = "track"',
+            "url": "https://{{settings.region}}.acme.example/v1/events",
+            "body": {"user": {"@path": "$.userId"}, "name": {"@path": "$.event"}},
+        }
+    ],
+}
+
+
+def faults(**changed: Any) -> list[tuple[str, str]]:
+    """What is wrong with a good manifest that is changed."""
+    text = msgspec.yaml.encode({**GOOD, **changed}).decode()
+    return [tuple(each) for each in manifest_faults(text)[1]]  # type: ignore[misc]
+
+
+def request(**changed: Any) -> list[dict[str, Any]]:
+    """The good request, changed."""
+    return [{**GOOD["requests"][0], **changed}]
+
+
+def test_a_good_kind_has_no_fault() -> None:
+    """Nothing is said of what is right, and what it says is known."""
+    manifest, found = manifest_faults(msgspec.yaml.encode(GOOD).decode())
+    assert (found, manifest.form if manifest else None) == ([], "requests")
+
+
+@pytest.mark.parametrize(
+    ("changed", "pointer", "words"),
+    [
+        ({"calls": ["pay"]}, "/calls/0", "Invalid enum value 'pay'; write alias or delete or group or"),
+        ({"requests": request(method="FETCH")}, "/requests/0/method", "write DELETE or GET or"),
+        ({"auth": {"type": "key"}}, "/auth/type", "write apikey or basic or"),
+        ({"requests": request(url="https://{{properties.host}}/x")}, "/requests/0/url", "the host is fixed"),
+        ({"requests": request(url="https://{{settings.zone}}.example/")}, "/requests/0", "settings.zone"),
+        ({"requests": request(body={"a": {"@liquid": "x"}})}, "/requests/0/body/a/@liquid", "@liquid"),
+        ({"requests": request(**{"if": "type = "})}, "/requests/0/if", ""),
+        ({"requests": request(headers={"Host": "x"})}, "/requests/0/headers/Host", "leave it out"),
+        ({"requests": request(success={"if": "code = 1"})}, "/requests/0/success/if", "code"),
+        ({"requests": request() * 2}, "/requests/1/name", "rename one"),
+        ({"auth": {"type": "bearer", "token": "{{settings.token}}"}}, "/auth", "settings.token"),
+        ({"settings": {"properties": {"a": {"type": "text"}}}}, "/settings/a", "write one of"),
+        ({"settings": {"properties": {"a": {"type": "string"}}}}, "/settings/properties/a", "add a title"),
+        ({"settings": {"required": ["b"]}}, "/settings/required", "'b' is required but no property"),
+        ({"sink": "acme.sink"}, "", "keep one of"),
+    ],
+)
+def test_each_fault_has_its_place(changed: dict[str, Any], pointer: str, words: str) -> None:
+    """Whatever is wrong is said once, where it is, with words that help."""
+    found = [detail for place, detail in faults(**changed) if place == pointer]
+    assert len(found) == 1, faults(**changed)
+    assert words in found[0]
+
+
+def test_text_that_is_no_manifest() -> None:
+    """Neither YAML that cannot be read nor a list ends in anything but a sentence."""
+    for text in ("a: [", "- 1", "x" * 100_000, "\x00"):
+        manifest, found = manifest_faults(text)
+        assert manifest is None
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("kind", own_ids())
+def test_own_kinds_have_no_fault(kind: str) -> None:
+    """The kinds that come with Hookline hold to what is asked of others, and their examples are allowed."""
+    folder = Path(__import__("hookline.kinds", fromlist=["kinds"]).__file__).parent / kind
+    found = [each for each in folder_faults(folder)[1] if each.pointer != "__init__.py"]
+    assert found == []
+    if kinds()[kind].manifest.form != "webhook":
+        assert list(settings_problems(kind, example_settings(schema_of(kind)))) == []
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    """What is missing beside the manifest is named, and so is an icon that would run something."""
+    assert [each.pointer for each in folder_faults(tmp_path)[1]] == ["kind.yaml"]
+    (tmp_path / "kind.yaml").write_bytes(msgspec.yaml.encode(GOOD))
+    assert [each.pointer for each in folder_faults(tmp_path)[1]] == ["guide.md", "icon.svg", "__init__.py"]
+    (tmp_path / "guide.md").write_text("## Set it up\n")
+    (tmp_path / "__init__.py").write_text("")
+    for icon, words in (("<?xml ?><svg/>", "begin the icon"), ("<svg onload='x()'/>", "no scripts"), (" ", "is empty")):
+        (tmp_path / "icon.svg").write_text(icon)
+        (fault,) = folder_faults(tmp_path)[1]
+        assert (fault.pointer, words in fault.detail) == ("icon.svg", True)
+    (tmp_path / "icon.svg").write_text("<svg/>")
+    assert folder_faults(tmp_path)[1] == []

@@ -1,0 +1,113 @@
+"""Somebody's rows leave the files when a delete message asks for it, once and for all, and a manifest says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from hookline.kinds.sink import Verdict
+from tests.unit.kinds.files.place import all_files, event, folder_sink, manifests, offsets_in
+from tests.unit.kinds.files.test_sink import killed_at
+
+FORMATS = ["ndjson", "parquet"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_person_leaves_the_files(tmp_path: Path, format: str) -> None:
+    """Files that hold the person are written anew, others are not touched, and the manifest counts rows and files."""
+    sink = folder_sink(tmp_path, format=format)
+    sink.write([event(offset, user="anna" if offset % 2 else "bert") for offset in range(10)])
+    sink.write([event(offset, user="bert") for offset in range(10, 20)])
+    untouched = [path for path in all_files(tmp_path) if "000000000010" in path]
+    before = Path(untouched[0]).stat().st_ino
+    (verdict,) = sink.write([event(20, type="delete", user="anna")])
+    assert verdict == Verdict(True, remark="5 rows erased, 1 file written anew")
+    assert offsets_in(all_files(tmp_path)) == [(0, o) for o in [*range(0, 10, 2), *range(10, 20)]]
+    assert Path(untouched[0]).stat().st_ino == before
+    evidence = manifests(tmp_path)[-1]
+    assert evidence["rowsErased"] == 5
+    assert len(evidence["erased"]) == 1
+    assert evidence["requests"] == [{"partition": 0, "offset": 20, "messageId": "m0-20"}]
+    assert evidence["at"]
+
+
+def test_no_word_of_the_person_is_left(tmp_path: Path) -> None:
+    """Neither files, nor manifests, nor notes hold the id in clear."""
+    sink = folder_sink(tmp_path, compression="none")
+    sink.write([event(1, user="anna-from-accounts"), event(2)])
+    sink.write([event(3, type="delete", user="anna-from-accounts")])
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"anna-from-accounts" not in path.read_bytes(), path
+
+
+def test_anonymous_and_previous_ids_count(tmp_path: Path) -> None:
+    """A row is the person's by any of its ids."""
+    sink = folder_sink(tmp_path)
+    sink.write(
+        [
+            event(1, user=None, anonymousId="a1"),
+            event(2, user="new", previousId="anna", type="alias"),
+            event(3, user="bert", anonymousId="a2"),
+        ]
+    )
+    sink.write([event(4, type="delete", user="anna", anonymousId="a1")])
+    assert offsets_in(all_files(tmp_path)) == [(0, 3)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_who_comes_back_stays(tmp_path: Path, format: str) -> None:
+    """What was received after the message is kept, in the same write and in files, and what came before is not."""
+    sink = folder_sink(tmp_path, format=format)
+    sink.write([event(1, user="anna"), event(9, user="anna")])
+    sink.write([event(4, user="anna"), event(5, type="delete", user="anna"), event(6, user="anna")])
+    assert offsets_in(all_files(tmp_path)) == [(0, 6), (0, 9)]
+    assert manifests(tmp_path)[-1]["rowsErased"] == 2
+
+
+def test_a_repeated_message_asks_for_nothing(tmp_path: Path) -> None:
+    """The same message again is accepted, and nothing is written for it."""
+    sink = folder_sink(tmp_path)
+    sink.write([event(1, user="anna"), event(2, type="delete", user="anna")])
+    before = manifests(tmp_path)
+    (verdict,) = folder_sink(tmp_path).write([event(2, type="delete", user="anna")])
+    assert verdict == Verdict(True, remark="erased by an earlier try; its manifest says how many rows")
+    assert manifests(tmp_path) == before
+
+
+def test_messages_of_one_write_have_one_count(tmp_path: Path) -> None:
+    """Also of rows that were never written; events have no remark."""
+    sink = folder_sink(tmp_path)
+    found = sink.write([event(1, user="anna"), event(2, type="delete", user="anna"), event(3, type="delete", user="b")])
+    said = "1 row erased, 0 files written anew, for 2 delete messages together"
+    assert [each.remark for each in found] == ["", said, said]
+    assert sink.write([event(4, type="delete", user="nobody")])[0].remark == "no rows were there"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("point", ["files.erasure_noted", "files.erased_one", "files.all_written", "files.committed"])
+def test_a_kill_in_an_erasure_forgets_nobody(tmp_path: Path, point: str, format: str) -> None:
+    """Killed there and asked again: the person is gone, others are all there, and the evidence counts every row."""
+    folder_sink(tmp_path, format=format).write(
+        [event(o, name=f"e{o % 3}", user="u1" if o % 2 else "u2") for o in range(30)]
+    )
+    killed_at(point, tmp_path, 30, 30, "u1", format=format)
+    folder_sink(tmp_path, format=format).write([event(30, type="delete", user="u1")])
+    assert offsets_in(all_files(tmp_path)) == [(0, offset) for offset in range(0, 30, 2)]
+    evidence = [manifest for manifest in manifests(tmp_path) if manifest.get("requests")]
+    assert [each["rowsErased"] for each in evidence] == [15]
+    assert len(evidence[0]["erased"]) == 3
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_duckdb_reads_on_after_everybody_left_a_file(tmp_path: Path, format: str) -> None:
+    """A file without rows stays readable beside others."""
+    sink = folder_sink(tmp_path, format=format)
+    sink.write([event(1, user="anna", name="Only Anna")])
+    sink.write([event(2, user="bert"), event(3, type="delete", user="anna")])
+    reader = "read_parquet" if format == "parquet" else "read_ndjson"
+    rows = duckdb.sql(f"SELECT event, userId FROM {reader}('{tmp_path}/**/*{all_files(tmp_path)[0][-4:]}')")
+    assert rows.fetchall() == [("Order Completed", "bert")]
+    assert json.dumps(manifests(tmp_path)).count("only_anna") == 2

@@ -1,0 +1,101 @@
+"""The way of the S3 library out: to one host, at addresses that are allowed, for who knows the password."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import threading
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from hookline.kinds.files.tunnel import Tunnel
+from hookline.kinds.sink import SinkFailed
+
+NAME = "store.example"
+
+
+@pytest.fixture
+def echo() -> Iterator[int]:
+    """A server that sends back what it gets; its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    near, _ = listener.accept()
+                except OSError:
+                    return
+                with near:
+                    while data := near.recv(1_000):
+                        near.sendall(data)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def allowed(host: str, port: int) -> list[str]:
+    """Resolve the only name there is."""
+    return ["127.0.0.1"]
+
+
+def refused(host: str, port: int) -> list[str]:
+    """Refuse it."""
+    raise SinkFailed("not allowed")
+
+
+def asked(tunnel: Tunnel, target: str, credentials: str | None = None) -> bytes:
+    """Ask for a connection and say something; return all that comes back."""
+    parts = urlsplit(tunnel.url)
+    given = f"{parts.username}:{parts.password}" if credentials is None else credentials
+    head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
+    head += f"Proxy-Authorization: Basic {base64.b64encode(given.encode()).decode()}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", parts.port), 5) as connection:
+        connection.sendall(head.encode())
+        answer = connection.recv(1_000)
+        if b" 200 " in answer:
+            connection.sendall(b"hello")
+            answer += connection.recv(1_000)
+        return answer
+
+
+def test_it_leads_to_its_host(echo: int) -> None:
+    """Asked for the host that it is for, with its password: bytes go there and come back."""
+    tunnel = Tunnel(NAME, echo, allowed, is_proxy=True)
+    assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
+    tunnel.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "credentials"),
+    [
+        ("other.example:443", None),
+        ("127.0.0.1:{port}", None),
+        (NAME + ":{port}", "hookline:guess"),
+        (NAME + ":1", None),
+    ],
+)
+def test_it_leads_nowhere_else(echo: int, target: str, credentials: str | None) -> None:
+    """Another host, another port or another password is refused."""
+    tunnel = Tunnel(NAME, echo, allowed, is_proxy=True)
+    assert b" 403 " in asked(tunnel, target.format(port=echo), credentials)
+    tunnel.close()
+
+
+def test_an_address_that_is_not_allowed_is_not_connected(echo: int) -> None:
+    """The guard's word is kept for whoever asks why."""
+    tunnel = Tunnel(NAME, echo, refused, is_proxy=True)
+    assert b" 502 " in asked(tunnel, f"{NAME}:{echo}")
+    assert tunnel.refusal == "not allowed"
+    tunnel.close()
+
+
+def test_without_tls_it_is_the_server_itself(echo: int) -> None:
+    """What is sent goes to the host as it is."""
+    tunnel = Tunnel(NAME, echo, allowed, is_proxy=False)
+    with socket.create_connection(("127.0.0.1", urlsplit(tunnel.url).port), 5) as connection:
+        connection.sendall(b"hello")
+        assert connection.recv(1_000) == b"hello"
+    tunnel.close()

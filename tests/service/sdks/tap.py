@@ -62,6 +62,9 @@ class Tap:
         self._loses = loses_an_answer
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
+        self._serving: set[asyncio.Task[None] | None] = set()
+        """A task for each connection. Of one whose client has ended its half nothing else holds on to the task, and the
+        collector would take it away before the answer."""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Tap:
@@ -97,7 +100,8 @@ class Tap:
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection()
+        task, connection = asyncio.current_task(), Connection()
+        self._serving.add(task)
         self.connections.append(connection)
         behind_reader, behind = await asyncio.open_connection("127.0.0.1", self._upstream_port)
         try:
@@ -106,6 +110,7 @@ class Tap:
                 _pass_on(behind_reader, writer, connection.answered, lambda: self._is_lost(connection)),
             )
         finally:
+            self._serving.discard(task)
             writer.close()
             behind.close()
 

@@ -1,7 +1,8 @@
 """``python -m bench SCENARIO``: measure what ``hookline bench`` leaves out, with its figures, table and exit code.
 
 ``compare`` installs other programs; ``pages``, ``profiles`` and ``deletion`` fill a data folder first; ``beside`` tells
-what people cost deliveries, ``fanout`` what many destinations cost, ``floods`` what a hostile source costs honest ones.
+what people cost deliveries, ``fanout`` what many destinations cost, ``origins``
+what receivers cost that are many, sparse and far away, ``floods`` what a hostile source costs honest ones.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from bench.beside import beside
 from bench.deletion import deletion
 from bench.fanout import fanout
 from bench.floods import floods
+from bench.origins import origins
 from bench.pages import pages
 from bench.peers import Missing, compare
 from bench.people import people
 from bench.slow_disk import slow_disk
+from bench.tls import tls
 from hookline.bench.machine import leave_on_sigterm
 from hookline.bench.run import SECONDS, Measure, measure
 
@@ -28,6 +31,8 @@ SCENARIOS: dict[str, Measure] = {
     "fanout": fanout,
     "floods": floods,
     "slow_disk": slow_disk,
+    "origins": origins,
+    "tls": tls,
 }
 FILLING = {"pages": pages, "profiles": people, "deletion": deletion}
 """Those that fill a folder: with how many events, ``--events`` says."""

@@ -40,13 +40,14 @@ http {{
 
 
 class Nginx:
-    """One nginx process that answers every request with an empty 200."""
+    """One nginx process that answers every request with an empty 200, or does what another ``config`` says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = CONFIG, **values: object) -> None:
         folder.mkdir(parents=True)
         self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
         self._questions = 0
-        (folder / "nginx.conf").write_text(CONFIG.format(folder=folder, port=self.port))
+        (folder / "nginx.conf").write_text(config.format(folder=folder, port=self.port, **values))
         program = tool("nginx")
         assert program is not None, "ask tool('nginx') first"
         self._process = subprocess.Popen(
@@ -81,7 +82,7 @@ class Nginx:
         self._process.wait()
 
 
-def wrk(folder: Path, port: int, path: str, script: str, seconds: float, core: int) -> tuple[float, int]:
+def wrk(folder: Path, url: str, script: str, seconds: float, core: int) -> tuple[float, int]:
     """Requests per second wrk reaches with a script, and how many answers were not 2xx or broke."""
     program = tool("wrk")
     assert program is not None, "ask tool('wrk') first"
@@ -95,7 +96,7 @@ def wrk(folder: Path, port: int, path: str, script: str, seconds: float, core: i
             f"-d{max(1, round(seconds))}s",
             "-s",
             str(file),
-            f"http://127.0.0.1:{port}{path}",
+            url,
         ],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -115,6 +116,17 @@ def post_script(body: bytes, headers: dict[str, str]) -> str:
     lines = ['wrk.method = "POST"', f"wrk.body = [==[{body.decode()}]==]"]
     lines += [f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()]
     return "\n".join(lines)
+
+
+def hook_script() -> str:
+    """Return a wrk script with the headers Hookline sends too, so that both write requests of the same size."""
+    headers = {
+        "User-Agent": "Hookline/1.0",
+        "Content-Type": "application/json",
+        "X-Message-Id": ID_PREFIX.decode() + "0000000001",
+        "X-Signature": "0" * 40,
+    }
+    return post_script(event(1), headers)
 
 
 def numbered_script(template: bytes, mark: bytes, headers: dict[str, str]) -> str:
@@ -192,14 +204,14 @@ def _collect_against_nginx(seconds: float) -> Figures:
         try:
             machine.pin(nginx.pid, measured)
             script = post_script(event(1), headers)
-            limit, _ = wrk(Path(folder), nginx.port, "/v1/track", script, seconds, measuring)
+            limit, _ = wrk(Path(folder), f"{nginx.url}/v1/track", script, seconds, measuring)
         finally:
             nginx.stop()
         with rig() as bench:
             os.kill(bench.pin_service(measured)["deliver"], signal.SIGSTOP)
             script = numbered_script(event(1), b"0000000001", headers)
-            port = bench.service.collect_port
-            rate, faults = wrk(Path(folder), port, "/v1/track", script, seconds, measuring)
+            url = f"http://127.0.0.1:{bench.service.collect_port}/v1/track"
+            rate, faults = wrk(Path(folder), url, script, seconds, measuring)
             os.kill(bench.service.processes()["deliver"], signal.SIGCONT)
     return {
         "nginx_static_per_second": limit,
@@ -214,10 +226,10 @@ def deliver(seconds: float) -> Figures:
     _, measuring = machine.cores()
     with rig() as bench:
         bench.start_receiver(core=measuring)
-        sender = _fill(bench, DRAINED_EVENTS)
+        sender = fill(bench, DRAINED_EVENTS)
         before = machine.cpu_seconds(sender)
         os.kill(sender, signal.SIGCONT)
-        rate = _rate(bench.received, seconds)
+        rate = rate_of(bench.received, seconds)
         bench.drain(bench.next_number - 1)
         cpu = machine.cpu_seconds(sender) - before
         seen = bench.delivered(BATCH)
@@ -239,18 +251,11 @@ def _deliver_to_nginx(seconds: float) -> Figures:
         nginx = Nginx(Path(folder) / "nginx")
         try:
             machine.pin(nginx.pid, measuring)
-            # The headers Hookline sends too, so that both write requests of the same size.
-            headers = {
-                "User-Agent": "Hookline/1.0",
-                "Content-Type": "application/json",
-                "X-Message-Id": ID_PREFIX.decode() + "0000000001",
-                "X-Signature": "0" * 40,
-            }
-            script = post_script(event(1), headers)
-            limit, _ = wrk(Path(folder), nginx.port, "/hook", script, seconds, measured)
+            script = hook_script()
+            limit, _ = wrk(Path(folder), f"{nginx.url}/hook", script, seconds, measured)
             with rig(nginx.port) as bench:
-                os.kill(_fill(bench, DRAINED_EVENTS), signal.SIGCONT)
-                rate = _rate(lambda: nginx.requests() or 0, seconds)
+                os.kill(fill(bench, DRAINED_EVENTS), signal.SIGCONT)
+                rate = rate_of(lambda: nginx.requests() or 0, seconds)
         finally:
             nginx.stop()
     return {
@@ -260,7 +265,7 @@ def _deliver_to_nginx(seconds: float) -> Figures:
     }
 
 
-def _fill(bench: Rig, events: int) -> int:
+def fill(bench: Rig, events: int) -> int:
     """Collect a backlog while the sender stands still; return the sender's process id."""
     measured, measuring = machine.cores()
     pid = bench.pin_service(measured)["deliver"]
@@ -269,7 +274,7 @@ def _fill(bench: Rig, events: int) -> int:
     return pid
 
 
-def _rate(count: Callable[[], int], seconds: float) -> float:
+def rate_of(count: Callable[[], int], seconds: float) -> float:
     """Return how fast a count grows once it has begun to: over at most ``seconds``, or until it stands still."""
     warm = count() + WARM_UP_EVENTS
     deadline = time.monotonic() + START_WAIT_SECONDS

@@ -43,6 +43,14 @@ class Authority:
         self_signed: bool = False,
     ) -> ssl.SSLContext:
         """A server context with a certificate for the host, valid from ``begins`` to ``ends`` from now."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server_file(host, begins=begins, ends=ends, self_signed=self_signed))
+        return context
+
+    def server_file(
+        self, host: str, *, begins: timedelta = -DAY, ends: timedelta = DAY, self_signed: bool = False
+    ) -> Path:
+        """The same certificate and its key in one file (PEM), for servers that are programs."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         issuer, signer = (subject, key) if self_signed else (self._name, self._key)
@@ -54,7 +62,11 @@ class Authority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
             .sign(signer, hashes.SHA256())
         )
-        return self._context(certificate, key)
+        file = self._folder / f"{certificate.serial_number:x}.pem"
+        encoding = serialization.Encoding.PEM
+        secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        file.write_bytes(certificate.public_bytes(encoding) + secret)
+        return file
 
     def client(
         self, name: str = "hookline", *, begins: timedelta = -DAY, ends: timedelta = 90 * DAY
@@ -73,15 +85,6 @@ class Authority:
         pem = serialization.Encoding.PEM
         secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         return certificate.public_bytes(pem), secret
-
-    def _context(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> ssl.SSLContext:
-        file = self._folder / f"{certificate.serial_number:x}.pem"
-        encoding = serialization.Encoding.PEM
-        secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        file.write_bytes(certificate.public_bytes(encoding) + secret)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
 
 
 def _builder(

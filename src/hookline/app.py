@@ -161,9 +161,6 @@ def run_control(
         store = asyncio.run(_opened(settings, connections_file))
         if store is None:
             return 0
-        from hookline.api import framework
-
-        framework.load()  # only now: it takes longer than all before, and the other roles wait for that alone
         from hookline.control.serve import run
 
         code = run(

@@ -29,6 +29,9 @@ def meets(role: Role, need: Need) -> bool:
     return NEEDS.index(role) >= NEEDS.index(need)
 
 
+API = "/api/"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
 PREFIX = "hkt_"
 RANDOM_CHARACTERS = 30
 CHECKSUM_CHARACTERS = 6

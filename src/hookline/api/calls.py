@@ -13,10 +13,8 @@ from contextvars import ContextVar
 from functools import cached_property
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_network
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.auth.identity import Identity, identify
@@ -24,6 +22,9 @@ from hookline.api.auth.service import session_store, token_store
 from hookline.api.caller import ADMIN_TOKEN, HOOKLINE, Caller
 from hookline.api.services import Services
 from hookline.client_address import Network, client_address
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID = "x-request-id"
 
@@ -35,7 +36,7 @@ _current: ContextVar[Call | None] = ContextVar("call", default=None)
 class Call:
     """``versions`` of the connections that it made, and ``changes`` to anything else, are for the audit log."""
 
-    def __init__(self, services: Services, scope: HTTPScope, trusted: Sequence[Network] = ()) -> None:
+    def __init__(self, services: Services, scope: Scope, trusted: Sequence[Network] = ()) -> None:
         self._services = services
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         given = self.headers.get(REQUEST_ID, "")
@@ -137,6 +138,11 @@ def may_refer() -> bool:
     return call is None or (call.caller is not None and call.caller.may("owner"))
 
 
+def is_http(scope: Scope) -> bool:
+    """Return whether it is a request, and not a socket or the server's own life."""
+    return str(scope["type"]) == "http"
+
+
 class Calls:
     """ASGI wrapper: every request becomes a call, and its answer says its id (``X-Request-Id``)."""
 
@@ -147,7 +153,7 @@ class Calls:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request as a call."""
-        if scope["type"] != ScopeType.HTTP:
+        if not is_http(scope):
             await self._app(scope, receive, send)
             return
         call = Call(self._services, scope, self._trusted)

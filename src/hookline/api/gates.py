@@ -11,15 +11,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from gzip import compress, decompress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
-
-from hookline.api.problem import MEDIA_TYPE, Problem, database_away, render
+from hookline.api.calls import is_http
+from hookline.api.problem import Problem, answer, database_away
 from hookline.database.sqlite import DatabaseAway
 from hookline.settings import Settings, parse_listen
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 
 class DatabaseGate:
@@ -33,15 +34,7 @@ class DatabaseGate:
         try:
             await self._app(scope, receive, send)
         except DatabaseAway as away:
-            problem = database_away(away)
-            body = render(problem, scope["path"])
-            headers = [
-                (b"content-type", MEDIA_TYPE.encode()),
-                (b"content-length", str(len(body)).encode()),
-                *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
-            ]
-            await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-            await send({"type": "http.response.body", "body": body, "more_body": False})
+            await answer(send, database_away(away), scope["path"])
 
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -98,7 +91,7 @@ class HostGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on or refuse."""
-        if scope["type"] != ScopeType.HTTP or scope["path"] in OPEN_PATHS or self._names.allows(_host_header(scope)):
+        if not is_http(scope) or scope["path"] in OPEN_PATHS or self._names.allows(_host_header(scope)):
             await self._app(scope, receive, send)
             return
         problem = Problem(
@@ -106,10 +99,7 @@ class HostGate:
             "unknown_host",
             "This server does not answer to that host name; set control.public_url to the address you use.",
         )
-        body = render(problem, scope["path"])
-        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        await answer(send, problem, scope["path"])
 
 
 def _host_header(scope: Scope) -> str:
@@ -193,9 +183,10 @@ class UnderPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request as if there were no path, and put it into the answer."""
-        if scope["type"] != ScopeType.HTTP:
+        if not is_http(scope):
             await self._app(scope, receive, send)
             return
+        is_read = cast("HTTPScope", scope)["method"] != "HEAD"
         held: list[dict[str, Any]] = []
         """The beginning of an answer whose length changes."""
 
@@ -205,14 +196,14 @@ class UnderPath:
                 event["headers"] = [
                     (name, self._location(value) if name == b"location" else value) for name, value in event["headers"]
                 ]
-                if scope["method"] != "HEAD" and _kind(event) in _WRITTEN_KINDS:
+                if is_read and _kind(event) in _WRITTEN_KINDS:
                     held.append(event)
                     return
             elif held:
                 start = held.pop()
                 if event.get("body") and not event.get("more_body"):
                     self._write(start, event)
-                await send(cast(Message, start))
+                await send(cast("Message", start))
             await send(message)
 
         await self._app(self._without(scope), receive, send_under_path)

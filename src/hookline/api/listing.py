@@ -76,8 +76,6 @@ def _kind(field: FieldDefinition) -> Any:
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
-COUNTED_MAX = 1_000
-"""What only shows how much there is, such as dead letters, is counted up to this: pages show many at once."""
 CURSOR_CHARACTERS_MAX = 20_000
 
 T = TypeVar("T")

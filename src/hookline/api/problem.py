@@ -1,7 +1,7 @@
 """Errors of the admin API as RFC 9457 problem details, whatever raised them.
 
-A ``Problem`` is raised by handlers; ``respond`` turns it, and everything the framework raises (no such path, wrong
-method, body too large, a bug of ours), into one shape with a stable ``code``.
+A ``Problem`` is raised by handlers, which ``handlers.respond`` answers with its document, and ``answer`` is for what
+stands before them.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
-from litestar.openapi.datastructures import ResponseSpec
 
 from hookline.api.calls import current_call
 from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
-from hookline.journal.port import JournalAway
 from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from litestar.types import Send
 
 MEDIA_TYPE = "application/problem+json"
 AWAY_RETRY_SECONDS = 5
@@ -83,25 +82,8 @@ CODES: dict[int, tuple[str, str]] = {
 """What the framework's own errors are called, by status."""
 
 
-def problems(*statuses: int) -> dict[int, ResponseSpec]:
-    """Say in the API's description that a call may be answered with these, besides what every call of its kind may."""
-    return {status: ResponseSpec(ProblemBody, media_type=MEDIA_TYPE, generate_examples=False) for status in statuses}
-
-
-def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Answer any exception as a problem document; log those that are our own fault."""
-    problem = _problem_of(error)
-    instance = request.scope["path"]
-    if problem.status >= 500 and not isinstance(error, Problem | JournalAway | DatabaseAway):
-        instance = f"urn:uuid:{uuid4()}"
-        logger().error("internal_error", instance=instance, method=request.method, exc_info=error)
-    return Response(
-        render(problem, instance), status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers
-    )
-
-
 def render(problem: Problem, instance: str) -> bytes:
-    """Return the document itself, for the places that answer before the framework does."""
+    """Return the document itself."""
     call = current_call()
     body = ProblemBody(
         type=TYPE_PREFIX + problem.code,
@@ -114,6 +96,25 @@ def render(problem: Problem, instance: str) -> bytes:
         request_id=None if call is None else call.id,
     )
     return msgspec.json.encode(body)
+
+
+async def answer(send: Send, problem: Problem, instance: str) -> None:
+    """Send the document, for what answers before the framework does."""
+    body = render(problem, instance)
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def log_fault(error: Exception, method: str) -> str:
+    """Log a fault of ours, and return the instance under which it is found."""
+    instance = f"urn:uuid:{uuid4()}"
+    logger().error("internal_error", instance=instance, method=method, exc_info=error)
+    return instance
 
 
 def not_found(what: str, object_id: str) -> Problem:
@@ -157,22 +158,3 @@ def _pointer(place: str) -> str:
     # msgspec writes "`$.settings.webhooks[0].url`", or "`key` in `$.settings`" for the key of a map.
     quoted = re.findall(r"`([^`]*)`", place)
     return pointer_of(quoted[-1].removeprefix("$")) if quoted else ""
-
-
-def _problem_of(error: Exception) -> Problem:
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, ValidationException) and isinstance(error.extra, list):
-        if any(item.get("source") == "body" for item in error.extra):  # the framework looks for no more than that
-            return Problem(400, "malformed_json", "The body is not JSON: it is empty.")
-        fields = [FieldError("?" + str(item.get("key", "")), str(item.get("message", ""))) for item in error.extra]
-        names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
-        return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)
-    if isinstance(error, DatabaseAway):
-        return database_away(error)
-    if isinstance(error, JournalAway):
-        return Problem(503, "unavailable", f"{error}.", headers={"Retry-After": str(error.retry_after_seconds)})
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    code, detail = CODES.get(status) or CODES[400 if status < 500 else 500]
-    headers = error.headers if isinstance(error, HTTPException) else None
-    return Problem(status, code, detail, headers=headers)

@@ -8,14 +8,15 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
-
-from hookline.api.auth.access import API
-from hookline.api.calls import current_call
-from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
+from hookline.api.caller import API
+from hookline.api.calls import current_call, is_http
+from hookline.api.problem import CODES, Problem, answer
 from hookline.client_address import network_of
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 WINDOW_SECONDS = 60
 KNOWN_REQUESTS_MAX = 30_000
@@ -46,22 +47,23 @@ class RateLimits:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request, or refuse it."""
         call = current_call()
-        if scope["type"] != ScopeType.HTTP or call is None or not scope["path"].startswith(API):
+        if not is_http(scope) or call is None or not scope["path"].startswith(API):
             await self._app(scope, receive, send)
             return
         caller = call.caller
         most = self._unknown_max if caller is None else self._known_max
         used, wait_seconds = self._count(network_of(call.address) if caller is None else caller.key)
         headers = _headers(most, used, wait_seconds)
-        if used > most:
-            await _refuse(scope["path"], send, wait_seconds, headers)
-            return
 
         async def send_with_limits(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *headers]
             await send(message)
 
+        if used > most:
+            refusal = Problem(429, *CODES[429], headers={"Retry-After": str(wait_seconds)})
+            await answer(send_with_limits, refusal, scope["path"])
+            return
         await self._app(scope, receive, send_with_limits)
 
     def _count(self, key: str) -> tuple[int, int]:
@@ -82,15 +84,3 @@ def _headers(most: int, used: int, wait_seconds: int) -> list[tuple[bytes, bytes
         (b"ratelimit-policy", b'"minute";q=%d;w=%d' % (most, WINDOW_SECONDS)),
         (b"ratelimit", b'"minute";r=%d;t=%d' % (max(0, most - used), wait_seconds)),
     ]
-
-
-async def _refuse(path: str, send: Send, wait_seconds: int, limits: list[tuple[bytes, bytes]]) -> None:
-    body = render(Problem(429, *CODES[429]), path)
-    headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", str(len(body)).encode()),
-        (b"retry-after", str(wait_seconds).encode()),
-        *limits,
-    ]
-    await send({"type": "http.response.start", "status": 429, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

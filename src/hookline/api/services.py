@@ -11,8 +11,6 @@ from functools import wraps
 from threading import RLock
 from typing import Any, TypeVar
 
-from litestar.di import NamedDependency
-
 from hookline.connections.past import Past
 from hookline.connections.store import Store
 from hookline.database.connect import Shared
@@ -21,6 +19,9 @@ from hookline.outcomes.reader import DeliverReader
 from hookline.settings import Settings
 
 Made = TypeVar("Made")
+
+COUNTED_MAX = 1_000
+"""What only shows how much there is, such as dead letters, is counted up to this: pages show many at once."""
 
 
 class Services:
@@ -79,7 +80,3 @@ def deliver_reader(services: Services) -> DeliverReader:
 def connections_past(services: Services) -> Past:
     """Return connections as they were."""
     return Past(location_of(services.settings, "control"))
-
-
-FromServices = NamedDependency[Services]
-"""What a handler writes to be given them."""

@@ -1,26 +1,21 @@
-"""What control serves: the admin API, and the pages when the first is asked for, behind the gates around them all."""
+"""The admin API as an application, and what all applications of control share; the pages are another."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, NotFoundException
-from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
+from litestar.types import ControllerRouterHandler
 
 from hookline.api import openapi
 from hookline.api.audit.trail import AuditTrail
-from hookline.api.auth.access import API, SignInNeeded, check_needs, require_need, to_login
-from hookline.api.auth.service import session_store
-from hookline.api.calls import Calls
-from hookline.api.gates import DatabaseGate, HostGate, SecurityHeaders, UnderPath, path_of
+from hookline.api.auth.access import SignInNeeded, check_needs, require_need, to_login
+from hookline.api.handlers import respond
 from hookline.api.idempotency import Idempotency
 from hookline.api.listing import JsonBody
-from hookline.api.problem import respond
-from hookline.api.rate_limits import RateLimits
 from hookline.api.services import Services
 from hookline.features.accounts.api import TokensApi, Users
 from hookline.features.audiences.api.members import AudienceMembers, AudiencePreviews
@@ -45,9 +40,7 @@ from hookline.features.destinations.api import (
 from hookline.features.destinations.tester.api import DestinationTests, check_connection, check_receiver
 from hookline.features.destinations.tester.preview import preview_destination
 from hookline.features.events.api import Attempts, Events
-from hookline.features.fleet.api import get_healthz, get_metrics, get_readyz, get_workers
-from hookline.features.fleet.metrics import CountAnswers
-from hookline.features.fleet.service import own_metrics
+from hookline.features.fleet.api import get_workers
 from hookline.features.insights.api import Metrics
 from hookline.features.issues.api import Issues
 from hookline.features.notices.api import Notices
@@ -62,60 +55,7 @@ from hookline.features.sources.api import get_schema
 from hookline.features.usage.api import Usage, UsageDetails
 from hookline.features.views.api import Views
 
-
-class Deferred:
-    """ASGI application made by ``make`` at its first request, in a thread; that request waits, others go on."""
-
-    def __init__(self, make: Callable[[], ASGIApp]) -> None:
-        self._make = make
-        self._made: ASGIApp | None = None
-        self._making = asyncio.Lock()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request; raise what ``make`` raises."""
-        app = self._made or await self._first()
-        await app(scope, receive, send)
-
-    async def _first(self) -> ASGIApp:
-        async with self._making:
-            if self._made is None:
-                self._made = await asyncio.to_thread(self._make)
-        return self._made
-
-
 BODY_BYTES_MAX = 4 * 1024 * 1024
-
-Routes = Callable[[], Sequence[ControllerRouterHandler]]
-"""Makes the routes of an application: this room does not know the pages, and loads none of them at the start."""
-
-PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-
-
-def build(services: Services, pages: Routes | None = None) -> ASGIApp:
-    """Put together what control serves; raise UndeclaredRoute for the API, the pages' first request for theirs."""
-    served: ASGIApp = checked(application(api_routes(), services))
-    if pages is not None:
-        routes = pages
-        served = ApiBesidePages(served, Deferred(lambda: checked(application(routes(), services))))
-    inner = HostGate(DatabaseGate(RateLimits(served)), services.settings)
-    gated = SecurityHeaders(inner, over_tls=session_store(services).secure)
-    whole = CountAnswers(Calls(gated, services), own_metrics(services))
-    path = path_of(services.settings)
-    return UnderPath(whole, path) if path else whole
-
-
-class ApiBesidePages:
-    """ASGI wrapper: what is below ``/api`` and the probes go to one application, everything else to the pages."""
-
-    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
-        self._api = api
-        self._pages = pages
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on."""
-        path = scope.get("path", "")
-        app = self._api if path.startswith(API) or path in PROBES else self._pages
-        await app(scope, receive, send)
 
 
 def checked(app: Litestar) -> Litestar:
@@ -146,8 +86,8 @@ def application(routes: Sequence[ControllerRouterHandler], services: Services | 
 
 
 def api_routes() -> Sequence[ControllerRouterHandler]:
-    """Return the admin API, its description, and the probes."""
-    return [api(), openapi.served(api), get_healthz, get_readyz, get_metrics]
+    """Return the admin API and its description."""
+    return [api(), openapi.served(api)]
 
 
 def api() -> Router:

@@ -1,4 +1,4 @@
-"""All routes of the pages, for ``control.app.build``: each screen has a module of its own."""
+"""All routes of the pages, for ``control.front.build``: each screen has a module of its own."""
 
 from __future__ import annotations
 

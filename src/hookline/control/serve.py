@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_network
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
-from litestar.types import ASGIApp
 
 from hookline.api import client_connection
 from hookline.api.auth.service import admin_token, login_link
@@ -24,7 +23,7 @@ from hookline.client_address import ProxyHeader
 from hookline.connections.model import AnySettings
 from hookline.connections.secrets import KEPT_MS
 from hookline.connections.store import Store
-from hookline.control.app import Routes, build
+from hookline.control.front import Routes, build
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.deliver.send.client_certificate import fault_of
 from hookline.features.audiences.service import definition_watch
@@ -44,6 +43,9 @@ from hookline.listening import SETTLE_SECONDS, bound, handed_on, has_successor, 
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp
 
 WATCHES = (
     lane_watch,

@@ -13,7 +13,8 @@ from litestar.params import FromPath
 
 from hookline.api.auth.access import PARTS_HEADER, PageRefused
 from hookline.api.calls import current_caller
-from hookline.api.problem import AWAY_RETRY_SECONDS, not_found, respond
+from hookline.api.handlers import respond
+from hookline.api.problem import AWAY_RETRY_SECONDS, not_found
 from hookline.database.sqlite import DatabaseAway
 from hookline.web.docs import BY_PATH, doc_groups, text_of
 from hookline.web.rendering import STATIC_FOLDER, html, page, render, render_for_nobody

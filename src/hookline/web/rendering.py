@@ -19,8 +19,7 @@ from litestar import Request, Response
 
 from hookline.api.auth.access import PARTS_HEADER
 from hookline.api.calls import current_caller
-from hookline.api.listing import COUNTED_MAX
-from hookline.api.services import Services
+from hookline.api.services import COUNTED_MAX, Services
 from hookline.cli.launch import command_to_type
 from hookline.events.timestamps import split_at_times
 from hookline.web.lists import event_href, person_href

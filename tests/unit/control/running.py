@@ -18,7 +18,7 @@ from litestar import Litestar
 from hookline import listening
 from hookline.api.services import Services
 from hookline.control import app, serve
-from hookline.control.app import Routes
+from hookline.control.front import Routes
 from hookline.control.pages import routes
 from hookline.control.serve import Server, start
 from hookline.features.connections.service import open_connections

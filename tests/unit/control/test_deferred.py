@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from litestar.types import ControllerRouterHandler
 
-from hookline.control.app import Deferred
+from hookline.control.front import Deferred
 from hookline.control.pages import routes
 from tests.unit.control.running import Running
 

@@ -8,8 +8,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.api.audit.log import AuditChange, audit_log
-from hookline.api.auth.access import SAFE_METHODS
-from hookline.api.caller import Caller
+from hookline.api.caller import SAFE_METHODS, Caller
 from hookline.api.calls import Call, current_call
 from hookline.api.services import Services, connections_past
 from hookline.connections.past import Change

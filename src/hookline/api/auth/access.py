@@ -8,17 +8,17 @@ from urllib.parse import urlencode, urlsplit
 
 from litestar import Litestar, Request, Response
 from litestar.connection import ASGIConnection
+from litestar.datastructures import Cookie
 from litestar.handlers import BaseRouteHandler
 from litestar.routes import HTTPRoute
 
-from hookline.api.caller import NEEDS, Need
+from hookline.api.auth.sessions import LIFETIME_MS, Sessions
+from hookline.api.caller import API, NEEDS, SAFE_METHODS, Need
 from hookline.api.calls import current_call
 from hookline.api.problem import Problem
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-API = "/api/"
 PARTS_HEADER = "x-parts"
 """With it a page asks for its own live parts; everything else outside the API is a page that a person opens."""
 NEXT_CHARACTERS_MAX = 2_000
@@ -123,3 +123,16 @@ def local_path(text: str | None) -> str:
 
 def _unauthorized(detail: str) -> Problem:
     return Problem(401, "unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="hookline"'})
+
+
+def session_cookie(sessions: Sessions, key: str) -> Cookie:
+    """Return the cookie that no script sees and no other site sends; with an empty key the browser forgets it."""
+    return Cookie(
+        key=sessions.cookie_name,
+        value=key,
+        max_age=LIFETIME_MS // 1000 if key else 0,
+        path="/",
+        secure=sessions.secure,
+        httponly=True,
+        samesite="strict",
+    )

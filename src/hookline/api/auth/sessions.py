@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
-from litestar.datastructures import Cookie
-
 from hookline.api.caller import Role
 from hookline.database.connect import Shared
 
@@ -182,16 +180,3 @@ def _id_of(digest: bytes) -> str:
 
 def _digest(key: str) -> bytes:
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
-
-
-def session_cookie(sessions: Sessions, key: str) -> Cookie:
-    """Return the cookie that no script sees and no other site sends; with an empty key the browser forgets it."""
-    return Cookie(
-        key=sessions.cookie_name,
-        value=key,
-        max_age=LIFETIME_MS // 1000 if key else 0,
-        path="/",
-        secure=sessions.secure,
-        httponly=True,
-        samesite="strict",
-    )

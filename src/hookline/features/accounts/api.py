@@ -11,12 +11,13 @@ from litestar import Controller, Request, Response, delete, get, patch, post
 from litestar.params import Body, JSONBody, PathParameter
 
 from hookline.api.audit.log import AuditChange
+from hookline.api.auth.access import session_cookie
 from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, refusal_of
 from hookline.api.auth.service import account_store, login_throttle, password_hasher, session_store, token_store
-from hookline.api.auth.sessions import session_cookie
 from hookline.api.auth.tokens import Token, TokenError
 from hookline.api.caller import Caller, Role, Scope
 from hookline.api.calls import Call, current_author, the_call, the_caller
+from hookline.api.handlers import FromServices
 from hookline.api.listing import (
     MERGE_PATCH,
     After,
@@ -30,7 +31,7 @@ from hookline.api.listing import (
     tagged,
 )
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.events.timestamps import iso
 from hookline.settings import parse_duration
 

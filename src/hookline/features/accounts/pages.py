@@ -10,7 +10,7 @@ from litestar.exceptions import InternalServerException
 from litestar.params import FromPath
 
 from hookline.api.audit.log import audit_log
-from hookline.api.auth.access import Connection, local_path, require_same_origin
+from hookline.api.auth.access import Connection, local_path, require_same_origin, session_cookie
 from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, refusal_of
 from hookline.api.auth.identity import caller_of
 from hookline.api.auth.service import (
@@ -22,12 +22,12 @@ from hookline.api.auth.service import (
     session_store,
     token_store,
 )
-from hookline.api.auth.sessions import session_cookie
 from hookline.api.caller import ADMIN_TOKEN, ROLES, SCOPES, Caller
 from hookline.api.calls import the_call, the_caller
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, id_number, number_after
 from hookline.api.problem import CODES, Problem
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.features.accounts.api import open_session, sessions_of, tag_of, token_view_of, user_of
 from hookline.features.fleet.service import own_metrics
 from hookline.features.settings.pages import tabs

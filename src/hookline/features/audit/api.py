@@ -8,9 +8,9 @@ from litestar import Controller, get
 from litestar.params import QueryParameter
 
 from hookline.api.audit.log import AuditEntry, audit_log
+from hookline.api.handlers import FromServices
 from hookline.api.listing import TIME, After, Id, Limit, Listing, id_number, milliseconds, number_after
 from hookline.api.problem import not_found
-from hookline.api.services import FromServices
 
 
 class AuditEntries(Controller):

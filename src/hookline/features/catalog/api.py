@@ -12,9 +12,9 @@ from litestar import Controller, Response, get, post
 from litestar.params import FromPath, JSONBody
 
 from hookline.api.calls import the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import Listing
 from hookline.api.problem import FieldError, not_found
-from hookline.api.services import FromServices
 from hookline.connections.model import WEBHOOKS_MAX, WebhookSettings
 from hookline.features.catalog.check import manifest_faults
 from hookline.kinds.catalog import FILE_CHARACTERS_MAX, Kind, kinds, left_out

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.api.services import FromServices
+from hookline.api.handlers import FromServices
 from hookline.features.catalog.api import CatalogKind, catalog_entry, catalog_kinds
 from hookline.features.catalog.settings_form import settings_form
 from hookline.web.guide_text import blocks_of

@@ -13,6 +13,7 @@ from litestar.response import Stream
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
 from hookline.api.export import Format, export
+from hookline.api.handlers import FromServices
 from hookline.api.listing import (
     TIME,
     After,
@@ -27,7 +28,7 @@ from hookline.api.listing import (
     number_after,
 )
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.api.services import Services, deliver_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.service import event_log
 from hookline.features.replays.api import begin

@@ -8,7 +8,8 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.api.services import FromServices, deliver_reader
+from hookline.api.handlers import FromServices
+from hookline.api.services import deliver_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.pages import pretty
 from hookline.features.events.service import event_log

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import Back, Id
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
-from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.api.services import Services, deliver_reader
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.edits import Put
 from hookline.connections.model import (

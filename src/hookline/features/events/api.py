@@ -14,9 +14,10 @@ from litestar.response import Stream
 
 from hookline.api.calls import Call, current_author, the_call
 from hookline.api.export import Format, export
+from hookline.api.handlers import FromServices, problems
 from hookline.api.listing import TIME, After, Id, Limit, Listing, OfEvent, OfSource, OfType, milliseconds
-from hookline.api.problem import Problem, not_found, problems
-from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.api.problem import Problem, not_found
+from hookline.api.services import Services, deliver_reader
 from hookline.connections.model import is_sink
 from hookline.connections.secrets import is_removed
 from hookline.features.destinations.service import destination_past

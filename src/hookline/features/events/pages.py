@@ -11,7 +11,8 @@ from litestar import Request, Response, get
 from litestar.params import FromPath, QueryParameter
 from msgspec.structs import replace
 
-from hookline.api.services import FromServices, Services
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services
 from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
 from hookline.events.warnings import EventWarning

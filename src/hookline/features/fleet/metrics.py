@@ -7,14 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from hookline.database.outages import OUTAGES
 from hookline.telemetry.metrics import publish
 from hookline.telemetry.notices import KINDS
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 REPORT_SECONDS = 1.0
 

@@ -11,9 +11,9 @@ import msgspec
 from litestar import Controller, get
 from litestar.params import QueryParameter
 
+from hookline.api.handlers import FromServices, problems
 from hookline.api.listing import Back, OfDestination
-from hookline.api.problem import not_found, problems
-from hookline.api.services import FromServices
+from hookline.api.problem import not_found
 from hookline.events.timestamps import iso
 from hookline.features.insights.service import series_log
 from hookline.insights.series import SPANS, Range, Series, Values

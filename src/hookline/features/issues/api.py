@@ -11,9 +11,10 @@ from litestar.params import JSONBody, QueryParameter
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.api.services import Services, deliver_reader
 from hookline.features.issues.service import (
     IssueDetail,
     IssueView,

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services, deliver_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.issues.api import cursor_of, parse_cursor
 from hookline.features.issues.service import (

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.api.listing import COUNTED_MAX
-from hookline.api.services import Services, deliver_reader, part
+from hookline.api.services import COUNTED_MAX, Services, deliver_reader, part
 from hookline.database.location import location_of
 from hookline.events.timestamps import iso
 from hookline.features.events.log import event_name

@@ -8,9 +8,9 @@ from typing import Annotated, Literal, get_args
 from litestar import Controller, get, post
 from litestar.params import QueryParameter
 
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, number_after
 from hookline.api.problem import not_found
-from hookline.api.services import FromServices
 from hookline.features.notices.log import Notice
 from hookline.features.notices.service import notice_log
 from hookline.telemetry.notices import KINDS

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from litestar import Request, Response, get
 
-from hookline.api.services import FromServices, Services
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services
 from hookline.features.notices.log import Notice
 from hookline.features.notices.service import notice_log
 from hookline.telemetry.notices import KINDS

@@ -10,9 +10,10 @@ from litestar import Controller, Response, delete, get, patch, post, put
 from litestar.params import JSONBody, QueryParameter
 
 from hookline.api.calls import the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, Patch, by_id, number_after, tagged
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.notification_secrets import hidden
 from hookline.connections.notifications import Notification
 from hookline.connections.receiver_url import parse_receiver_url

@@ -12,8 +12,9 @@ from zoneinfo import available_timezones
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, number_after
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.notification_secrets import hidden
 from hookline.connections.notifications import DAYS, Channel, Notification
 from hookline.connections.state import Stored

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from litestar import get
 
-from hookline.api.services import FromServices, Services
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services
 from hookline.features.destinations.figures import figures_log
 from hookline.features.destinations.state import TROUBLED, DestinationState, states_of
 from hookline.features.fleet.service import STANDING_BY, WORKING, whole_machine

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from litestar import Request, Response, get
 from litestar.params import FromQuery
 
-from hookline.api.services import FromServices, Services
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services
 from hookline.features.destinations.figures import figures_log
 from hookline.features.destinations.pages.view import DestinationRow, destination_rows
 from hookline.features.events.log import EventFilter, LoggedEvent, title_in

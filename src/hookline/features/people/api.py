@@ -7,9 +7,9 @@ from typing import Annotated
 from litestar import Controller, get
 from litestar.params import QueryParameter
 
+from hookline.api.handlers import FromServices, problems
 from hookline.api.listing import After, AnonymousId, Limit, Listing, UserId
-from hookline.api.problem import FieldError, Problem, problems
-from hookline.api.services import FromServices
+from hookline.api.problem import FieldError, Problem
 from hookline.features.people.finding import PeopleFound, find_people, list_people
 from hookline.features.people.service import PersonReader, person_log
 from hookline.features.people.view import PersonEvent, PersonView, defined, person_events, person_view, refuse_withheld

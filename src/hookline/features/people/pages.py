@@ -11,8 +11,9 @@ import msgspec
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
+from hookline.api.handlers import FromServices
 from hookline.api.listing import id_number
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience
 from hookline.events.timestamps import iso, parse
 from hookline.features.audiences.service import (

@@ -10,9 +10,10 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, id_number, number_after
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.events.timestamps import iso
 from hookline.features.privacy.evidence import DeletionEvidence, evidence_of
 from hookline.features.privacy.service import (

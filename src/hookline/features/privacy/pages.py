@@ -7,8 +7,8 @@ from typing import Any
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, id_number, number_after
-from hookline.api.services import FromServices
 from hookline.features.privacy.api import PREFIX, view_of
 from hookline.features.privacy.evidence import evidence_of
 from hookline.features.privacy.service import deletion_requests, suppressions

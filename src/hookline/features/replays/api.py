@@ -11,9 +11,10 @@ from litestar.params import JSONBody
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import current_author, the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination, etag_of, require_match, tagged
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.model import Destination, Offsets
 from hookline.features.replays.service import (
     ReplayView,

@@ -9,7 +9,8 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.api.services import FromServices, Services
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
 from hookline.web.lists import address

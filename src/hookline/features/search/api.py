@@ -8,7 +8,7 @@ from litestar import get
 from litestar.params import QueryParameter
 
 from hookline.api.calls import the_caller
-from hookline.api.services import FromServices
+from hookline.api.handlers import FromServices
 from hookline.features.search.service import SearchResults, search
 
 TEXT_CHARACTERS_MAX = 200

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from litestar import get
 
+from hookline.api.handlers import FromServices
 from hookline.api.listing import Listing
-from hookline.api.services import FromServices
 from hookline.setting_text import shown
 from hookline.settings import Settings, keys, value_of
 

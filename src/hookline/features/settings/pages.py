@@ -11,8 +11,9 @@ from litestar.params import FromPath, QueryParameter
 from hookline.api.audit.log import audit_log
 from hookline.api.caller import Need
 from hookline.api.calls import the_caller
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, id_number, number_after
-from hookline.api.services import FromServices, connections_past
+from hookline.api.services import connections_past
 from hookline.features.settings.api import effective_settings
 from hookline.setting_text import written
 from hookline.web.rendering import Screens, Stop, redirect, screen, unknown

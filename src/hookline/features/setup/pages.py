@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 from litestar import Request, Response, get
 from litestar.params import FromQuery, QueryParameter
 
-from hookline.api.services import FromServices, Services
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Source, Webhook
 from hookline.connections.rotation import new_secret, secret_of
 from hookline.connections.secrets import redact

@@ -10,9 +10,10 @@ import msgspec
 from litestar import get
 from litestar.params import QueryParameter
 
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, OfType
 from hookline.api.problem import not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.events.timestamps import iso
 from hookline.features.connections.service import journal_ends
 from hookline.features.sources.service import schema_log

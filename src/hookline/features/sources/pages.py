@@ -12,8 +12,9 @@ from urllib.parse import quote
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.model import WRITE_KEYS_MAX, Source, new_write_key
 from hookline.connections.state import Stored
 from hookline.features.connections.api.objects import object_tag

@@ -14,9 +14,10 @@ from litestar import Controller, Request, Response, get
 from litestar.params import QueryParameter
 
 from hookline.api.export import cell
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Limit, OfSource
 from hookline.api.problem import FieldError, Problem
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.features.fleet.storage import storage_of
 from hookline.features.insights.service import series_log
 from hookline.features.privacy.service import suppressed_usage

@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple, get_args
 from litestar import Request, Response, get
 from litestar.params import FromQuery
 
-from hookline.api.services import FromServices, Services
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services
 from hookline.features.fleet.storage import Storage, storage_of
 from hookline.features.insights.service import series_log
 from hookline.features.sources.service import schema_log

@@ -10,9 +10,10 @@ from litestar.params import Body, JSONBody, QueryParameter
 
 from hookline.api.auth.access import local_path
 from hookline.api.calls import the_caller
+from hookline.api.handlers import FromServices
 from hookline.api.listing import MERGE_PATCH, Id, Listing, id_number
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.events.timestamps import iso
 from hookline.features.views.service import View, change_view, delete_view, owner_of, save_view, view, views_of
 

@@ -12,9 +12,10 @@ from litestar import Controller, get, post
 from litestar.params import JSONBody
 
 from hookline.api.calls import the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, AnonymousId, Id, Limit, Listing, UserId, number_after
 from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.definitions.check import Surroundings, definition_problems, problems_together
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
 from hookline.events.timestamps import iso

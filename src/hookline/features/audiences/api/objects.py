@@ -12,9 +12,10 @@ from litestar.params import JSONBody
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.calls import the_call
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, AnonymousId, Id, Limit, Listing, Patch, UserId, by_id, number_after, tagged
 from hookline.api.problem import FieldError, Problem, not_found
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso

@@ -11,8 +11,9 @@ from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
 from hookline.api.calls import the_caller
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.definitions.model import DESTINATIONS_MAX, Audience, Definition, trait_name
 from hookline.connections.state import Stored
 from hookline.expressions.parse import write_path

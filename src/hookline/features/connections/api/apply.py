@@ -9,10 +9,11 @@ from litestar import Controller, Response, get, post
 from litestar.params import FromPath, JSONBody
 
 from hookline.api.calls import current_author, the_call
+from hookline.api.handlers import FromServices
 from hookline.api.idempotency import BODY_BYTES_MAX
 from hookline.api.listing import After, Limit, Listing, number_after
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
-from hookline.api.services import FromServices, Services, connections_past
+from hookline.api.services import Services, connections_past
 from hookline.connections import check
 from hookline.connections.past import Change, Version, way_back
 from hookline.connections.store import ChangeRefused

@@ -12,9 +12,10 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import replace
 
 from hookline.api.calls import current_author
+from hookline.api.handlers import FromServices
 from hookline.api.listing import After, FieldsOf, Id, Limit, Listing, Patch, by_id, has_condition, require_match, tagged
 from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
-from hookline.api.services import FromServices, Services, connections_past
+from hookline.api.services import Services, connections_past
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import WORDS, Kind
 from hookline.connections.model import Destination, Source, StandardWebhooks, WebhookSettings, new_write_key

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.api.services import FromServices, Services, deliver_reader
+from hookline.api.handlers import FromServices
+from hookline.api.services import Services, deliver_reader
 from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination, is_webhook
 from hookline.connections.state import Stored
 from hookline.features.destinations.pages.tabs import (

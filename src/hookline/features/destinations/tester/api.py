@@ -19,9 +19,10 @@ from msgspec.structs import replace
 
 from hookline.api.audit.log import audit_log
 from hookline.api.calls import the_call, the_caller
+from hookline.api.handlers import FromServices
 from hookline.api.listing import Id
 from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.check import Problem as FoundProblem
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.model import Destination, is_sink

@@ -13,8 +13,9 @@ from litestar import post
 from litestar.params import JSONBody
 
 from hookline.api.calls import the_call
+from hookline.api.handlers import FromServices
 from hookline.api.problem import FieldError, Problem, invalid_body, pointer_of
-from hookline.api.services import FromServices, Services
+from hookline.api.services import Services
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.model import Destination, is_webhook
 from hookline.connections.secrets import NothingToKeep, restore

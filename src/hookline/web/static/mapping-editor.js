@@ -199,18 +199,19 @@
         this.#changed();
       };
       const draw = () => list.replaceChildren(...rows.map((row, index) => {
+        const problem = make("p", { class: "error", "data-at": `${key}/${row.name}` });
         const input = (part, word) => {
           const made = make("input", { type: "text", "aria-label": `${label}: ${word} ${index + 1}`, placeholder: word, autocomplete: "off", spellcheck: "false", class: "mono" });
           made.value = row[part];
-          made.addEventListener("input", () => { row[part] = made.value; write(); });
+          made.addEventListener("input", () => { row[part] = made.value; problem.dataset.at = `${key}/${row.name}`; write(); });
           return made;
         };
         return make("li", {}, input("name", "name"), hookline.paths.attach(input("text", "value"), "mapped", () => this.#paths),
           button("quiet", "×", () => { rows.splice(index, 1); draw(); write(); }, { "aria-label": `Remove ${row.name || "this"}` }),
-          make("p", { class: "error", "data-at": `${key}/${row.name}` }));
+          problem);
       }));
       draw();
-      const hint = key === "headers" ? "Text, $.path, or text with {{path}}. A credential belongs in the settings: {{settings.secrets.NAME}}." : "Text, $.path, or text with {{path}}.";
+      const hint = key === "headers" ? `Text, $.path, or text with {{path}}. A credential belongs in the settings${this.#destination.kind === "http" ? ": Bearer {{settings.secrets.NAME}}" : ""}.` : "Text, $.path, or text with {{path}}.";
       return make("fieldset", {}, make("legend", {}, label), list,
         make("p", { class: "buttons" }, button("quiet", `Add ${key === "query" ? "a parameter" : "a header"}`, () => { rows.push({ name: "", text: "" }); draw(); list.lastElementChild.querySelector("input").focus(); })),
         make("p", { class: "hint" }, hint), make("p", { class: "error", "data-at": key }));
@@ -260,7 +261,7 @@
         const line = field?.tagName === "TEXTAREA" && rest.length > 1 ? `Line ${lineOf(field.value, `/${rest.slice(1).join("/")}`)}: ` : "";
         place.textContent = `■ ${line}${detail}`;
         field?.setAttribute("aria-invalid", "true");
-        if (place.dataset.at === "batch" || place.dataset.at === "success") place.closest("details").open = true;
+        for (let around = place.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
         return false;
       });
     }

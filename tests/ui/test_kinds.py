@@ -321,3 +321,37 @@ def test_a_header_with_a_secret_that_is_not_entered(signed_in: Page, hookline: H
     page.get_by_role("button", name="Send test").click()
     expect(page.locator(".previewed")).to_contain_text("The event would be delivered.")
     assert api.requests[-1].headers["x-api-key"] == "Key a-key-nobody-sees"
+
+
+def test_slack_asks_for_little(signed_in: Page, hookline: Hookline) -> None:
+    """In view are the URL, the calls and the message of each chosen call; the rest is under a closed part, which says
+    how much of it was changed and opens for a mistake in it."""
+    page = signed_in
+    page.goto("/setup?source=site&kind=slack")
+    labels = page.locator("#kind-form :is(label, legend):visible")
+    shown = ["Name", "Id", "Webhook URL", "Calls", "identify", "track", "page", "screen", "group", "alias"]
+    assert [text.removesuffix(" optional").strip() for text in labels.all_inner_texts()] == [
+        *shown,
+        "Events",
+        "Message of a track call",
+    ]
+    page.locator('[name="name"]').fill("Team")
+    page.get_by_label("Webhook URL").fill("https://hooks.slack.com/services/T000/B000/XXXX")
+    page.get_by_role("checkbox", name="identify").check()
+    page.get_by_role("checkbox", name="track").uncheck()
+    expect(page.get_by_label("Message of a track call")).to_be_hidden()
+    page.get_by_label("Message of an identify call").fill("New: {{userId}}")
+    page.get_by_text("More settings").click()
+    page.get_by_label("Emoji").fill("bell")
+    page.get_by_text("More settings").click()
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.get_by_text("this does not have the form that is needed")).to_be_visible()
+    page.get_by_label("Emoji").fill(":bell:")
+    page.get_by_role("button", name="Save and continue").click()
+    page.wait_for_url("**destination=team**")
+    settings = hookline.api("GET", "destinations/team").json["settings"]
+    assert (settings["calls"], settings["identifyMessage"]) == (["identify"], "New: {{userId}}")
+    page.goto("/destinations/team/settings")
+    expect(page.get_by_text("More settings 1 changed")).to_be_visible()
+    expect(page.get_by_label("Emoji")).to_be_hidden()
+    expect(page.get_by_label("Message of an identify call")).to_have_value("New: {{userId}}")

@@ -5,7 +5,8 @@ Of JSON Schema this is understood: ``type`` (object, array, string, integer, num
 ``minimum``, ``maximum``, ``minItems``, ``maxItems``, ``format: uri``, and for people ``title``, ``description``,
 ``examples``, ``multiline``. ``secret: true`` marks a string that is a credential. ``defaultBy: {setting, values}`` is a
 default that another setting decides, such as the endpoint of a region; with ``when: {type: [basic]}`` a form shows a
-setting only while another beside it has one of these values. A manifest with anything else is refused.
+setting only while another beside it has, or a list beside it holds, one of these values. ``advanced: true`` puts a
+setting under a closed part of the form. A manifest with anything else is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _KEYWORDS = frozenset(
     {
         *("type", "properties", "required", "additionalProperties", "items", "enum", "default", "minLength"),
         *("maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems", "format", "title", "description"),
-        *("examples", "secret", "multiline", "defaultBy", "when"),
+        *("examples", "secret", "multiline", "defaultBy", "when", "advanced"),
     }
 )
 
@@ -72,6 +73,9 @@ def schema_problems(schema: Schema, path: str = "settings", depth: int = 0) -> I
     yield from _default_problems(schema.get("properties", {}), path)
     for name, inner in schema.get("properties", {}).items():
         yield from schema_problems(inner, f"{path}.properties.{name}", depth + 1)
+        if inner.get("advanced") and name in schema.get("required", ()) and "default" not in inner:
+            text = "a required setting without a default stands in view; take advanced out, or give it a default"
+            yield f"{path}.properties.{name}.advanced: {text}"
         for other in inner.get("when", ()):
             if other not in schema["properties"]:
                 yield f"{path}.properties.{name}.when: when names {other!r}, which is no setting beside it"

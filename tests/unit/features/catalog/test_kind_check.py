@@ -74,6 +74,16 @@ def test_a_good_kind_has_no_fault() -> None:
         ({"auth": {"type": "bearer", "token": "{{settings.token}}"}}, "/auth", "settings.token"),
         ({"settings": {"properties": {"a": {"type": "text"}}}}, "/settings/properties/a/type", "write one of"),
         ({"settings": {"properties": {"a": {"type": "string"}}}}, "/settings/properties/a", "add a title"),
+        (
+            {"settings": {"required": ["a"], "properties": {"a": {"type": "string", "title": "A", "advanced": True}}}},
+            "/settings/properties/a/advanced",
+            "take advanced out",
+        ),
+        (
+            {"settings": {"properties": {"a": {"type": "string", "title": "A", "advnced": True}}}},
+            "/settings/properties/a/advnced",
+            "did you mean 'advanced'?",
+        ),
         ({"settings": {"required": ["b"]}}, "/settings/required", "'b' is required but no property"),
         ({"sink": "acme.sink"}, "", "keep one of"),
     ],

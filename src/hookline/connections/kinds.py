@@ -134,6 +134,20 @@ def shown_place(destination: Destination) -> str:
     return without_stand_ins(place)[:PLACE_CHARACTERS_MAX]
 
 
+def no_delete_message(destination: Destination) -> str:
+    """Return why a delete message becomes no request at a destination, and what to do now, in words."""
+    found = kind_of(destination.kind)
+    name = destination.kind if found is None else found.manifest.name
+    by_hand = "nothing was sent. Delete the person in {} by hand"
+    if destination.mapping is not None:
+        later = 'for later requests, add one with the condition type = "delete" to the mapping'
+        return f"this destination's mapping has no delete message, so {by_hand.format('its service')}; {later}"
+    if found is None or "delete" not in found.manifest.calls:
+        return f"{name} has no delete message, so {by_hand.format(name)}"
+    later = f"for later requests, enter what deletions need by the guide of {name}"
+    return f"{name} takes no delete message with these settings, so {by_hand.format(name)}; {later}"
+
+
 def kind_problems(destination: Destination) -> Iterator[KindProblem]:
     """Yield everything that does not fit the kind."""
     kind = kind_of(destination.kind)

@@ -355,3 +355,29 @@ def test_slack_asks_for_little(signed_in: Page, hookline: Hookline) -> None:
     expect(page.get_by_text("More settings 1 changed")).to_be_visible()
     expect(page.get_by_label("Emoji")).to_be_hidden()
     expect(page.get_by_label("Message of an identify call")).to_have_value("New: {{userId}}")
+
+
+def test_a_delete_message_is_tested(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """The tester says beforehand that the receiver deletes; for a mapping without one it says what to do instead."""
+    page = signed_in
+    page.goto("/destinations/crm/tester")
+    page.get_by_label("Start with").select_option("sample:delete")
+    expect(page.get_by_text("it deletes the user “test-user” there. Hookline itself deletes nothing.")).to_be_visible()
+    page.get_by_role("button", name="Send delete message").click()
+    expect(page.get_by_role("heading", name="The answer")).to_be_visible()
+    assert list(api.requests[-1].json) == ["type", "userId", "timestamp"]
+    page.get_by_label("Start with").select_option("sample:track")
+    expect(page.get_by_role("button", name="Send test")).to_be_visible()
+    expect(page.locator("[data-warning]")).to_have_text("")
+    make(hookline, {"name": "Order", "url": api.url("/orders"), "if": 'type = "track"'})
+    page.goto("/destinations/orders/tester")
+    page.get_by_label("Start with").select_option("sample:delete")
+    said = page.locator("[data-routing]")
+    expect(said).to_contain_text("■ this destination's mapping has no delete message, so nothing was sent. Delete the")
+    expect(page.locator("[data-requests]")).to_have_text("")
+    page.goto("/destinations/orders/mapping")
+    page.get_by_label("For the event").select_option("sample:delete")
+    expect(page.locator(".previewed")).to_contain_text(
+        "This event would not be sent: this destination's mapping has no"
+    )
+    expect(page.get_by_role("button", name="Send delete message")).to_be_visible()

@@ -84,7 +84,10 @@
       const test = button("plain", "Send test", () => this.#test());
       this.#pick.append(make("option", { value: "" }, "newest event"),
         make("optgroup", { label: "Samples" }, ...JSON.parse(this.dataset.samples).map((each) => make("option", { value: `sample:${each}` }, each))));
-      this.#pick.addEventListener("change", () => this.#look());
+      this.#pick.addEventListener("change", () => {
+        test.textContent = this.#pick.value === "sample:delete" ? "Send delete message" : "Send test";
+        this.#look();
+      });
       this.append(
         make("div", {}, make("h2", {}, "Requests"),
           make("p", { class: "empty" }, this.#presets.length && !this.#own ? "These requests come with the kind. Once you save a change, this destination keeps its own copy." : "For each event, Hookline sends every request whose condition matches. An event that matches none is filtered."),
@@ -288,7 +291,7 @@
       this.#result.replaceChildren(
         ...left.map(({ detail }) => make("p", { class: "error" }, `■ ${detail}`)),
         ...report.requests.flatMap((each, index) => [make("h3", {}, make("bdi", {}, each.name || each.url)), hookline.asSent.answer(report.answers[index]), hookline.asSent.request(each)]),
-        report.requests.length ? "" : make("p", { class: "muted" }, `Nothing was sent: ${report.routing.stoppedBy || "no request could be made"}.`));
+        report.requests.length ? "" : make("p", { class: "muted" }, `Nothing was sent: ${(report.type === "delete" && report.routing.reason) || report.routing.stoppedBy || "no request could be made"}.`));
     }
 
     // --- saving

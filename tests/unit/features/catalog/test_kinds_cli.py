@@ -89,6 +89,14 @@ def test_the_test_event_is_tried(project: Path, capsys: pytest.CaptureFixture[st
         assert (code, words in out) == (1, True), out
 
 
+def test_the_test_event_may_be_a_delete_message(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The request for deletions is shown as it would be sent."""
+    event = project / "hookline_acme_crm" / "event.json"
+    event.write_text('{"type": "delete", "userId": "u1"}')
+    code, out, _ = run(capsys, "check", str(project))
+    assert (code, "Delete: DELETE https://api.eu.example.com/v1/people/u1" in out) == (0, True), out
+
+
 def test_wrong_names_and_folders(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each says what to do, and nothing is written over."""
     assert "small letters" in run(capsys, "new", "Not A Name")[2]

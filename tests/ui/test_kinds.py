@@ -309,9 +309,9 @@ def test_a_header_with_a_secret_that_is_not_entered(signed_in: Page, hookline: H
     value = page.get_by_label("Headers: value 1")
     value.fill("Key {{settings.apiKey}}")
     said = page.locator('[data-at="headers/X-Api-Key"]')
-    expect(said).to_contain_text("write settings.secrets.apiKey")
+    expect(said).to_contain_text("write settings.secrets.apiKey, and enter apiKey under Secrets")
     value.fill("Key {{settings.secrets.apiKey}}")
-    expect(said).to_contain_text("add it there first")
+    expect(said).to_contain_text("enter it there first")
     hookline.api("PATCH", "destinations/orders", {"settings": {"secrets": {"apiKey": "a-key-nobody-sees"}}})
     page.reload()
     page.get_by_role("button", name="Add a header").click()
@@ -352,7 +352,7 @@ def test_slack_asks_for_little(signed_in: Page, hookline: Hookline) -> None:
     settings = hookline.api("GET", "destinations/team").json["settings"]
     assert (settings["calls"], settings["identifyMessage"]) == (["identify"], "New: {{userId}}")
     page.goto("/destinations/team/settings")
-    expect(page.get_by_text("More settings 1 changed")).to_be_visible()
+    expect(page.get_by_text("More settings · 1 changed")).to_be_visible()
     expect(page.get_by_label("Emoji")).to_be_hidden()
     expect(page.get_by_label("Message of an identify call")).to_have_value("New: {{userId}}")
 

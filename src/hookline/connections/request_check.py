@@ -166,7 +166,7 @@ def _not_filled(value: str, schema: Schema) -> str:
         return f"{{{{settings.{rows}.{found[1]}}}}}"
 
     template = json.dumps({"@template": _ONE_SETTING.sub(placed, value)}, ensure_ascii=False)
-    also = f", and add {moved[0]} under settings.{rows}" if moved else ""
+    also = f", and enter {moved[0]} under {_called(rows, schema)}" if moved and rows else ""
     return f"this text would be sent with its braces; write it as a template: {template}{also}"
 
 
@@ -174,7 +174,7 @@ def _openly(name: str, value: str, schema: Schema) -> str:
     """Return the sentence for a credential that stands in the mapping itself, which everybody may read."""
     rows = _secret_rows(schema)
     if rows is not None:
-        kept, setting = f"under settings.{rows}, such as {_EXAMPLE}", f"settings.{rows}.{_EXAMPLE}"
+        kept, setting = f"under {_called(rows, schema)}, such as {_EXAMPLE}", f"settings.{rows}.{_EXAMPLE}"
     else:
         secrets = [each for each, rule in schema.get("properties", {}).items() if rule.get("secret")]
         kept, setting = "in a setting with secret: true", f"settings.{(secrets or [_EXAMPLE])[0]}"
@@ -190,7 +190,7 @@ def _lacking(value: Json, schema: Schema, settings: Mapping[str, Json]) -> str |
     for group, name in _SETTING_IN_ROWS.findall(text) if isinstance(text, str) else ():
         is_rows = isinstance(schema.get("properties", {}).get(group, {}).get("additionalProperties"), dict)
         if is_rows and name not in (settings.get(group) or {}):
-            return f"there is no {name} under settings.{group} yet; add it there first"
+            return f"there is no {name} under {_called(group, schema)} yet; enter it there first"
     return None
 
 
@@ -207,11 +207,18 @@ def _secret_rows(schema: Schema) -> str | None:
     return None
 
 
+def _called(name: str, schema: Schema) -> str:
+    """Return a setting as its form and as files call it."""
+    title = schema.get("properties", {}).get(name, {}).get("title")
+    return f"{title} (settings.{name})" if title else f"settings.{name}"
+
+
 def _no_setting(name: str, schema: Schema) -> str:
     known = schema.get("properties", {})
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"there is no setting {name!r}; did you mean settings.{close[0]}?"
     if (rows := _secret_rows(schema)) is not None:
-        return f"there is no setting {name!r}; add it under settings.{rows} and write settings.{rows}.{name}"
+        enter = f"enter {name} under {_called(rows, schema)}"
+        return f"there is no setting {name!r}; write settings.{rows}.{name}, and {enter}"
     return f"there is no setting {name!r}; known are {', '.join(known) or 'none'}"

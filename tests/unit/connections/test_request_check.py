@@ -62,14 +62,16 @@ def test_what_is_said_of_a_credential_works(value: str) -> None:
     template = json.loads(said[0])
     assert template == {"@template": "Bearer {{settings.secrets.apiKey}}"}
     ((_, next_step),) = problems(headers={"Authorization": template})
-    assert next_step == "there is no apiKey under settings.secrets yet; add it there first"
+    assert next_step == "there is no apiKey under Secrets (settings.secrets) yet; enter it there first"
     assert problems({"secrets": {"apiKey": "a-real-token-of-mine"}}, headers={"Authorization": template}) == []
 
 
 def test_a_setting_that_the_kind_does_not_have() -> None:
     """It would be empty in each request: the sentence says where it belongs, or what it may be."""
     ((_, text),) = problems(headers={"X-Key": {"@path": "$.settings.apiKey"}})
-    assert text == "there is no setting 'apiKey'; add it under settings.secrets and write settings.secrets.apiKey"
+    assert text == (
+        "there is no setting 'apiKey'; write settings.secrets.apiKey, and enter apiKey under Secrets (settings.secrets)"
+    )
     ((_, text),) = problems(body={"a": {"@template": "{{settings.variable.region}}"}})
     assert text.endswith("did you mean settings.variables?")
 

@@ -239,7 +239,7 @@ def test_a_header_with_a_stored_secret(control: Running) -> None:
         mapping = [request(receiver, headers={"X-Key": {"@template": "Key {{settings.secrets.apiKey}}"}})]
         said = control.api("PATCH", "/destinations/api", {"mapping": mapping})
         assert (said.status, said.json["errors"][0]["pointer"]) == (422, "/mapping/0/headers/X-Key")
-        assert "add it there first" in said.json["errors"][0]["detail"]
+        assert "enter it there first" in said.json["errors"][0]["detail"]
         secrets = {"settings": {"secrets": {"apiKey": "a-key-nobody-sees"}}, "mapping": mapping}
         assert control.api("PATCH", "/destinations/api", secrets).status == 200
         shown = control.api("GET", "/destinations/api").json

@@ -39,3 +39,24 @@ def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -
     overview.locator(".crumb").click()
     row = overview.get_by_role("row").filter(has_text="erase and suppress").first
     expect(row).to_contain_text("1 person")
+
+
+def test_the_page_says_where_to_delete_by_hand(overview: Page, hookline: Hookline) -> None:
+    """A kind without a delete message is named at the top, and its row says that nothing was sent and what to do."""
+    settings = {"webhookUrl": "https://hooks.slack.com/services/T000/B000/XXXX", "events": ["Never"]}
+    made = {"id": "team-chat", "name": "Team", "kind": "slack", "sources": ["site"], "settings": settings}
+    assert hookline.api("PUT", "destinations/team-chat", made).status < 300
+    try:
+        hookline.track(userId="to-be-deleted-by-hand")
+        asked = hookline.api("POST", "deletion-requests", {"userId": "to-be-deleted-by-hand", "action": "delete"}).json
+        overview.goto(f"/deletion-requests/{asked['id']}")
+        main = overview.locator("main")
+        expect(main).to_contain_text("Delete by hand", timeout=BACK_MS)
+        row = main.get_by_role("row").filter(has=overview.get_by_role("link", name="team-chat"))
+        expect(row).to_contain_text("nothing sent Slack has no delete message, so nothing was sent.")
+        expect(row).to_contain_text("Delete the person in Slack by hand")
+        assert overview.evaluate(CONTRAST) == []
+        overview.set_viewport_size({"width": 390, "height": 844})
+        assert not sticks_out(overview)
+    finally:
+        hookline.api("DELETE", "destinations/team-chat")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ def hookline(tmp_path_factory: pytest.TempPathFactory, api: Receiver) -> Iterato
     """A service of these tests' own, with an event that was seen."""
     folder = tmp_path_factory.mktemp("kinds")
     install(folder / "packages", api)
-    environment = {"PYTHONPATH": str(folder / "packages")}
+    paths = [str(folder / "packages"), os.environ.get("PYTHONPATH", "")]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with Hookline(folder / "h", [webhook("crm", api.url("/crm"))], environment=environment) as running:
         running.track("Order Completed", properties={"orderId": "o 1", "total": 12.5, "address": {"city": "Bern"}})
         yield running
@@ -276,3 +278,106 @@ def test_a_viewer_reads_a_mapping(browser: Browser, hookline: Hookline, origin: 
         expect(page.locator("mapping-editor")).to_contain_text('"total": 1')
         expect(page.get_by_role("button", name="Save")).to_have_count(0)
         expect(page.get_by_text("Your role is viewer. Editors can change requests.")).to_be_visible()
+
+
+def test_a_mistake_in_a_condition_is_shown_where_it_stands(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """What answers mean has its own place, with the line; a request that is folded opens for what is wrong in it."""
+    make(hookline, {"name": "Order", "url": api.url("/orders")}, {"name": "Other", "url": api.url("/other")})
+    page = signed_in
+    page.goto("/destinations/orders/mapping")
+    other = page.locator(".requests > li").nth(1)
+    other.locator("summary").first.click()
+    other.get_by_text("Batches and answers").click()
+    other.get_by_label("What answers mean").fill('{\n  "if": "status = 200",\n  "retry": "code = 1"\n}')
+    other.locator("summary").first.click()
+    place = other.locator('[data-at="success"]')
+    expect(place).to_have_text("■ Line 3: there is no field 'code' (there are status, body, text, headers) at column 1")
+    expect(place).to_be_visible()
+    expect(other.locator('[data-at="if"]')).to_have_text("")
+    other.get_by_label("What answers mean").fill("")
+    other.get_by_label("If").fill("type =")
+    expect(other.locator('[data-at="if"]')).to_have_text("■ expected a value after '=' at column 6")
+
+
+def test_a_header_with_a_secret_that_is_not_entered(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """The page says at the header what to do; done so, the header is sent filled."""
+    make(hookline, {"name": "Order", "url": api.url("/orders"), "body": {"total": 1}})
+    page = signed_in
+    page.goto("/destinations/orders/mapping")
+    page.get_by_role("button", name="Add a header").click()
+    page.get_by_label("Headers: name 1").fill("X-Api-Key")
+    value = page.get_by_label("Headers: value 1")
+    value.fill("Key {{settings.apiKey}}")
+    said = page.locator('[data-at="headers/X-Api-Key"]')
+    expect(said).to_contain_text("write settings.secrets.apiKey, and enter apiKey under Secrets")
+    value.fill("Key {{settings.secrets.apiKey}}")
+    expect(said).to_contain_text("enter it there first")
+    hookline.api("PATCH", "destinations/orders", {"settings": {"secrets": {"apiKey": "a-key-nobody-sees"}}})
+    page.reload()
+    page.get_by_role("button", name="Add a header").click()
+    page.get_by_label("Headers: name 1").fill("X-Api-Key")
+    page.get_by_label("Headers: value 1").fill("Key {{settings.secrets.apiKey}}")
+    expect(page.locator(".previewed")).to_contain_text("X-Api-Key: Key …")
+    page.get_by_role("button", name="Send test").click()
+    expect(page.locator(".previewed")).to_contain_text("The event would be delivered.")
+    assert api.requests[-1].headers["x-api-key"] == "Key a-key-nobody-sees"
+
+
+def test_slack_asks_for_little(signed_in: Page, hookline: Hookline) -> None:
+    """In view are the URL, the calls and the message of each chosen call; the rest is under a closed part, which says
+    how much of it was changed and opens for a mistake in it."""
+    page = signed_in
+    page.goto("/setup?source=site&kind=slack")
+    labels = page.locator("#kind-form :is(label, legend):visible")
+    shown = ["Name", "Id", "Webhook URL", "Calls", "identify", "track", "page", "screen", "group", "alias"]
+    assert [text.removesuffix(" optional").strip() for text in labels.all_inner_texts()] == [
+        *shown,
+        "Events",
+        "Message of a track call",
+    ]
+    page.locator('[name="name"]').fill("Team")
+    page.get_by_label("Webhook URL").fill("https://hooks.slack.com/services/T000/B000/XXXX")
+    page.get_by_role("checkbox", name="identify").check()
+    page.get_by_role("checkbox", name="track").uncheck()
+    expect(page.get_by_label("Message of a track call")).to_be_hidden()
+    page.get_by_label("Message of an identify call").fill("New: {{userId}}")
+    page.get_by_text("More settings").click()
+    page.get_by_label("Emoji").fill("bell")
+    page.get_by_text("More settings").click()
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.get_by_text("this does not have the form that is needed")).to_be_visible()
+    page.get_by_label("Emoji").fill(":bell:")
+    page.get_by_role("button", name="Save and continue").click()
+    page.wait_for_url("**destination=team**")
+    settings = hookline.api("GET", "destinations/team").json["settings"]
+    assert (settings["calls"], settings["identifyMessage"]) == (["identify"], "New: {{userId}}")
+    page.goto("/destinations/team/settings")
+    expect(page.get_by_text("More settings · 1 changed")).to_be_visible()
+    expect(page.get_by_label("Emoji")).to_be_hidden()
+    expect(page.get_by_label("Message of an identify call")).to_have_value("New: {{userId}}")
+
+
+def test_a_delete_message_is_tested(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """The tester says beforehand that the receiver deletes; for a mapping without one it says what to do instead."""
+    page = signed_in
+    page.goto("/destinations/crm/tester")
+    page.get_by_label("Start with").select_option("sample:delete")
+    expect(page.get_by_text("it deletes the user “test-user” there. Hookline itself deletes nothing.")).to_be_visible()
+    page.get_by_role("button", name="Send delete message").click()
+    expect(page.get_by_role("heading", name="The answer")).to_be_visible()
+    assert list(api.requests[-1].json) == ["type", "userId", "timestamp"]
+    page.get_by_label("Start with").select_option("sample:track")
+    expect(page.get_by_role("button", name="Send test")).to_be_visible()
+    expect(page.locator("[data-warning]")).to_have_text("")
+    make(hookline, {"name": "Order", "url": api.url("/orders"), "if": 'type = "track"'})
+    page.goto("/destinations/orders/tester")
+    page.get_by_label("Start with").select_option("sample:delete")
+    said = page.locator("[data-routing]")
+    expect(said).to_contain_text("■ this destination's mapping has no delete message, so nothing was sent. Delete the")
+    expect(page.locator("[data-requests]")).to_have_text("")
+    page.goto("/destinations/orders/mapping")
+    page.get_by_label("For the event").select_option("sample:delete")
+    expect(page.locator(".previewed")).to_contain_text(
+        "This event would not be sent: this destination's mapping has no"
+    )
+    expect(page.get_by_role("button", name="Send delete message")).to_be_visible()

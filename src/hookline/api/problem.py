@@ -6,6 +6,7 @@ stands before them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -149,9 +150,13 @@ def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
 
 
 def pointer_of(path: str) -> str:
-    """``settings.webhooks[0].url`` as the JSON pointer ``/settings/webhooks/0/url``."""
-    parts = re.findall(r"[^.\[\]]+", path)
+    """``settings.webhooks[0].url`` as the JSON pointer ``/settings/webhooks/0/url``; a name that holds a dot stands in
+    brackets and quotes."""
+    parts = (json.loads(quoted) if quoted else part for quoted, part in _STEP.findall(path))
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+_STEP = re.compile(r'\[("(?:[^"\\]|\\.)*")\]|([^.\[\]]+)')
 
 
 def _pointer(place: str) -> str:

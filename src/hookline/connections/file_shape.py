@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator
 from functools import cache
 from types import NoneType, UnionType
@@ -283,7 +284,12 @@ def _step(node: yaml.Node, path: str) -> tuple[int, yaml.Node, str] | None:
         if index.isdigit() and int(index) < len(items):
             item = items[int(index)]
             return item.start_mark.line + 1, item, rest
-    if isinstance(node, yaml.MappingNode) and path:
+    if isinstance(node, yaml.MappingNode) and path.startswith('["'):
+        quoted, _, rest = path[1:].partition('"]')
+        for key, value in node.value:
+            if json.dumps(str(key.value)) == f'{quoted}"':
+                return key.start_mark.line + 1, value, rest
+    elif isinstance(node, yaml.MappingNode) and path:
         # The longest key that fits: names of headers may hold dots.
         for key, value in sorted(node.value, key=lambda pair: -len(str(pair[0].value))):
             name = str(key.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
@@ -14,15 +13,13 @@ from msgspec.structs import replace
 
 from hookline.connections.model import Destination, WebhookSettings, is_webhook
 from hookline.connections.receiver_url import origin_of, parse_receiver_url
+from hookline.connections.request_check import request_problems
 from hookline.expressions.lexer import ExpressionError
-from hookline.expressions.parse import parse
-from hookline.kinds.answers import ANSWER_FIELDS
 from hookline.kinds.catalog import OWN, Kind, kind_of, kinds, missing_extra
-from hookline.kinds.headers import HOP_BY_HOP, check_header_name
 from hookline.kinds.mapping import MappingError
-from hookline.kinds.model import Auth, KindSettings, Request, Success
+from hookline.kinds.model import Auth, KindSettings, Request
 from hookline.kinds.requests import CompiledRequest, Plan
-from hookline.kinds.settings import change_secrets, secrets_in, settings_problems, with_usual
+from hookline.kinds.settings import change_secrets, schema_of, secrets_in, settings_problems, with_usual
 from hookline.kinds.sink import sink_module
 from hookline.secret_references import MASK, check_secret, is_reference, stands_for_stored
 
@@ -42,7 +39,6 @@ _NEEDED_BY = {
     "apikey": ("token",),
     "oauth2": ("tokenUrl", "clientId", "clientSecret"),
 }
-_CREDENTIAL_HEADERS = ("authorization", "cookie", "key", "password", "secret", "token")
 
 
 def requests_of(destination: Destination) -> tuple[Request, ...]:
@@ -138,6 +134,20 @@ def shown_place(destination: Destination) -> str:
     return without_stand_ins(place)[:PLACE_CHARACTERS_MAX]
 
 
+def no_delete_message(destination: Destination) -> str:
+    """Return why a delete message becomes no request at a destination, and what to do now, in words."""
+    found = kind_of(destination.kind)
+    name = destination.kind if found is None else found.manifest.name
+    by_hand = "nothing was sent. Delete the person in {} by hand"
+    if destination.mapping is not None:
+        later = 'for later requests, add one with the condition type = "delete" to the mapping'
+        return f"this destination's mapping has no delete message, so {by_hand.format('its service')}; {later}"
+    if found is None or "delete" not in found.manifest.calls:
+        return f"{name} has no delete message, so {by_hand.format(name)}"
+    later = f"for later requests, enter what deletions need by the guide of {name}"
+    return f"{name} takes no delete message with these settings, so {by_hand.format(name)}; {later}"
+
+
 def kind_problems(destination: Destination) -> Iterator[KindProblem]:
     """Yield everything that does not fit the kind."""
     kind = kind_of(destination.kind)
@@ -217,60 +227,31 @@ def _settings_problems(destination: Destination) -> Iterator[KindProblem]:
 
 
 def _mapping_problems(destination: Destination) -> Iterator[KindProblem]:
-    requests = requests_of(destination)
-    if not requests:
+    if not requests_of(destination):
         yield "invalid_mapping", "mapping", "write the requests that events become: mapping needs at least one"
-        return
-    own = destination.mapping is not None
-    names = [request.name for request in requests]
+    elif destination.mapping is not None:
+        settings = _with_samples(destination)
+        yield from request_problems(destination.mapping, "mapping", schema_of(destination.kind), settings)
+    else:
+        yield from _preset_problems(destination)
+
+
+def _preset_problems(destination: Destination) -> Iterator[KindProblem]:
+    """Yield why the kind's own requests cannot be made: with a sound kind only settings can be at fault."""
     settings = _with_samples(destination)
-    for index, request in enumerate(requests):
-        place = f"mapping[{index}]"
-        if names.index(request.name) < index:
-            yield "invalid_mapping", f"{place}.name", f"two requests are named {request.name!r}; rename one"
+    for request in requests_of(destination):
         try:
             (compiled,) = Plan([request], settings).requests
             parse_receiver_url(compiled.sample_url)
-        except MappingError as error:
-            path = _dotted(error.path.removeprefix("/0"))
-            if own:
-                yield "invalid_mapping", f"{place}{path}", error.sentence
-            else:  # only settings can be at fault then, and what is missing there has been said
-                if not any(True for _ in settings_problems(destination.kind, usual_settings(destination))):
-                    yield "invalid_settings", "settings", error.sentence
-                return
+        except MappingError as error:  # what is missing in the settings has been said
+            if not any(True for _ in settings_problems(destination.kind, usual_settings(destination))):
+                yield "invalid_settings", "settings", error.sentence
+            return
         except ExpressionError as error:
-            yield "invalid_mapping", f"{place}.if", str(error)
+            text = f"the request {request.name!r} of this kind has a mistake, {error}; tell those who made the kind"
+            yield "unknown_kind", "kind", text
         except ValueError as error:
-            yield "invalid_url", f"{place}.url" if own else "settings", str(error)
-        if own:
-            yield from _header_problems(request, place)
-            yield from _success_problems(request.success, place)
-
-
-def _header_problems(request: Request, place: str) -> Iterator[KindProblem]:
-    for name, value in request.headers.items():
-        path = f"{place}.headers.{name}"
-        try:
-            check_header_name(name)
-        except ValueError as error:
-            yield "invalid_headers", path, str(error)
-        if name.lower() in HOP_BY_HOP or name.lower() in ("host", "content-length"):
-            yield "invalid_headers", path, f"header {name!r} is set by Hookline: leave it out"
-        if isinstance(value, str) and any(word in name.lower() for word in _CREDENTIAL_HEADERS):
-            text = "a credential belongs in settings.secrets; refer to it: {'@template': '{{settings.secrets.NAME}}'}"
-            yield "invalid_headers", path, text
-
-
-def _success_problems(success: Success | None, place: str) -> Iterator[KindProblem]:
-    if success is None:
-        return
-    for key, text in (("if", success.condition), ("refused", success.refused), ("retry", success.retry)):
-        if text is not None:
-            try:
-                parse(text, ANSWER_FIELDS)
-            except ExpressionError as error:
-                yield "invalid_mapping", f"{place}.success.{key}", str(error)
+            yield "invalid_url", "settings", str(error)
 
 
 def _with_samples(destination: Destination) -> KindSettings:
@@ -280,10 +261,3 @@ def _with_samples(destination: Destination) -> KindSettings:
         return "https://example.com/secret" if is_reference(secret) and path.lower().endswith("url") else secret
 
     return with_usual(destination.kind, change_secrets(destination.kind, usual_settings(destination), sample))
-
-
-@lru_cache(maxsize=1_024)
-def _dotted(pointer: str) -> str:
-    """Return a JSON pointer as paths are written here: ``/body/items/0`` as ``.body.items[0]``."""
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-    return "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)

@@ -5,7 +5,8 @@ Of JSON Schema this is understood: ``type`` (object, array, string, integer, num
 ``minimum``, ``maximum``, ``minItems``, ``maxItems``, ``format: uri``, and for people ``title``, ``description``,
 ``examples``, ``multiline``. ``secret: true`` marks a string that is a credential. ``defaultBy: {setting, values}`` is a
 default that another setting decides, such as the endpoint of a region; with ``when: {type: [basic]}`` a form shows a
-setting only while another beside it has one of these values. A manifest with anything else is refused.
+setting only while another beside it has, or a list beside it holds, one of these values. ``advanced: true`` puts a
+setting under a closed part of the form. A manifest with anything else is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _KEYWORDS = frozenset(
     {
         *("type", "properties", "required", "additionalProperties", "items", "enum", "default", "minLength"),
         *("maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems", "format", "title", "description"),
-        *("examples", "secret", "multiline", "defaultBy", "when"),
+        *("examples", "secret", "multiline", "defaultBy", "when", "advanced"),
     }
 )
 
@@ -56,25 +57,28 @@ def schema_problems(schema: Schema, path: str = "settings", depth: int = 0) -> I
     if depth > DEPTH_MAX:
         yield f"{path}: settings are nested at most {DEPTH_MAX} deep"
         return
-    for keyword in schema.keys() - _KEYWORDS:
+    for keyword in sorted(schema.keys() - _KEYWORDS):
         close = difflib.get_close_matches(keyword, _KEYWORDS, n=1)
-        yield f"{path}: {keyword!r} is not understood" + (f"; did you mean {close[0]!r}?" if close else "")
+        yield f"{path}.{keyword}: {keyword!r} is not understood" + (f"; did you mean {close[0]!r}?" if close else "")
     if schema.get("type", "object") not in _TYPES:
-        yield f"{path}: write one of {', '.join(_TYPES)} as type"
+        yield f"{path}.type: write one of {', '.join(_TYPES)} as type"
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         try:
             re.compile(pattern[:PATTERN_CHARACTERS_MAX])
         except re.error as error:
-            yield f"{path}: the pattern cannot be read: {error}"
+            yield f"{path}.pattern: the pattern cannot be read: {error}"
     if schema.get("secret") and schema.get("type") != "string":
         yield f"{path}: only a string can be a secret"
     yield from _default_problems(schema.get("properties", {}), path)
     for name, inner in schema.get("properties", {}).items():
-        yield from schema_problems(inner, f"{path}.{name}", depth + 1)
+        yield from schema_problems(inner, f"{path}.properties.{name}", depth + 1)
+        if inner.get("advanced") and name in schema.get("required", ()) and "default" not in inner:
+            text = "a required setting without a default stands in view; take advanced out, or give it a default"
+            yield f"{path}.properties.{name}.advanced: {text}"
         for other in inner.get("when", ()):
             if other not in schema["properties"]:
-                yield f"{path}.{name}: when names {other!r}, which is no setting beside it"
+                yield f"{path}.properties.{name}.when: when names {other!r}, which is no setting beside it"
     for keyword in ("items", "additionalProperties"):
         if isinstance(schema.get(keyword), dict):
             yield from schema_problems(schema[keyword], f"{path}.{keyword}", depth + 1)
@@ -139,12 +143,13 @@ def _default_problems(properties: Mapping[str, Json], path: str) -> Iterator[str
         usual = rule.get("defaultBy")
         if usual is None:
             continue
+        place = f"{path}.properties.{name}.defaultBy"
         beside = properties.get(str(usual.get("setting"))) if isinstance(usual, dict) else None
         choices = None if beside is None else beside.get("enum")
         if choices is None:
-            yield f"{path}.{name}: defaultBy names a setting beside it that has an enum"
+            yield f"{place}: defaultBy names a setting beside it that has an enum"
         elif usual.get("values", {}).keys() != set(choices):
-            yield f"{path}.{name}: defaultBy gives a value for each of {', '.join(map(str, choices))}"
+            yield f"{place}: defaultBy gives a value for each of {', '.join(map(str, choices))}"
 
 
 def _string_problems(schema: Schema, value: str, path: str) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from hookline.connections.kinds import no_delete_message
 from hookline.connections.model import Destination, LaneConfig, Snapshot
 from hookline.connections.state import Feed, decode_object
 from hookline.database.location import DatabaseLocation, location_of
@@ -30,6 +31,7 @@ from hookline.replays.offset_set import OffsetSet
 from hookline.replays.predicate import predicate_of
 from hookline.replays.store import ReplayFeed
 from hookline.route.decision import not_routed_reason
+from hookline.route.filters import UNFILTERED_TYPE
 from hookline.settings import Settings
 
 POSITIONS_KEPT = 8
@@ -286,6 +288,8 @@ class EventStatuses:
                     status = DestinationStatus(destination.id, DeliveryStatus.DUPLICATE, repeats)
             if status is None:
                 status = self._passed(destination, lane, partition, offset, record, snapshot.version, rules)
+            if status.status is DeliveryStatus.FILTERED and record.type == UNFILTERED_TYPE:
+                status = replace(status, reason=no_delete_message(destination))
             if status.reason == QueuedReason.NEXT and destination.delivery.order == "user":
                 status = self._in_order(status, lane.number, partition, offset, record)
             found.append(status)

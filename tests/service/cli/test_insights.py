@@ -50,6 +50,27 @@ def test_what_happened_is_told(new_hookline: Callable[..., Hookline], receiver: 
         assert ",crm,5," in run(hookline, "usage", "destinations", "--csv").stdout
 
 
+def test_a_delete_message_is_tested(new_hookline: Callable[..., Hookline], receiver: Receiver, run: Run) -> None:
+    """A sample, one for a user of one's own only after a question, and where there is none: said, with the code 1."""
+    request = {"name": "Orders", "url": receiver.url("/chat"), "if": 'event = "Order"'}
+    chat = {"id": "chat", "name": "Chat", "kind": "http", "sources": ["site"], "settings": {}, "mapping": [request]}
+    with new_hookline(webhook("crm", receiver.url())) as hookline:
+        assert hookline.api("POST", "destinations", chat).status == 201
+        assert run(hookline, "test", "crm", "--sample", "delete").returncode == 0
+        assert receiver.requests[-1].json["userId"] == "test-user"
+        own = ["test", "crm", "--event", '{"type": "delete", "userId": "u7"}']
+        asked = run(hookline, *own)
+        assert (asked.returncode, "Ask the receivers of crm to delete u7?" in asked.stderr) == (2, True)
+        assert run(hookline, *own, "--dry-run").returncode == 0
+        assert len(receiver.requests) == 1
+        assert run(hookline, *own, "--yes").returncode == 0
+        sent = receiver.requests[-1].json
+        assert (list(sent), sent["userId"]) == (["type", "userId", "timestamp"], "u7")
+        none = run(hookline, "test", "chat", "--sample", "delete")
+        assert (none.returncode, len(receiver.requests)) == (1, 2)
+        assert "this destination's mapping has no delete message, so nothing was sent. Delete the" in none.stdout
+
+
 def _delivered(hookline: Hookline) -> float:
     series = hookline.api("GET", "metrics/series?destination=crm").json["series"]
     return sum(value or 0 for value in series["delivered"])

@@ -33,3 +33,24 @@ def test_people_are_deleted_and_suppressed_from_the_command_line(
         assert run(hookline, "suppressions", "lift", "nobody").returncode == 1
         assert run(hookline, "delete-user", "--action", "both").returncode == 2
         assert run(hookline, "deletion-requests", "show", "dr9").returncode == 1
+
+
+def test_the_evidence_names_whom_to_delete_by_hand(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """A destination without a delete message ends as filtered, with what to do, in the evidence and in words."""
+    request = {"name": "Orders", "url": "https://api.example/", "if": 'event = "Order"'}
+    made = {"id": "chat", "name": "Chat", "kind": "http", "sources": ["site"], "settings": {}, "mapping": [request]}
+    with new_hookline() as hookline:
+        assert hookline.api("POST", "destinations", made).status == 201
+        hookline.track(userId="u1")
+        asked = json.loads(run(hookline, "delete-user", "u1", "--action", "delete", "--json", "--yes").stdout)
+        shown = ["deletion-requests", "evidence", asked[0]["id"]]
+        wait_until(lambda: run(hookline, *shown).returncode == 0, what="done")
+        text = run(hookline, *shown).stdout
+        assert "▲ delete by hand in the services of: chat (nothing was sent there)" in text
+        assert "this destination's mapping has no delete message, so nothing was sent. Delete the person" in text
+        (source,) = json.loads(run(hookline, *shown, "--json").stdout)["people"][0]["sources"]
+        chat = next(each for each in source["destinations"] if each["destination"] == "chat")
+        assert (chat["status"], chat["reason"].partition(",")[0]) == (
+            "filtered",
+            "this destination's mapping has no delete message",
+        )

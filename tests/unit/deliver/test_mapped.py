@@ -253,3 +253,16 @@ def test_order_is_kept_within_a_user(rig: Rig) -> None:
         rig.pass_time(0.2)
     assert [id for id in seen if int(id[1:]) % 2] == ["m1", "m3", "m5"]
     assert sorted(seen) == [f"m{number}" for number in range(6)]
+
+
+def test_a_delete_message_that_no_request_takes_says_what_to_do(rig: Rig) -> None:
+    """It is filtered by the mapping, not lost: the reason says that nothing was sent, and to delete by hand."""
+    start(rig, {**ONE, "if": 'type = "track"'})
+    body = b'{"type":"delete","userId":"u1","timestamp":"2026-11-20T07:00:00.000Z"}'
+    rig.append(rig.record("d1", type="delete", origin="deletion", to=("api",), body=body))
+    rig.turn()
+    rig.come_to_rest()
+    (found,) = rig.event("d1").destinations
+    assert (found.status, rig.network.sent) == ("filtered", [])
+    assert found.reason is not None
+    assert found.reason.startswith("this destination's mapping has no delete message, so nothing was sent. Delete the")

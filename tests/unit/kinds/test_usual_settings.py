@@ -43,4 +43,4 @@ def test_a_default_that_leads_nowhere() -> None:
     for broken in ({**usual, "setting": "zone"}, {**usual, "values": {"us": "https://api.example.com"}}, "us"):
         properties = {**SCHEMA["properties"], "endpoint": {"type": "string", "defaultBy": broken}}
         (problem,) = schema_problems({"properties": properties})
-        assert problem.startswith("settings.endpoint: defaultBy")
+        assert problem.startswith("settings.properties.endpoint.defaultBy: defaultBy")

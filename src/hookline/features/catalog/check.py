@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from hookline.connections.check import check_destination
-from hookline.connections.model import Destination
+from hookline.api.problem import invalid_body, pointer_of
+from hookline.connections.request_check import request_problems
 from hookline.kinds.catalog import FILE_CHARACTERS_MAX, MANIFEST
 from hookline.kinds.headers import check_static_headers
-from hookline.kinds.mapping import MappingError
-from hookline.kinds.model import Json, KindSettings, Manifest, Request
-from hookline.kinds.requests import Plan
+from hookline.kinds.model import Json, Manifest
 from hookline.kinds.settings import Schema, schema_problems
 
 CALL_ORDER = ("identify", "track", "page", "screen", "group", "alias", "delete")
@@ -37,10 +35,10 @@ def manifest_faults(text: str) -> tuple[Manifest | None, list[KindFault]]:
     try:
         manifest = msgspec.yaml.decode(text.encode("utf-8", "replace"), type=Manifest)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        if message.startswith("Invalid enum value") and (allowed := _allowed(place)):
-            message += f"; write {' or '.join(allowed)}"
-        return None, [KindFault(_pointer(place), message)]
+        (said,) = invalid_body(error).errors
+        place = str(error).partition(" - at ")[2]
+        allowed = _allowed(place) if said.detail.startswith("Invalid enum value") else []
+        return None, [KindFault(said.pointer, said.detail + (f"; write {' or '.join(allowed)}" if allowed else ""))]
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return None, [KindFault("", f"this is not YAML that can be read: {str(error).splitlines()[0]}")]
     told: dict[KindFault, None] = {}
@@ -123,7 +121,7 @@ def _faults(manifest: Manifest) -> Iterator[KindFault]:
     yield from _card_faults(manifest)
     for problem in schema_problems({"type": "object", **manifest.settings}):
         path, _, detail = problem.partition(": ")
-        yield KindFault("/" + path.replace(".", "/"), detail)
+        yield KindFault(pointer_of(path), detail)
     if manifest.form == "webhook":
         try:
             check_static_headers(manifest.headers)
@@ -163,40 +161,19 @@ def _setting_faults(schema: Schema, pointer: str) -> Iterator[KindFault]:
 
 
 def _request_faults(manifest: Manifest) -> Iterator[KindFault]:
-    requests = manifest.requests or ()
-    known = set(manifest.settings.get("properties", {}))
-    for index, request in enumerate(requests):
-        written = msgspec.json.encode(request).decode()
-        for name in sorted({*_SETTING.findall(written)} - known):
-            yield KindFault(f"/requests/{index}", f"it reads settings.{name}, which is no setting; add it to settings")
+    known = manifest.settings.get("properties", {})
     if manifest.auth is not None:
-        for name in sorted({*_SETTING.findall(msgspec.json.encode(manifest.auth).decode())} - known):
-            yield KindFault("/auth", f"it reads settings.{name}, which is no setting; add it to settings")
+        for name in sorted({*_SETTING.findall(msgspec.json.encode(manifest.auth).decode())} - known.keys()):
+            yield KindFault("/auth", _no_setting(name))
     settings = example_settings(manifest.settings)
-    for index, request in enumerate(requests):
-        try:
-            Plan([request], settings)
-        except MappingError as error:
-            yield KindFault(f"/requests/{index}{error.path.removeprefix('/0')}", error.sentence)
-        except ValueError:
-            pass  # an expression: said below, with its place
-    # The same checks as for the mapping of a destination: conditions, headers, names.
-    for code, path, detail in _as_mapping(requests, settings):
-        if code != "invalid_mapping" or not path.endswith(("/url", "/query", "/body")):
-            yield KindFault(path, detail)
+    for _, path, detail in request_problems(
+        manifest.requests or (), "requests", manifest.settings, settings, _no_setting
+    ):
+        yield KindFault(pointer_of(path), detail)
 
 
-def _as_mapping(requests: tuple[Request, ...], settings: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:
-    made = KindSettings({"variables": dict(settings)})
-    plain = tuple(msgspec.structs.replace(each, url="https://example.com/", body=msgspec.UNSET) for each in requests)
-    plain = tuple(msgspec.structs.replace(each, query={}, form=None, raw=msgspec.UNSET, batch=None) for each in plain)
-    tried = Destination(id="tried", name="Tried", kind="http", settings=made, mapping=plain or None)
-    if not plain:
-        return
-    for problem in check_destination("", tried):
-        if problem.path.startswith("settings"):  # these stand where the kind http has texts; the schema judges them
-            continue
-        yield problem.code, _pointer(problem.path.replace("mapping", "requests", 1)), problem.message
+def _no_setting(name: str) -> str:
+    return f"it reads settings.{name}, which is no setting; add it to settings"
 
 
 def _file_faults(folder: Path) -> Iterator[KindFault]:
@@ -230,9 +207,3 @@ def _module_exists(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError, AttributeError):
         return False
-
-
-def _pointer(place: str) -> str:
-    quoted = re.findall(r"`([^`]*)`", place)
-    path: Any = quoted[-1].removeprefix("$") if quoted else "" if place.startswith("`") else place
-    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in re.findall(r"[^.\[\]]+", path))

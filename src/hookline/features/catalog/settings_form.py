@@ -10,7 +10,9 @@ import msgspec
 from hookline.kinds.model import Json
 from hookline.kinds.settings import Schema
 
-Shape = Literal["rows", "group", "secret", "select", "switch", "number", "lines", "json", "area", "url", "text"]
+Shape = Literal[
+    "rows", "group", "secret", "select", "switch", "number", "choices", "lines", "json", "area", "url", "text"
+]
 
 
 class FormField(NamedTuple):
@@ -18,7 +20,9 @@ class FormField(NamedTuple):
 
     ``path`` is where it stands in a destination; ``value`` what is stored, a secret masked. ``shown_if`` is JSON: the
     fields, and the values of which one must be chosen for this field to show; empty where it always does. ``rows`` are
-    names and values of one's own, ``secret`` says that these values are secrets.
+    names and values of one's own, ``secret`` says that these values are secrets. ``choices`` are those of a list that
+    may hold certain values. An ``advanced`` field stands under a closed part of the form; ``is_set`` if it is not as
+    usual.
     """
 
     path: str
@@ -33,6 +37,8 @@ class FormField(NamedTuple):
     fields: Sequence[FormField] = ()
     one: str = ""
     secret: bool = False
+    advanced: bool = False
+    is_set: bool = False
 
 
 def settings_form(schema: Schema, values: Mapping[str, Json], path: str = "settings") -> list[FormField]:
@@ -58,6 +64,8 @@ def _field(rule: Schema, path: str, name: str, value: Json, required: bool, arou
         required=required,
         placeholder=str(examples[0]) if examples else "",
         shown_if=msgspec.json.encode(when).decode() if when else "",
+        advanced=bool(rule.get("advanced")),
+        is_set=bool(value) and value != rule.get("default"),
     )
     kind = rule.get("type", "object")
     if kind == "object":
@@ -93,7 +101,10 @@ def _of_object(made: FormField, rule: Schema, value: Json, path: str) -> FormFie
 
 def _of_list(made: FormField, rule: Schema, value: Json) -> FormField:
     listed = value if isinstance(value, list | tuple) else rule.get("default", ())
-    if rule.get("items", {"type": "string"}).get("type") == "string":
+    items = rule.get("items", {"type": "string"})
+    if "enum" in items:
+        return made._replace(shape="choices", value=listed, options=[str(each) for each in items["enum"]])
+    if items.get("type") == "string":
         hint = f"{made.hint} One per line.".strip()
         return made._replace(shape="lines", value="\n".join(map(str, listed)), hint=hint)
     hint = f"{made.hint} A list, as JSON.".strip()

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import DELIVERY, EVENTS, HERE, USAGE, Flag, MessageType, app
+from hookline.cli.confirm import confirm
 from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 from hookline.features.dead_letters.cli import selection_of
@@ -21,6 +22,7 @@ from hookline.features.events.cli.tail import attempt_line
 
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
+SampleType = Literal[MessageType, "delete"]
 SUMS = ("accepted", "rejected", "delivered", "failures", "retries", "notDelivered")
 EXAMPLE_CHARACTERS = 80
 PAGE = 200
@@ -64,15 +66,16 @@ def metrics(
 def try_destination(
     destination: str,
     *,
-    sample: MessageType | None = None,
+    sample: SampleType | None = None,
     event: str | None = None,
     message_id: str | None = None,
     source: str | None = None,
     dry_run: Flag = False,
     reveal: Flag = False,
+    yes: Flag = False,
     options: Options = HERE,
 ) -> int:
-    """Send one test event to a destination's URLs now, and show requests, answers and timings.
+    """Send one test event, or a delete message, to a destination's URLs now, and show requests, answers and timings.
 
     Of a destination that writes files or rows, check the connection instead; no event is written.
 
@@ -81,9 +84,9 @@ def try_destination(
     destination
         Id of the destination. It can be disabled.
     sample
-        Send a sample of this type (default: track).
+        Send a sample of this type (default: track). delete asks receivers to delete the user test-user.
     event
-        Send this event: its JSON, or @FILE.
+        Send this event: its JSON, or @FILE. With the type delete it is a delete message.
     message_id
         Send this stored event.
     source
@@ -92,11 +95,19 @@ def try_destination(
         Only show the requests.
     reveal
         Also show credentials in headers.
+    yes
+        Do not ask before a delete message for a user of yours is sent.
     """
     body = body_of(event, message_id, sample, source=source, dryRun=dry_run, reveal=reveal)
+    given = body.get("event")
+    if isinstance(given, dict) and given.get("type") == "delete" and not dry_run:
+        person = printable(str(given.get("userId", "")))
+        confirm(f"Ask the receivers of {printable(destination)} to delete {person}?", yes, "nothing was sent")
     report = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/test", body)
     print(json.dumps(report) if options.as_json else "\n".join(lines(report)))
     is_connected = report["connection"] is None or report["connection"]["ok"]
+    if report["type"] == "delete" and report["connection"] is None and not report["requests"]:
+        return 1
     return 0 if is_connected and all(answer["outcome"] == "success" for answer in report["answers"] or ()) else 1
 
 
@@ -375,6 +386,8 @@ def lines(report: Json) -> Iterator[str]:
         return
     if routing["sent"]:
         yield f"{report['type']} {printable(report['messageId'])}"
+    elif report["type"] == "delete" and routing["stoppedBy"]:
+        yield f"■ {report['type']} {printable(report['messageId'])}: {printable(routing['reason'])}"
     else:
         why = routing["stoppedBy"] or routing["reason"]
         yield f"{report['type']} {printable(report['messageId'])}: would not be sent by itself ({printable(why)})"

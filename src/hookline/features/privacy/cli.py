@@ -160,6 +160,11 @@ def _evidence(report: Json) -> Iterator[str]:
         f"erased: {erased['events']} events, {erased['retries']} retries, {erased['deadLetters']} dead letters,"
         f" {erased['attempts']} attempts, {erased['profiles']} profiles"
     )
+    acknowledged = [
+        each for person in report["people"] for source in person["sources"] for each in source["destinations"]
+    ]
+    if by_hand := sorted({each["destination"] for each in acknowledged if each["status"] == "filtered"}):
+        yield f"▲ delete by hand in the services of: {', '.join(by_hand)} (nothing was sent there)"
     for person in report["people"]:
         yield f"{person['digest']}: {person['identities']} ids, {person['events']} events"
         for source in person["sources"]:

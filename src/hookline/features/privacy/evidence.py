@@ -10,6 +10,7 @@ from hookline.api.services import Services
 from hookline.database.installation import LOCAL
 from hookline.events.timestamps import iso
 from hookline.features.privacy.service import delete_messages, deletion_requests
+from hookline.outcomes.outcome import DeliveryStatus
 from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
 
 DIGEST = (
@@ -27,13 +28,21 @@ IN_POSTGRESQL = (
 
 class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
     """The delete message at one destination: when it was ``delivered``, that it is ``open``, or why it was not
-    delivered. ``remark``: what Hookline erased there itself, of kinds such as ``files`` and ``postgres``."""
+    delivered. ``filtered``: the destination has no delete message, so nothing was sent and the person is to be deleted
+    there by hand; ``reason`` says so. ``remark``: what Hookline erased there itself, of kinds such as ``files`` and
+    ``postgres``."""
 
     destination: str
     status: str
     at: str | None
     reason: str | None
     remark: str | None
+
+
+BY_HAND = DeliveryStatus.FILTERED
+"""The status of a delete message that the destination has no request for: filters keep none of them away."""
+NOTHING_SENT = "this destination has no delete message, so nothing was sent. Delete the person in its service by hand"
+"""For messages that were closed before their reasons were kept."""
 
 
 class AffectedSource(msgspec.Struct, frozen=True, rename="camel"):
@@ -72,6 +81,12 @@ class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     erased: Erased
     people: Sequence[PersonEvidence]
 
+    @property
+    def by_hand(self) -> Sequence[str]:
+        """Return the destinations in whose services somebody has to delete by hand."""
+        found = (each for person in self.people for source in person.sources for each in source.destinations)
+        return sorted({each.destination for each in found if each.status == BY_HAND})
+
 
 def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidence:
     """Return the report as of now."""
@@ -100,9 +115,13 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
 
 def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
     settled = [
-        Acknowledgement(each.destination, each.status, iso(each.at_ms), each.reason, each.remark) for each in receipts
+        Acknowledgement(each.destination, each.status, iso(each.at_ms), _reason(each), each.remark) for each in receipts
     ]
     if message.state != "closed":
         known = {each.destination for each in receipts}
         settled += [Acknowledgement(id, "open", None, None, None) for id in message.destinations if id not in known]
     return AffectedSource(message.source, message.events, message.tries if message.first_ms else 0, settled)
+
+
+def _reason(receipt: Receipt) -> str | None:
+    return receipt.reason or (NOTHING_SENT if receipt.status == BY_HAND else None)

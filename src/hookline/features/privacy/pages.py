@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, id_number, number_after
 from hookline.features.privacy.api import PREFIX, view_of
-from hookline.features.privacy.evidence import evidence_of
+from hookline.features.privacy.evidence import BY_HAND, evidence_of
 from hookline.features.privacy.service import deletion_requests, suppressions
 from hookline.privacy.model import request_id
 from hookline.web.rendering import Screens, Stop, screen, unknown
@@ -27,6 +27,7 @@ STATUSES = {
     "delivered": ("good", "●", "acknowledged"),
     "open": ("wait", "◔", "open"),
     "not_delivered": ("dead", "■", "not delivered"),
+    BY_HAND: ("warn", "▲", "nothing sent"),
 }
 ACTIONS = (
     ("both", "Erase, and store no more events"),

@@ -23,6 +23,7 @@ from hookline.features.overview.connections import SourceView, source_view
 from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.pages import last_heard
 from hookline.kinds.model import KindSettings
+from hookline.route.filters import UNFILTERED_TYPE
 from hookline.web.guide_text import Block, blocks_of
 from hookline.web.lists import event_href
 from hookline.web.rendering import Screens, screen
@@ -226,7 +227,13 @@ async def show_setup(
 ) -> Response[str]:
     """Show the step that is next, or the one that is asked for."""
     view = await setup_page(services, source, destination, kind, step)
-    return screen(request, "setup.html", "setup", view=view, samples=get_args(SampleType))
+    return screen(
+        request,
+        "setup.html",
+        "setup",
+        view=view,
+        samples=[each for each in get_args(SampleType) if each != UNFILTERED_TYPE],
+    )
 
 
 SCREENS = Screens((show_setup,), docs={"setup": "collection"})

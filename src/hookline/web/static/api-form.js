@@ -125,6 +125,7 @@
   const showAt = (form, field, message, pointer = "") => {
     // A builder shows it itself, at the part that the pointer names.
     const told = new CustomEvent("refused", { bubbles: true, cancelable: true, detail: { message, pointer } });
+    for (let around = field.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
     if (!field.dispatchEvent(told)) return;
     const place = field.closest(".field")?.querySelector("[data-error]");
     if (!place) { complain(form, message); return; }

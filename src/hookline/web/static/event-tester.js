@@ -11,6 +11,7 @@
   const pick = root.querySelector("select");
   const text = root.querySelector("textarea");
   const problem = root.querySelector("[data-error]");
+  const warning = root.querySelector("[data-warning]");
   const requests = root.querySelector("[data-requests]");
   const routing = root.querySelector("[data-routing]");
   const samples = JSON.parse(root.dataset.samples);
@@ -34,19 +35,27 @@
     return json;
   };
 
+  // What a receiver does with a delete message is not undone by anybody.
+  const warn = (isDelete) => {
+    warning.textContent = isDelete ? `▲ A receiver acts on a delete message: it deletes the user “${JSON.parse(text.value).userId}” there. Hookline itself deletes nothing.` : "";
+    form.querySelector("button").textContent = isDelete ? "Send delete message" : "Send test";
+  };
+
   const show = (report) => {
     const { sent, reason, stoppedBy, editedBy } = report.routing;
-    const why = stoppedBy ? `the filter ${stoppedBy} stops it` : REASONS[reason] || reason;
+    const isDelete = report.type === "delete";
+    const why = isDelete && stoppedBy ? reason : stoppedBy ? `the filter ${stoppedBy} stops it` : REASONS[reason] || reason;
+    warn(isDelete && report.requests.length);
     routing.replaceChildren(make("p", { class: sent ? "muted" : "problem" },
       sent ? `Hookline would send an event like this${editedBy.length ? `, without what ${editedBy.join(", ")} removes` : ""}.`
-        : `Hookline would not send an event like this: ${why}. ${report.requests.length ? "The test is sent anyway." : ""}`));
+        : isDelete && stoppedBy ? `■ ${why}.` : `Hookline would not send an event like this: ${why}. ${report.requests.length ? "The test is sent anyway." : ""}`));
     requests.replaceChildren(
       ...report.problems.map(({ pointer, detail }) => make("p", { class: "error" }, "■ This request cannot be made: ", make("code", {}, pointer), ` ${detail}`)),
       ...report.requests.flatMap((each, index) => [
         make("h3", { class: "mono" }, make("bdi", {}, each.name ? `${each.name}: ${each.url}` : each.url)), request(each),
         ...(report.answers ? [make("h3", {}, "The answer"), answer(report.answers[index])] : []),
       ]),
-      ...(report.requests.length || report.problems.length ? [] : [make("p", { class: "muted" }, "The mapping makes no request for this event, so nothing is sent.")]));
+      ...(report.requests.length || report.problems.length || (isDelete && stoppedBy) ? [] : [make("p", { class: "muted" }, "The mapping makes no request for this event, so nothing is sent.")]));
   };
 
   const run = async (work) => {

@@ -84,7 +84,10 @@
       const test = button("plain", "Send test", () => this.#test());
       this.#pick.append(make("option", { value: "" }, "newest event"),
         make("optgroup", { label: "Samples" }, ...JSON.parse(this.dataset.samples).map((each) => make("option", { value: `sample:${each}` }, each))));
-      this.#pick.addEventListener("change", () => this.#look());
+      this.#pick.addEventListener("change", () => {
+        test.textContent = this.#pick.value === "sample:delete" ? "Send delete message" : "Send test";
+        this.#look();
+      });
       this.append(
         make("div", {}, make("h2", {}, "Requests"),
           make("p", { class: "empty" }, this.#presets.length && !this.#own ? "These requests come with the kind. Once you save a change, this destination keeps its own copy." : "For each event, Hookline sends every request whose condition matches. An event that matches none is filtered."),
@@ -199,18 +202,19 @@
         this.#changed();
       };
       const draw = () => list.replaceChildren(...rows.map((row, index) => {
+        const problem = make("p", { class: "error", "data-at": `${key}/${row.name}` });
         const input = (part, word) => {
           const made = make("input", { type: "text", "aria-label": `${label}: ${word} ${index + 1}`, placeholder: word, autocomplete: "off", spellcheck: "false", class: "mono" });
           made.value = row[part];
-          made.addEventListener("input", () => { row[part] = made.value; write(); });
+          made.addEventListener("input", () => { row[part] = made.value; problem.dataset.at = `${key}/${row.name}`; write(); });
           return made;
         };
         return make("li", {}, input("name", "name"), hookline.paths.attach(input("text", "value"), "mapped", () => this.#paths),
           button("quiet", "×", () => { rows.splice(index, 1); draw(); write(); }, { "aria-label": `Remove ${row.name || "this"}` }),
-          make("p", { class: "error", "data-at": `${key}/${row.name}` }));
+          problem);
       }));
       draw();
-      const hint = key === "headers" ? "Text, $.path, or text with {{path}}. A credential belongs in the settings: {{settings.secrets.NAME}}." : "Text, $.path, or text with {{path}}.";
+      const hint = key === "headers" ? `Text, $.path, or text with {{path}}. A credential belongs in the settings${this.#destination.kind === "http" ? ": Bearer {{settings.secrets.NAME}}" : ""}.` : "Text, $.path, or text with {{path}}.";
       return make("fieldset", {}, make("legend", {}, label), list,
         make("p", { class: "buttons" }, button("quiet", `Add ${key === "query" ? "a parameter" : "a header"}`, () => { rows.push({ name: "", text: "" }); draw(); list.lastElementChild.querySelector("input").focus(); })),
         make("p", { class: "hint" }, hint), make("p", { class: "error", "data-at": key }));
@@ -260,7 +264,7 @@
         const line = field?.tagName === "TEXTAREA" && rest.length > 1 ? `Line ${lineOf(field.value, `/${rest.slice(1).join("/")}`)}: ` : "";
         place.textContent = `■ ${line}${detail}`;
         field?.setAttribute("aria-invalid", "true");
-        if (place.dataset.at === "batch" || place.dataset.at === "success") place.closest("details").open = true;
+        for (let around = place.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
         return false;
       });
     }
@@ -287,7 +291,7 @@
       this.#result.replaceChildren(
         ...left.map(({ detail }) => make("p", { class: "error" }, `■ ${detail}`)),
         ...report.requests.flatMap((each, index) => [make("h3", {}, make("bdi", {}, each.name || each.url)), hookline.asSent.answer(report.answers[index]), hookline.asSent.request(each)]),
-        report.requests.length ? "" : make("p", { class: "muted" }, `Nothing was sent: ${report.routing.stoppedBy || "no request could be made"}.`));
+        report.requests.length ? "" : make("p", { class: "muted" }, `Nothing was sent: ${(report.type === "delete" && report.routing.reason) || report.routing.stoppedBy || "no request could be made"}.`));
     }
 
     // --- saving

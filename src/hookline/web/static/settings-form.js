@@ -4,11 +4,12 @@
   const { make } = hookline.elements;
   const { button } = hookline.controls;
 
-  const valueIn = (form, name) => form.elements[name]?.value ?? "";
+  const valuesIn = (form, name) => [form.elements[name] ?? []].flatMap((each) => (each instanceof RadioNodeList ? [...each] : each))
+    .filter((each) => each.type !== "checkbox" || each.checked).map((each) => each.value);
   const follow = (form) => {
     for (const part of form.querySelectorAll("[data-shown-if]")) {
       const wanted = JSON.parse(part.dataset.shownIf);
-      const shown = Object.entries(wanted).every(([name, values]) => values.includes(valueIn(form, name)));
+      const shown = Object.entries(wanted).every(([name, values]) => valuesIn(form, name).some((each) => values.includes(each)));
       part.hidden = !shown;
       for (const field of part.querySelectorAll("input, select, textarea")) field.disabled = !shown;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,29 @@ def test_a_good_kind_has_no_fault() -> None:
         ({"requests": request(method="FETCH")}, "/requests/0/method", "write DELETE or GET or"),
         ({"auth": {"type": "key"}}, "/auth/type", "write apikey or basic or"),
         ({"requests": request(url="https://{{properties.host}}/x")}, "/requests/0/url", "the host is fixed"),
-        ({"requests": request(url="https://{{settings.zone}}.example/")}, "/requests/0", "settings.zone"),
+        ({"requests": request(url="https://{{settings.zone}}.example/")}, "/requests/0/url", "settings.zone"),
+        ({"requests": request(**{"if": "settings.zone = 1"})}, "/requests/0/if", "settings.zone"),
+        ({"requests": request(success={"retry": "status ="})}, "/requests/0/success/retry", "expected a value"),
+        ({"requests": request(headers={"X.Key": {"@path": 1}})}, "/requests/0/headers/X.Key/@path", "a text"),
+        ({"requests": [{"name": "a"}]}, "/requests/0/url", "'url' is missing; add it"),
         ({"requests": request(body={"a": {"@liquid": "x"}})}, "/requests/0/body/a/@liquid", "@liquid"),
         ({"requests": request(**{"if": "type = "})}, "/requests/0/if", ""),
         ({"requests": request(headers={"Host": "x"})}, "/requests/0/headers/Host", "leave it out"),
         ({"requests": request(success={"if": "code = 1"})}, "/requests/0/success/if", "code"),
         ({"requests": request() * 2}, "/requests/1/name", "rename one"),
         ({"auth": {"type": "bearer", "token": "{{settings.token}}"}}, "/auth", "settings.token"),
-        ({"settings": {"properties": {"a": {"type": "text"}}}}, "/settings/a", "write one of"),
+        ({"settings": {"properties": {"a": {"type": "text"}}}}, "/settings/properties/a/type", "write one of"),
         ({"settings": {"properties": {"a": {"type": "string"}}}}, "/settings/properties/a", "add a title"),
+        (
+            {"settings": {"required": ["a"], "properties": {"a": {"type": "string", "title": "A", "advanced": True}}}},
+            "/settings/properties/a/advanced",
+            "take advanced out",
+        ),
+        (
+            {"settings": {"properties": {"a": {"type": "string", "title": "A", "advnced": True}}}},
+            "/settings/properties/a/advnced",
+            "did you mean 'advanced'?",
+        ),
         ({"settings": {"required": ["b"]}}, "/settings/required", "'b' is required but no property"),
         ({"sink": "acme.sink"}, "", "keep one of"),
     ],
@@ -78,6 +93,27 @@ def test_each_fault_has_its_place(changed: dict[str, Any], pointer: str, words: 
     found = [detail for place, detail in faults(**changed) if place == pointer]
     assert len(found) == 1, faults(**changed)
     assert words in found[0]
+
+
+def test_one_wrong_condition_is_one_fault() -> None:
+    """A mistake in what answers mean is not said of the request's condition too, and hides no other fault."""
+    wrong = request(success={"if": "code = 1"}, body={"a": {"@liquid": "x"}})
+    assert {place for place, _ in faults(requests=wrong)} == {"/requests/0/success/if", "/requests/0/body/a/@liquid"}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("Bearer {{settings.apiKey}}", '{"@template": "Bearer {{settings.apiKey}}"}'),
+        ("Bearer abc", '{"@template": "Bearer {{settings.apiKey}}"}'),
+    ],
+)
+def test_what_is_said_of_a_credential_works(value: str, words: str) -> None:
+    """A header with a key names the setting of this kind, and what it says to write has no fault."""
+    (fault,) = faults(requests=request(headers={"Authorization": value}))
+    assert fault[0] == "/requests/0/headers/Authorization"
+    assert words in fault[1]
+    assert faults(requests=request(headers={"Authorization": json.loads(words)})) == []
 
 
 def test_text_that_is_no_manifest() -> None:

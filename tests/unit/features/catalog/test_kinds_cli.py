@@ -64,12 +64,16 @@ def test_faults_are_sentences_with_places(project: Path, capsys: pytest.CaptureF
     file.write_text(file.read_text().replace('acme-crm = "hookline_acme_crm"', 'acme-crm = "other"'))
     code, out, _ = run(capsys, "check", str(project))
     assert code == 1
-    assert "/requests/0: it reads settings.zone, which is no setting; add it to settings" in out
+    assert "/requests/0/url: it reads settings.zone, which is no setting; add it to settings" in out
     assert "guide.md: there is no guide.md" in out
     assert 'pyproject.toml: name the kind under [project.entry-points."hookline.destinations"]' in out
     code, out, _ = run(capsys, "check", str(project), "--json")
     assert code == 1
-    assert {each["pointer"] for each in json.loads(out)["problems"]} >= {"guide.md", "pyproject.toml", "/requests/0"}
+    assert {each["pointer"] for each in json.loads(out)["problems"]} >= {
+        "guide.md",
+        "pyproject.toml",
+        "/requests/0/url",
+    }
 
 
 def test_the_test_event_is_tried(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,6 +87,14 @@ def test_the_test_event_is_tried(project: Path, capsys: pytest.CaptureFixture[st
         event.write_text(text)
         code, out, _ = run(capsys, "check", str(project))
         assert (code, words in out) == (1, True), out
+
+
+def test_the_test_event_may_be_a_delete_message(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The request for deletions is shown as it would be sent."""
+    event = project / "hookline_acme_crm" / "event.json"
+    event.write_text('{"type": "delete", "userId": "u1"}')
+    code, out, _ = run(capsys, "check", str(project))
+    assert (code, "Delete: DELETE https://api.eu.example.com/v1/people/u1" in out) == (0, True), out
 
 
 def test_wrong_names_and_folders(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,3 +146,29 @@ def test_a_message_is_closed_once_its_sink_has_said_what_it_erased(tmp_path: Pat
     receipts = {each.destination: each.remark for each in sending.messages.receipts(message.id)}
     assert receipts == {"crm": None, "mail": remark}
     assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+
+
+class FilteredAtOne(SeenInTheRing):
+    """An event that one destination accepted and the other has no request for."""
+
+    reason: str | None = "Slack has no delete message, so nothing was sent. Delete the person in Slack by hand"
+
+    async def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
+        seen = await super().of_message(message_id, source)
+        assert seen is not None
+        filtered = DestinationStatus("mail", DeliveryStatus.FILTERED, self.reason)
+        return msgspec.structs.replace(seen, destinations=(seen.destinations[0], filtered))
+
+
+def test_what_was_not_sent_is_closed_with_its_reason(tmp_path: Path) -> None:
+    """A destination without a delete message is not waited for, and what to do by hand is kept."""
+    sending = Sending(tmp_path)
+    seen = FilteredAtOne(Settings(data_dir=str(tmp_path)))
+    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
+    (message,) = sending.messages.of(sending.request.number)
+    sending.messages.sent(message.id)
+    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+    receipts = {each.destination: (each.status, each.reason) for each in sending.messages.receipts(message.id)}
+    assert receipts == {"crm": ("delivered", None), "mail": ("filtered", seen.reason)}
+    seen.close()
+    sending.store.close()

@@ -25,6 +25,7 @@ from hookline.api.problem import FieldError, Problem, invalid_body, not_found, p
 from hookline.api.services import Services
 from hookline.connections.check import Problem as FoundProblem
 from hookline.connections.check import check_destination, check_plan
+from hookline.connections.kinds import no_delete_message
 from hookline.connections.model import Destination, is_sink
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.secrets import NothingToKeep, new_references, redact, restore
@@ -54,7 +55,7 @@ from hookline.kinds.catalog import published_name
 from hookline.kinds.model import Auth, Requests
 from hookline.outcomes.outcome import FINAL, Outcome
 from hookline.route.decision import refusal
-from hookline.route.filters import Filters, rules_of
+from hookline.route.filters import UNFILTERED_TYPE, Filters, rules_of
 from hookline.settings import Settings
 
 
@@ -162,6 +163,7 @@ def _judged(written: WrittenRequest, seen: Exchange) -> tuple[Outcome, str | Non
 
 class EventTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The event to test with: an ``event`` as an SDK sends it, the ``messageId`` of a stored one, or a ``sample``.
+    Of the type ``delete`` it is a delete message, with a ``userId``: a receiver acts on it.
 
     ``dryRun`` only shows the requests. ``reveal`` also shows credentials in headers, only to owners, and is recorded in
     the audit log. ``source`` is the source of the given event (default: the first source of the destination).
@@ -179,7 +181,8 @@ class EventTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
 
 class Routing(msgspec.Struct, frozen=True, rename="camel"):
     """The route of the event to the destination: why it would not be sent (``reason`` or the filter ``stoppedBy``), and
-    the filters that would change it. A test is sent anyway."""
+    the filters that would change it. A test is sent anyway, if the mapping makes a request of it. For a delete message
+    that it makes none of, ``reason`` says what to do in place of it."""
 
     sent: bool
     reason: str | None
@@ -381,5 +384,7 @@ def routing_of(destination: Destination, record: Record) -> Routing:
         return Routing(False, str(error), None, ())
     decision = filters.decide(record)
     stopped = None if decision.stopped_by is None else filters.rule(decision.stopped_by)
+    if stopped is not None and record.type == UNFILTERED_TYPE:
+        reason = no_delete_message(destination)
     edited = [filters.rule(index) for index in filters.edited_by(record)]
     return Routing(reason is None and stopped is None, reason, stopped, edited)

@@ -17,6 +17,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.problem import FieldError, Problem, invalid_body, pointer_of
 from hookline.api.services import Services
 from hookline.connections.check import check_destination, check_plan
+from hookline.connections.kinds import no_delete_message
 from hookline.connections.model import Destination, is_webhook
 from hookline.connections.secrets import NothingToKeep, restore
 from hookline.expressions.lexer import ExpressionError
@@ -33,7 +34,7 @@ from hookline.features.events.service import event_log
 from hookline.journal.record import Record
 from hookline.kinds.catalog import published_name
 from hookline.route.decision import refusal
-from hookline.route.filters import Filters, rules_of
+from hookline.route.filters import UNFILTERED_TYPE, Filters, rules_of
 
 NOT_GIVEN = msgspec.Raw(b"null")
 EVENTS_LOOKED_AT = 20
@@ -151,4 +152,6 @@ def _stopping(destination: Destination, record: Record) -> str | None:
     except ExpressionError as error:
         return str(error)
     index = filters.decide(record).stopped_by
-    return None if index is None else filters.rule(index)
+    if index is None:
+        return None
+    return no_delete_message(destination) if record.type == UNFILTERED_TYPE else filters.rule(index)

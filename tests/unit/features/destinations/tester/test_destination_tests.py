@@ -199,7 +199,7 @@ def test_every_sample_is_an_event(control: Running, sample: str) -> None:
         ({"event": {"type": "track", "userId": "u1"}}, 422, "unusable_event"),
         ({"event": [1]}, 422, "unusable_event"),
         ({"event": EVENT, "sample": "track"}, 422, "invalid_object"),
-        ({"sample": "delete"}, 422, "invalid_object"),
+        ({"sample": "erase"}, 422, "invalid_object"),
         ({"unknown": 1}, 422, "invalid_object"),
     ],
 )

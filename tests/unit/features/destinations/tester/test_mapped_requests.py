@@ -230,3 +230,21 @@ def test_a_token_is_fetched_for_a_test_and_shown_to_nobody(control: Running) -> 
         assert (answer_of_none["outcome"], answer_of_none["means"]) == ("connection_failed", "retried")
         assert "unknown" in answer_of_none["error"]
         assert len(receiver.requests) == 1
+
+
+def test_a_header_with_a_stored_secret(control: Running) -> None:
+    """What is said of the header is done, first in the mapping, then in the settings; the preview has it masked."""
+    with Receiver(OK) as receiver:
+        make(control, request(receiver))
+        mapping = [request(receiver, headers={"X-Key": {"@template": "Key {{settings.secrets.apiKey}}"}})]
+        said = control.api("PATCH", "/destinations/api", {"mapping": mapping})
+        assert (said.status, said.json["errors"][0]["pointer"]) == (422, "/mapping/0/headers/X-Key")
+        assert "enter it there first" in said.json["errors"][0]["detail"]
+        secrets = {"settings": {"secrets": {"apiKey": "a-key-nobody-sees"}}, "mapping": mapping}
+        assert control.api("PATCH", "/destinations/api", secrets).status == 200
+        shown = control.api("GET", "/destinations/api").json
+        report = control.api("POST", "/destinations/preview", {"destination": shown, "event": EVENT}).json
+        assert report["problems"] == []
+        assert {"name": "X-Key", "value": "Key …"} in report["requests"][0]["headers"]
+        assert tried(control).json["answers"][0]["means"] == "accepted"
+        assert b"X-Key: Key a-key-nobody-sees\r\n" in receiver.requests[0]

@@ -13,7 +13,6 @@ from hookline.connections.model import Source
 from hookline.connections.state import Stored
 from hookline.features.destinations.figures import Figures, Snapshot
 from hookline.features.destinations.state import is_degraded
-from hookline.features.events.pages import SENTENCES, in_words
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.notices.conditions import finding, machine
 from hookline.features.overview import connections
@@ -21,7 +20,7 @@ from hookline.features.overview.connections import the_ways
 from hookline.features.setup.first_steps import set_up_href
 from hookline.features.setup.snippets import url_of
 from hookline.insights.series import Recent
-from hookline.outcomes.outcome import QUEUED_BECAUSE
+from hookline.outcomes.outcome import NOT_ROUTED_BECAUSE, QUEUED_BECAUSE, QueuedReason, because
 from hookline.route import decision
 from hookline.telemetry.metrics import METRICS
 from hookline.web.rendering import number
@@ -89,9 +88,10 @@ def test_every_routing_reason_has_a_sentence() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.replace("_", "").isalpha()
     }
     codes = {each for each in returned if "_" in each}
-    assert codes == set(SENTENCES) - set(QUEUED_BECAUSE)
-    assert in_words("a sentence") == "a sentence"
-    assert in_words(None) == ""
+    assert codes == set(NOT_ROUTED_BECAUSE)
+    assert because("paused") == QUEUED_BECAUSE[QueuedReason.PAUSED]
+    assert because("a sentence") == "a sentence"
+    assert because(None) == ""
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def _destination(destination: dict[str, Any]) -> Iterator[str]:
 
 
 def _because(at: dict[str, Any]) -> str:
-    reason = at.get("detail") or because(at["status"], at.get("reason"))
+    reason = at.get("detail") or because(at.get("reason"))
     return f": {reason}" if reason else ""
 
 

@@ -22,9 +22,10 @@ from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.snippets import collect_url
 from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
-from hookline.outcomes.delivery import ReplayStatus
+from hookline.outcomes.delivery import ReplayStatus, rule_and_version
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.outcomes.outcome import BECAUSE, DeliveryStatus, because, urgency
+from hookline.route.filters import NO_REQUEST
 from hookline.web.lists import RANGES, destination_href
 from hookline.web.rendering import MARKS, Screens, Station, Stop, screen, unknown
 
@@ -131,6 +132,10 @@ class DestinationLine(NamedTuple):
     status: str
     reason: str
     rule: str
+    rule_page: str
+    """Of the destination, where the rule can be changed; empty if there is none."""
+    version: int | None
+    """Of the connections that the rule is of."""
     attempts: Sequence[Attempt]
     replays: Sequence[ReplayStatus]
 
@@ -245,14 +250,18 @@ def _verifications(services: Services, event: EventStatus) -> list[Verification]
 
 
 def _line(each: DestinationStatus, stored: Stored[Destination] | None) -> DestinationLine:
+    rule, version = rule_and_version(each.rule or "")
+    href = destination_href(each.id) if stored is not None else ""
     return DestinationLine(
         id=each.id,
         name=stored.object.name if stored is not None else each.id,
-        href=destination_href(each.id) if stored is not None else "",
+        href=href,
         enabled=stored is not None and stored.lane is not None,
         status=each.status,
         reason=each.detail or because(each.reason),
-        rule=each.rule or "",
+        rule=rule,
+        rule_page=f"{href}/{'mapping' if rule == NO_REQUEST else 'filters'}" if rule and href else "",
+        version=version,
         attempts=each.attempts,
         replays=[replace(replay, reason=because(replay.reason)) for replay in each.replays],
     )

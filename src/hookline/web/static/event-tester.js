@@ -36,9 +36,9 @@
 
   const show = (report) => {
     const { sent, reason, stoppedBy, editedBy } = report.routing;
-    const why = stoppedBy ? `the filter ${stoppedBy} stops it` : REASONS[reason] || reason;
+    const why = stoppedBy || REASONS[reason] || reason;
     routing.replaceChildren(make("p", { class: sent ? "muted" : "problem" },
-      sent ? `Hookline would send an event like this${editedBy.length ? `, without what ${editedBy.join(", ")} removes` : ""}.`
+      sent ? ["Hookline would send an event like this.", ...editedBy.map((each) => `${each}.`)].join(" ")
         : `Hookline would not send an event like this: ${why}. ${report.requests.length ? "The test is sent anyway." : ""}`));
     requests.replaceChildren(
       ...report.problems.map(({ pointer, detail }) => make("p", { class: "error" }, "■ This request cannot be made: ", make("code", {}, pointer), ` ${detail}`)),

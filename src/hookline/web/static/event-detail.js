@@ -1,6 +1,6 @@
 // <event-detail>: one event beside the list: its status at each destination, and its JSON pretty, raw and as sent.
 (() => {
-  const { outcomeWord, took, make, mark, person, moment, copyable, parse, quoted, number } = hookline.elements;
+  const { outcomeWord, took, make, mark, person, source, moment, copyable, parse, quoted, number } = hookline.elements;
   const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
   const NOT_ROUTED_SHOWN = 5;
 
@@ -29,7 +29,7 @@
         make("dl", { class: "facts" },
           fact("Message id", make("code", {}, make("bdi", {}, event.messageId)), copyable("Copy", () => event.messageId)),
           fact("User", person(event.userId, item.user)),
-          fact("Source", make("a", { href: `/sources/${encodeURIComponent(event.source)}` }, make("bdi", {}, event.source))),
+          fact("Source", source(event.source)),
           fact("Accepted", moment(event.receivedAt))),
         this.#tabs(),
         make("div", { class: "detail-view", role: "tabpanel", id: "detail-view", tabindex: "0" }));

@@ -97,7 +97,7 @@ def _named(rule: str, version: int) -> str:
     return f"{rule} (version {version} of the connections)"
 
 
-_VERSION = re.compile(r" \(version ([0-9]+) of the connections\)$")
+_VERSION = re.compile(r" \(version ([0-9]+) of the connections\)\Z")
 
 
 def rule_and_version(rule: str) -> tuple[str, int | None]:

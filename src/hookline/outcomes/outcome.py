@@ -125,7 +125,7 @@ NOT_ROUTED_BECAUSE = {
     "integrations_name_false": "the event's integrations turn off destinations of this kind",
 }
 """The codes of routing (``route/decision.py``) as people read them."""
-BECAUSE: dict[str, str] = {**QUEUED_BECAUSE, **NOT_ROUTED_BECAUSE}
+BECAUSE: dict[str, str] = {**{each.value: words for each, words in QUEUED_BECAUSE.items()}, **NOT_ROUTED_BECAUSE}
 
 URGENCY = (
     DeliveryStatus.FAILED,

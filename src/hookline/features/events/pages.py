@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, get_args
 
@@ -164,7 +165,8 @@ class EventPage(NamedTuple):
 
 def event_page(services: Services, event: EventStatus) -> EventPage:
     """Return the page of an event."""
-    found = ((each, services.store.destination(each.id)) for each in event.destinations)
+    ordered = sorted(event.destinations, key=lambda each: each.status == "not_routed")
+    found = ((each, services.store.destination(each.id)) for each in ordered)
     body = msgspec.json.encode(event.event)
     return EventPage(
         message_id=event.message_id,
@@ -278,12 +280,8 @@ def _delivered_state(statuses: Sequence[str], delivered: int) -> str:
 
 
 def _ending(statuses: Sequence[str]) -> str:
-    words = (
-        MARKS[status][2] if status in MARKS else status
-        for status in statuses
-        if status not in ("delivered", "not_routed")
-    )
-    return ", ".join(dict.fromkeys(words))
+    counts = Counter(status for status in statuses if status not in ("delivered", "not_routed"))
+    return ", ".join(f"{count} {MARKS[status][2] if status in MARKS else status}" for status, count in counts.items())
 
 
 def _state(reached: bool, otherwise: str) -> str:

@@ -5,7 +5,7 @@
   const { make } = hookline.elements;
   const { request, answer } = hookline.asSent;
   const WAIT_MS = 400;
-  const REASONS = { source_not_connected: "its source is not connected to this destination" };
+  const REASONS = JSON.parse(root.dataset.reasons);
 
   const form = root.querySelector("form");
   const pick = root.querySelector("select");

@@ -94,6 +94,33 @@ def test_rows_say_how_many_have_got_it_and_what_an_identify_call_sets(
         hookline.api("DELETE", "destinations/picky?waiting=discard")
 
 
+def test_beside_the_list_each_destination_says_why_it_does_not_get_the_event(
+    debugger: Page, hookline: Hookline, receiver: Receiver
+) -> None:
+    """In the words of the event's page; many of them are folded, and stay unfolded while the status changes."""
+    others = ["off", *(f"apart-{number}" for number in range(5))]
+    for id in others:
+        sources = ["site"] if id == "off" else []
+        made = {**webhook(id, receiver.url(), name=id), "sources": sources, "enabled": id != "off"}
+        assert hookline.api("POST", "destinations", made).status == 201
+    try:
+        mark = new_id("apart")
+        hookline.wait_status(hookline.track(mark), "crm", "delivered")
+        debugger.goto(f"/events?text={mark}")
+        rows(debugger, mark).click()
+        statuses = debugger.locator("event-detail .statuses").first
+        expect(statuses.locator("> li").first).to_contain_text("crm")
+        statuses.get_by_text("6 other destinations do not get it").click()
+        off = statuses.locator("li li", has_text="off")
+        expect(off).to_contain_text("the destination was disabled when the event arrived")
+        expect(statuses.locator("li li", has_text="apart-4")).to_contain_text("is not connected to the event's source")
+        debugger.get_by_role("link", name="Show full history").click()
+        expect(debugger.get_by_text("the destination was disabled when the event arrived")).to_be_visible()
+    finally:
+        for id in others:
+            hookline.api("DELETE", f"destinations/{id}?waiting=discard")
+
+
 def test_it_holds_still_while_one_reads(debugger: Page, hookline: Hookline) -> None:
     """Pause, scrolling and selected text hold the list, and what came meanwhile is counted and comes at the end."""
     mark = new_id("hold")

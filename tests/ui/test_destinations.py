@@ -126,6 +126,26 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     expect(page.locator(".destination-head")).to_contain_text("Healthy")
 
 
+def test_what_a_press_has_done_is_said_in_view(signed_in: Page, hookline: Hookline, picky: Receiver) -> None:
+    """Disabled at the page's foot, enabled at its head, deleted from the list: each is said in view and announced."""
+    away = {**webhook("away", picky.url(), name="Warehouse"), "sources": []}
+    hookline.api("POST", "destinations", away)
+    page = signed_in
+    page.goto("/destinations/away/settings")
+    said = page.locator("[data-toast]")
+    expect(said).to_have_role("status")
+    for verb, message in (("Disable", "Warehouse is disabled."), ("Enable", "Warehouse is enabled.")):
+        page.locator("main").get_by_role("button", name=verb, exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name=verb, exact=True).click()
+        expect(said).to_contain_text(message)
+        expect(said).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_label("Type away to continue").fill("away")
+    page.get_by_role("dialog", name="Delete Warehouse").get_by_role("button", name="Delete").click()
+    page.wait_for_url("**/destinations")
+    expect(said).to_have_text("Warehouse is deleted.")
+
+
 def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
     """Where an event waits for another attempt there is a button, which says first what it will do."""
     message_id = hookline.track("Busy")

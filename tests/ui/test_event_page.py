@@ -44,6 +44,23 @@ def test_a_waiting_event_is_tried_at_once_and_replayed(page: Page, hookline: Hoo
     assert [request.message_id for request in receiver.requests][-1] == message_id
 
 
+def test_a_filtered_event_leads_to_the_filter_and_to_its_version(
+    page: Page, hookline: Hookline, receiver: Receiver
+) -> None:
+    """What the filter does is a sentence; the version of the connections that had it is a page."""
+    drop = {"if": 'event = "Beat"', "do": "drop"}
+    hookline.api("POST", "destinations", webhook("picky", receiver.url(), filters=[drop]))
+    message_id = hookline.track("Beat")
+    hookline.wait_status(message_id, "picky", "filtered")
+    sign_in(page, hookline)
+    page.goto(f"/events/{message_id}")
+    told = page.locator(".line-of-time")
+    expect(told).to_contain_text('Filter 1 drops events where event = "Beat"')
+    expect(told.get_by_role("link", name="Show filters")).to_have_attribute("href", "/destinations/picky/filters")
+    told.get_by_role("link", name="of the connections").click()
+    expect(page.get_by_text('event = "Beat"').first).to_be_visible()
+
+
 def test_what_was_understood_otherwise_is_said(page: Page, hookline: Hookline) -> None:
     """The warnings of the answer stand with the event: in the API, on its page and on the command line."""
     event = {"userId": "u", "event": "Odd", "messageId": "odd", "properties": "x", "timestamp": "soon"}

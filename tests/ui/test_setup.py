@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -81,6 +83,29 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
     assert secret.endswith(crm["settings"]["sharedSecret"][-4:])
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     wait_until(lambda: is_signed(receiver), what="a signed event")
+
+
+@pytest.mark.parametrize("screen", [(390, "light"), (1280, "dark")])
+def test_the_first_event_is_sent_by_a_button(page: Page, hookline: Hookline) -> None:
+    """Where collect does not answer the page says what to check; pressed again when it does, the event arrives."""
+    hookline.api("POST", "sources", {"id": "shop", "name": "Shop", "type": "web"})
+    sign_in(page, hookline)
+    page.goto("/setup?source=shop&step=event")
+    button = page.get_by_role("button", name="Send a test event")
+    collect = hookline.role("collect")
+    os.kill(collect, signal.SIGSTOP)
+    button.click()
+    expect(page.get_by_role("alert").filter(has_text="The collection API does not answer")).to_contain_text(
+        "Check that"
+    )
+    assert page.evaluate(CONTRAST) == []
+    assert not sticks_out(page)
+    os.kill(collect, signal.SIGCONT)
+    button.click()
+    expect(page.locator(".arrival")).to_contain_text("Test Event")
+    expect(button).to_have_count(0)
+    event = hookline.api("GET", "events?source=shop").json["items"][0]
+    assert (event["type"], event["event"]["event"]) == ("track", "Test Event")
 
 
 @pytest.mark.parametrize("screen", [(390, "dark")])

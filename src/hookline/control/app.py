@@ -51,6 +51,7 @@ from hookline.features.privacy.api import DeletionRequests, SuppressionsApi
 from hookline.features.replays.api import Replays
 from hookline.features.search.api import search_everything
 from hookline.features.settings.api import list_settings
+from hookline.features.setup.api import send_test_event
 from hookline.features.sources.api import get_schema
 from hookline.features.usage.api import Usage, UsageDetails
 from hookline.features.views.api import Views
@@ -109,6 +110,7 @@ def api() -> Router:
             Attempts,
             get_destination_metrics,
             get_schema,
+            send_test_event,
             AudienceMembers,
             AudienceSyncs,
             ComputedTraitSyncs,

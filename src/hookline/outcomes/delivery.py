@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -89,11 +90,20 @@ class EventRules:
         """Return the filters that take something out of the body, None when it is sent as it came."""
         filters = self._filters_at(version)
         indexes = () if filters is None else filters.edited_by(self._record)
-        return "; ".join(_named(filters.rule(index), version) for index in indexes) if filters and indexes else None
+        return _named("; ".join(map(filters.rule, indexes)), version) if filters and indexes else None
 
 
 def _named(rule: str, version: int) -> str:
-    return f"{rule} (connections version {version})"
+    return f"{rule} (version {version} of the connections)"
+
+
+_VERSION = re.compile(r" \(version ([0-9]+) of the connections\)\Z")
+
+
+def rule_and_version(rule: str) -> tuple[str, int | None]:
+    """Return the ``rule`` of a status without the version that it names, and that version."""
+    found = _VERSION.search(rule)
+    return (rule[: found.start()], int(found[1])) if found else (rule, None)
 
 
 TAKEN_OUT = "sent without what its filters take out"

@@ -116,6 +116,17 @@ QUEUED_BECAUSE = {
 }
 """The reasons as people read them."""
 
+NOT_ROUTED_BECAUSE = {
+    "aimed_at_others": "the event names other destinations only",
+    "source_not_connected": "the destination is not connected to the event's source",
+    "destination_disabled": "the destination was disabled when the event arrived",
+    "connected_later": "the destination was connected after the event arrived",
+    "integrations_all_false": "the event's integrations turn off all destinations except those they name",
+    "integrations_name_false": "the event's integrations turn off destinations of this kind",
+}
+"""The codes of routing (``route/decision.py``) as people read them."""
+BECAUSE: dict[str, str] = {**{each.value: words for each, words in QUEUED_BECAUSE.items()}, **NOT_ROUTED_BECAUSE}
+
 URGENCY = (
     DeliveryStatus.FAILED,
     DeliveryStatus.EXPIRED,
@@ -135,6 +146,6 @@ def urgency(status: str) -> int:
     return URGENCY.index(DeliveryStatus(status)) if status in URGENCY else len(URGENCY)
 
 
-def because(status: str, reason: str | None) -> str:
-    """Return the reason of a status as people read it; empty where there is none."""
-    return QUEUED_BECAUSE[QueuedReason(reason)] if status == DeliveryStatus.QUEUED and reason else reason or ""
+def because(reason: str | None) -> str:
+    """Return the reason of a status as people read it, empty where there is none; a sentence stays as it is."""
+    return BECAUSE.get(reason, reason) if reason else ""

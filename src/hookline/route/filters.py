@@ -24,6 +24,7 @@ from hookline.journal.record import Record
 from hookline.kinds.requests import FIELDS
 
 UNFILTERED_TYPE = "delete"
+NO_REQUEST = "No request of the mapping matches this event"
 _HASH_BITS = 64
 _SETTING = re.compile(r"\bsettings\.([\w$-]+)")
 
@@ -99,13 +100,19 @@ class Filters:
         return self._run(record, stop=False).edited_by if self.edits else ()
 
     def rule(self, index: int) -> str:
-        """Return a filter as ``why`` names it: its place and what it says."""
+        """Return what a filter does as people read it, with its number and its condition."""
         if index == len(self.filters):
-            return "mapping: no request matches this event"
+            return NO_REQUEST
         filter = self.filters[index]
-        what = f" {filter.percent:g} %" if filter.percent is not None else ""
-        what += f" {', '.join(filter.properties)}" if filter.properties else ""
-        return f"filters[{index}]: {filter.do}{what} if {filter.condition}"
+        events = "all events" if filter.condition == "true" else f"events where {filter.condition}"
+        fields = ", ".join(filter.properties or ())
+        does = {
+            "drop": f"drops {events}",
+            "sample": f"sends only {filter.percent or 0:g} % of {events}",
+            "dropProperties": f"removes {fields} from {events}",
+            "allowProperties": f"keeps only {fields} of {events}",
+        }
+        return f"Filter {index + 1} {does[filter.do]}"
 
     def _run(self, record: Record, stop: bool, matching: list[int] | None = None) -> Decision:
         first = 0

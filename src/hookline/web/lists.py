@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from hookline.connections.model import Destination
 from hookline.connections.state import Object, ObjectT, Stored
 from hookline.events.timestamps import iso, parse
+from hookline.journal.record import SYNC_SOURCE
 
 ROWS_SHOWN = 50
 
@@ -95,6 +96,14 @@ def time_range(path: str, query: Mapping[str, str], others: Mapping[str, str], n
 def destination_href(id: str, tab: str = "") -> str:
     """Return the page of a destination, or one of its tabs."""
     return f"/destinations/{quote(id, safe='')}" + (f"/{tab}" if tab else "")
+
+
+SYNCS = "audiences and traits"
+
+
+def source_name(id: str) -> str:
+    """Return a source as people read it: the calls of syncs stand under a source that nobody created."""
+    return SYNCS if id == SYNC_SOURCE else id
 
 
 def event_href(message_id: str, source: str) -> str:

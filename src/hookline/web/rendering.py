@@ -22,7 +22,7 @@ from hookline.api.calls import current_caller
 from hookline.api.services import COUNTED_MAX, Services
 from hookline.cli.launch import command_to_type
 from hookline.events.timestamps import split_at_times
-from hookline.web.lists import event_href, person_href
+from hookline.web.lists import event_href, person_href, source_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -256,6 +256,7 @@ def _environment() -> Environment:
         lasting=lasting,
         iso=iso_seconds,
         tojson_text=json_text,
+        source_name=source_name,
     )
     environment.globals.update(
         event_href=event_href,

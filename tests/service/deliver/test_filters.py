@@ -31,13 +31,13 @@ def test_a_filtered_destination_and_its_neighbour(new_hookline: Callable[..., Ho
         beat = hookline.track("Heartbeat")
         order = hookline.track("Order", properties={"card": "4242", "total": 5}, context={"ip": "10.0.0.1"})
         part = hookline.wait_status(beat, "crm", "filtered")
-        assert part["rule"] == f"filters[0]: drop if {DROP['if']} (connections version 1)"
+        assert part["rule"] == f"Filter 1 drops events where {DROP['if']} (version 1 of the connections)"
         (seen,) = receiver.wait_for(order)
         assert (seen.json["properties"], seen.json["context"]) == ({"total": 5}, {})
         assert everything.wait_for(beat)
         assert everything.wait_for(order)[0].json["properties"] == {"card": "4242", "total": 5}
         sent = hookline.wait_status(order, "crm", "delivered")
-        assert sent["rule"].startswith("filters[1]: dropProperties properties.card, context.ip if true")
+        assert sent["rule"].startswith("Filter 2 removes properties.card, context.ip from all events")
         assert receiver.of(beat) == []
         assert hookline.api("PATCH", "destinations/crm", {"filters": []}).status == 200
         beats: list[str] = []

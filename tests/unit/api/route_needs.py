@@ -82,6 +82,7 @@ NEEDS = {
     "PATCH /api/v1/sources/{id:str}": "editor",
     "DELETE /api/v1/sources/{id:str}": "editor",
     "GET /api/v1/sources/{id:str}/schema": "viewer",
+    "POST /api/v1/sources/{id:str}/test-event": "editor",
     "GET /api/v1/deletion-requests": "viewer",
     "POST /api/v1/deletion-requests": "editor",
     "GET /api/v1/deletion-requests/{id:str}": "viewer",

@@ -34,7 +34,7 @@ def test_new_filters_hold_from_where_the_lane_is(rig: Rig, small_queues: tuple[i
     ]
     rule = rig.event("queued").destinations[0].rule
     assert rule is not None
-    assert "connections version 2" in rule
+    assert "version 2 of the connections" in rule
 
 
 def test_filters_that_are_gone_still_explain_what_they_did(rig: Rig) -> None:

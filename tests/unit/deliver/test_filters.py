@@ -42,7 +42,7 @@ def bodies(rig: Rig) -> list[Any]:
 
 
 def test_what_a_filter_drops_is_not_sent_and_why_names_it(rig: Rig) -> None:
-    """The status is filtered, with the filter's place, text and connections version; others are delivered."""
+    """The status is filtered, with the filter's number, what it does and the version; others are delivered."""
     begin(rig, HEARTBEATS)
     rig.append(event(rig, "beat", "Heartbeat"), event(rig, "order"))
     rig.turn()
@@ -50,7 +50,7 @@ def test_what_a_filter_drops_is_not_sent_and_why_names_it(rig: Rig) -> None:
     assert sent(rig) == ["order"]
     (status,) = rig.event("beat").destinations
     assert (status.status, status.reason, status.attempts) == ("filtered", None, ())
-    assert status.rule == 'filters[0]: drop if event = "Heartbeat" (connections version 1)'
+    assert status.rule == 'Filter 1 drops events where event = "Heartbeat" (version 1 of the connections)'
     assert [each.rule for each in rig.event("order").destinations] == [None]
     assert rig.lane("crm").filtered == 1
 
@@ -91,7 +91,7 @@ def test_the_first_filter_that_stops_an_event_is_named(rig: Rig) -> None:
     rig.come_to_rest()
     rule = rig.event("m").destinations[0].rule
     assert rule is not None
-    assert rule.startswith("filters[2]: drop if properties.total > 5")
+    assert rule.startswith("Filter 3 drops events where properties.total > 5")
 
 
 @pytest.mark.parametrize("secret", [None, "s3cret"])
@@ -110,7 +110,7 @@ def test_what_is_taken_out_is_not_sent(rig: Rig, secret: str | None) -> None:
     rig.come_to_rest()
     statuses = {each.id: each for each in rig.event("m").destinations}
     assert (statuses["crm"].status, statuses["crm"].reason) == ("delivered", TAKEN_OUT)
-    assert statuses["crm"].rule == "filters[0]: dropProperties properties.card if true (connections version 1)"
+    assert statuses["crm"].rule == "Filter 1 removes properties.card from all events (version 1 of the connections)"
     assert (statuses["mail"].reason, statuses["mail"].rule) == (None, None)
 
 

@@ -63,7 +63,7 @@ class FilteredWorld(World):
         """A filter that is named stops the event; whatever is neither filtered nor sent is known as before."""
         for each in found.destinations:
             if each.status == "filtered":
-                named = re.search(r"\(connections version (\d+)\)$", each.rule or "")
+                named = re.search(r"\(version (\d+) of the connections\)$", each.rule or "")
                 assert named, each
                 assert self.stopped(position, each.id, int(named[1])), (found.message_id, each)
         settled = tuple(

@@ -79,7 +79,10 @@ def test_what_no_request_takes_is_filtered(rig: Rig) -> None:
     track(rig, "m1")
     rig.come_to_rest()
     (found,) = rig.event("m1").destinations
-    assert (found.status, found.rule) == ("filtered", "mapping: no request matches this event (connections version 1)")
+    assert (found.status, found.rule) == (
+        "filtered",
+        "No request of the mapping matches this event (version 1 of the connections)",
+    )
     assert rig.network.sent == []
 
 

@@ -120,13 +120,13 @@ def test_delete_messages_pass() -> None:
 @pytest.mark.parametrize(
     ("filter", "named"),
     [
-        (drop("true"), "filters[0]: drop if true"),
-        (sample(12.5), "filters[0]: sample 12.5 % if true"),
-        (without("properties.a", "context"), "filters[0]: dropProperties properties.a, context if true"),
+        (drop("true"), "Filter 1 drops all events"),
+        (sample(12.5), "Filter 1 sends only 12.5 % of all events"),
+        (without("properties.a", "context"), "Filter 1 removes properties.a, context from all events"),
     ],
 )
 def test_names(filter: Filter, named: str) -> None:
-    """A filter is named by its place and what it says."""
+    """A filter is named by its number, what it does, and its condition, as people read it."""
     assert Filters([filter]).rule(0) == named
 
 

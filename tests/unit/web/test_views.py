@@ -7,13 +7,14 @@ import inspect
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from hookline.connections.model import Source
 from hookline.connections.state import Stored
 from hookline.features.destinations.figures import Figures, Snapshot
 from hookline.features.destinations.state import is_degraded
-from hookline.features.events.pages import SENTENCES, in_words
+from hookline.features.events.pages import stations
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.notices.conditions import finding, machine
 from hookline.features.overview import connections
@@ -21,7 +22,9 @@ from hookline.features.overview.connections import the_ways
 from hookline.features.setup.first_steps import set_up_href
 from hookline.features.setup.snippets import url_of
 from hookline.insights.series import Recent
-from hookline.outcomes.outcome import QUEUED_BECAUSE
+from hookline.outcomes.delivery import DestinationStatus
+from hookline.outcomes.event_status import EventStatus
+from hookline.outcomes.outcome import NOT_ROUTED_BECAUSE, QUEUED_BECAUSE, DeliveryStatus, QueuedReason, because
 from hookline.route import decision
 from hookline.telemetry.metrics import METRICS
 from hookline.web.rendering import number
@@ -89,9 +92,29 @@ def test_every_routing_reason_has_a_sentence() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.replace("_", "").isalpha()
     }
     codes = {each for each in returned if "_" in each}
-    assert codes == set(SENTENCES) - set(QUEUED_BECAUSE)
-    assert in_words("a sentence") == "a sentence"
-    assert in_words(None) == ""
+    assert codes == set(NOT_ROUTED_BECAUSE)
+    assert because("paused") == QUEUED_BECAUSE[QueuedReason.PAUSED]
+    assert because("a sentence") == "a sentence"
+    assert because(None) == ""
+
+
+def test_what_became_of_an_event_elsewhere_is_counted() -> None:
+    """Beside "1 of 1 delivered" stands how many destinations filtered it; those without it are not counted."""
+    statuses = (DeliveryStatus.DELIVERED, DeliveryStatus.FILTERED, DeliveryStatus.FILTERED, DeliveryStatus.NOT_ROUTED)
+    event = EventStatus(
+        message_id="m",
+        source="site",
+        type="track",
+        user_id=None,
+        received_at="2026-01-01T00:00:00.000Z",
+        duplicates=0,
+        status=None,
+        rejection=None,
+        event=msgspec.Raw(b"{}"),
+        destinations=tuple(DestinationStatus(f"d{n}", status) for n, status in enumerate(statuses)),
+    )
+    delivered = stations(event)[-1]
+    assert (delivered.value, delivered.note) == ("1 of 1", "2 filtered")
 
 
 @pytest.mark.parametrize(

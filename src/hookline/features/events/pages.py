@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, get_args
 
@@ -23,29 +24,14 @@ from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.snippets import collect_url
 from hookline.features.setup.verification import Verification, verifications_of
 from hookline.journal.record import MessageType
-from hookline.outcomes.delivery import ReplayStatus
+from hookline.outcomes.delivery import ReplayStatus, rule_and_version
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
-from hookline.outcomes.outcome import QUEUED_BECAUSE, DeliveryStatus, urgency
+from hookline.outcomes.outcome import BECAUSE, DeliveryStatus, because, urgency
+from hookline.route.filters import NO_REQUEST
 from hookline.web.lists import RANGES, destination_href
 from hookline.web.rendering import MARKS, Screens, Station, Stop, screen, unknown
 
 NO_DESTINATION = "No destination is connected to this source."
-
-SENTENCES: dict[str, str] = {
-    "aimed_at_others": "The event names other destinations only.",
-    "source_not_connected": "This destination is not connected to the event's source.",
-    "destination_disabled": "The destination was disabled when the event arrived.",
-    "connected_later": "The destination was connected after the event arrived.",
-    "integrations_all_false": "The event's integrations turn off all destinations except those it names.",
-    "integrations_name_false": "The event's integrations turn off Webhooks.",
-    **{reason.value: sentence for reason, sentence in QUEUED_BECAUSE.items()},
-}
-
-
-def in_words(reason: str | None) -> str:
-    """Return the sentence of a code; what is a sentence already stays as it is."""
-    return SENTENCES.get(reason, reason) if reason else ""
-
 
 SOURCES_SHOWN = 200
 """Sources to pick from; with more of them the others are named in the address."""
@@ -54,7 +40,7 @@ FILTER_CHARACTERS_MAX = 1_000
 
 
 class DebuggerPage(NamedTuple):
-    """Hold what the script begins with; ``marks`` and ``keys`` (write key by source) are JSON."""
+    """Hold what the script begins with; ``marks``, ``reasons`` and ``keys`` (write key by source) are JSON."""
 
     asked: Mapping[str, str]
     types: Sequence[tuple[str, str]]
@@ -64,6 +50,7 @@ class DebuggerPage(NamedTuple):
     ranges: Sequence[tuple[str, str]]
     export: str
     marks: str
+    reasons: str
     keys: str
     collect: str
 
@@ -83,7 +70,6 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     marks: list[dict[str, object]] = [
         {**dict(zip(("kind", "shape", "word"), MARKS[status], strict=True)), "status": status} for status in ranked
     ]
-    marks[ranked.index(DeliveryStatus.QUEUED)]["reasons"] = QUEUED_BECAUSE
     return DebuggerPage(
         asked=asked,
         types=[(each, each) for each in get_args(MessageType)],
@@ -93,6 +79,7 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
         export="/api/v1/events/export",
         statuses=[(status.value, MARKS[status][2]) for status in ranked],
         marks=msgspec.json.encode(marks).decode(),
+        reasons=msgspec.json.encode(BECAUSE).decode(),
         keys=msgspec.json.encode({each.id: each.write_keys[0] for each in sources if each.write_keys}).decode(),
         collect=collect_url(services.settings),
     )
@@ -124,14 +111,14 @@ ASIDE = frozenset({"not_routed", "filtered", "suppressed", "duplicate"})
 
 def event_mark(event: EventStatus) -> EventMark:
     """Return it; the debugger's list does the same (static/debugger.js)."""
-    # Destinations that the source does not feed are told on the event's own page; here they would be noise.
+    # Destinations that the event was not routed to are told beside the list and on its page; here they would be noise.
     concerned = [each for each in event.destinations if each.status != "not_routed"] or list(event.destinations)
     ranked = sorted(concerned, key=lambda each: urgency(each.status))
     status = event.status or ranked[0].status
     due = [each for each in concerned if each.status not in ASIDE]
     if event.rejection is not None or len(due) < 2:
         reason = event.rejection.message if event.rejection else ranked[0].reason if ranked else NO_DESTINATION
-        return EventMark(status, "", in_words(reason))
+        return EventMark(status, "", because(reason))
     delivered = sum(each.status == "delivered" for each in due)
     named = (f"{each.id} {MARKS[each.status][2] if each.status in MARKS else each.status}" for each in ranked)
     return EventMark(status, f"{delivered} of {len(due)} delivered", ", ".join(named))
@@ -147,6 +134,10 @@ class DestinationLine(NamedTuple):
     status: str
     reason: str
     rule: str
+    rule_page: str
+    """Of the destination, where the rule can be changed; empty if there is none."""
+    version: int | None
+    """Of the connections that the rule is of."""
     attempts: Sequence[Attempt]
     replays: Sequence[ReplayStatus]
 
@@ -175,7 +166,8 @@ class EventPage(NamedTuple):
 
 def event_page(services: Services, event: EventStatus) -> EventPage:
     """Return the page of an event."""
-    found = ((each, services.store.destination(each.id)) for each in event.destinations)
+    ordered = sorted(event.destinations, key=lambda each: each.status == "not_routed")
+    found = ((each, services.store.destination(each.id)) for each in ordered)
     body = msgspec.json.encode(event.event)
     return EventPage(
         message_id=event.message_id,
@@ -261,16 +253,20 @@ def _verifications(services: Services, event: EventStatus) -> list[Verification]
 
 
 def _line(each: DestinationStatus, stored: Stored[Destination] | None) -> DestinationLine:
+    rule, version = rule_and_version(each.rule or "")
+    href = destination_href(each.id) if stored is not None else ""
     return DestinationLine(
         id=each.id,
         name=stored.object.name if stored is not None else each.id,
-        href=destination_href(each.id) if stored is not None else "",
+        href=href,
         enabled=stored is not None and stored.lane is not None,
         status=each.status,
-        reason=each.detail or in_words(each.reason),
-        rule=each.rule or "",
+        reason=each.detail or because(each.reason),
+        rule=rule,
+        rule_page=f"{href}/{'mapping' if rule == NO_REQUEST else 'filters'}" if rule and href else "",
+        version=version,
         attempts=each.attempts,
-        replays=[replace(replay, reason=in_words(replay.reason)) for replay in each.replays],
+        replays=[replace(replay, reason=because(replay.reason)) for replay in each.replays],
     )
 
 
@@ -285,12 +281,8 @@ def _delivered_state(statuses: Sequence[str], delivered: int) -> str:
 
 
 def _ending(statuses: Sequence[str]) -> str:
-    words = (
-        MARKS[status][2] if status in MARKS else status
-        for status in statuses
-        if status not in ("delivered", "not_routed")
-    )
-    return ", ".join(dict.fromkeys(words))
+    counts = Counter(status for status in statuses if status not in ("delivered", "not_routed"))
+    return ", ".join(f"{count} {MARKS[status][2] if status in MARKS else status}" for status, count in counts.items())
 
 
 def _state(reached: bool, otherwise: str) -> str:

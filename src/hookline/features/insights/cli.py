@@ -392,7 +392,7 @@ def lines(report: Json) -> Iterator[str]:
         why = routing["stoppedBy"] or routing["reason"]
         yield f"{report['type']} {printable(report['messageId'])}: would not be sent by itself ({printable(why)})"
     for rule in routing["editedBy"]:
-        yield f"  changed by {printable(rule)}"
+        yield f"  {printable(rule)}"
     answers = report["answers"] or [None] * len(report["requests"])
     for request, answer in zip(report["requests"], answers, strict=True):
         yield ""

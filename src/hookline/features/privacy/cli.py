@@ -168,10 +168,17 @@ def _evidence(report: Json) -> Iterator[str]:
     for person in report["people"]:
         yield f"{person['digest']}: {person['identities']} ids, {person['events']} events"
         for source in person["sources"]:
-            yield f"  source {source['source']}: {source['events']} events, told {source['tries']} times"
+            yield f"  {_source(source)}: {source['events']} events, delete message sent {source['tries']} times"
             for each in source["destinations"]:
                 said = " ".join(each[name] for name in ("at", "reason", "remark") if each[name])
                 yield f"    {each['destination']}: {each['status']} {said}".rstrip()
+
+
+def _source(affected: Json) -> str:
+    from hookline.web.lists import source_name
+
+    name = source_name(affected["source"])
+    return f"source {name}" if name == affected["source"] else f"syncs of {name}"
 
 
 def _line(request: Json) -> str:

@@ -59,7 +59,11 @@
     delete form.dataset.request;
     form.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail: answer }));
     const then = form.dataset.then;
-    if (then) { location.assign(filled(then, (name) => hookline.fields.at(answer, name))); return; }
+    if (then) {
+      if (form.dataset.done) hookline.toastNext(form.dataset.done);
+      location.assign(filled(then, (name) => hookline.fields.at(answer, name)));
+      return;
+    }
     const template = form.querySelector("template[data-answer]");
     if (template) show(form, template, answer);
     else form.closest("dialog")?.close();
@@ -141,7 +145,8 @@
 
   const say = (form, message) => {
     const place = form.querySelector("[data-said]");
-    if (place && place.textContent !== message) place.textContent = message;
+    if (!place) hookline.toast(message);
+    else if (place.textContent !== message) place.textContent = message;
   };
 
   const clear = (form) => {

@@ -1,15 +1,20 @@
 // <event-detail>: one event beside the list: its status at each destination, and its JSON pretty, raw and as sent.
 (() => {
-  const { outcomeWord, took, make, mark, markOf, person, moment, copyable, parse, quoted } = hookline.elements;
+  const { outcomeWord, took, make, mark, person, source, moment, copyable, parse, quoted, number } = hookline.elements;
   const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
+  const NOT_ROUTED_SHOWN = 5;
 
   class EventDetail extends HTMLElement {
     #item = null;
     #view = "pretty";
     #asked = 0;
     #keys = {};
+    #reasons = {};
 
-    connectedCallback() { this.#keys = JSON.parse(this.dataset.keys || "{}"); }
+    connectedCallback() {
+      this.#keys = JSON.parse(this.dataset.keys || "{}");
+      this.#reasons = JSON.parse(this.dataset.reasons || "{}");
+    }
 
     get item() { return this.#item; }
 
@@ -24,7 +29,7 @@
         make("dl", { class: "facts" },
           fact("Message id", make("code", {}, make("bdi", {}, event.messageId)), copyable("Copy", () => event.messageId)),
           fact("User", person(event.userId, item.user)),
-          fact("Source", make("a", { href: `/sources/${encodeURIComponent(event.source)}` }, make("bdi", {}, event.source))),
+          fact("Source", source(event.source)),
           fact("Accepted", moment(event.receivedAt))),
         this.#tabs(),
         make("div", { class: "detail-view", role: "tabpanel", id: "detail-view", tabindex: "0" }));
@@ -35,7 +40,10 @@
     // The status has changed; what is being read stays.
     refresh(item) {
       if (this.#item !== item) return;
-      this.querySelector(".statuses").replaceChildren(...statusesOf(item.event));
+      const statuses = this.querySelector(".statuses");
+      const isOpen = statuses.querySelector("details")?.open;
+      statuses.replaceChildren(...statusesOf(item.event, this.#reasons));
+      if (isOpen && statuses.querySelector("details")) statuses.querySelector("details").open = true;
     }
 
     #tabs() {
@@ -121,17 +129,23 @@
   const fact = (name, ...values) => make("div", {}, make("dt", {}, name), make("dd", {}, ...values.flatMap((each) => [each, " "])));
   const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
 
-  const statusesOf = (event) => {
+  // The destinations that get the event first; then those that it was not routed to, folded where they are many.
+  const statusesOf = (event, reasons) => {
     if (event.rejection) return [make("li", {}, mark("rejected"), " ", make("bdi", { class: "muted" }, event.rejection.message))];
-    const concerned = event.destinations.filter((each) => each.status !== "not_routed");
-    if (!concerned.length) return [make("li", {}, mark(event.status || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it"))];
-    return concerned.map((each) => {
-      const last = each.attempts.at(-1);
-      const shown = last ? `${outcomeWord(last.outcome)}${last.httpStatus ? ` ${last.httpStatus}` : ""}, attempt ${last.number}, ${took(last.milliseconds)}` : each.rule || each.detail || markOf(each.status).reasons?.[each.reason] || each.reason || "";
-      return make("li", {}, mark(each.status), " ",
-        make("a", { href: `/destinations/${encodeURIComponent(each.id)}` }, make("bdi", {}, each.id)), " ",
-        make("bdi", { class: "muted" }, shown));
-    });
+    const line = (each) => statusLine(each, reasons);
+    const others = event.destinations.filter((each) => each.status === "not_routed");
+    const lines = event.destinations.filter((each) => each.status !== "not_routed").map(line);
+    if (!lines.length) lines.push(make("li", {}, mark(event.status || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it")));
+    if (others.length <= NOT_ROUTED_SHOWN) return [...lines, ...others.map(line)];
+    const folded = make("details", {}, make("summary", {}, `${number(others.length)} other destinations do not get it`), make("ul", { class: "statuses" }, ...others.map(line)));
+    return [...lines, make("li", {}, folded)];
+  };
+  const statusLine = (each, reasons) => {
+    const last = each.attempts.at(-1);
+    const shown = last ? `${outcomeWord(last.outcome)}${last.httpStatus ? ` ${last.httpStatus}` : ""}, attempt ${last.number}, ${took(last.milliseconds)}` : each.rule || each.detail || reasons[each.reason] || each.reason || "";
+    return make("li", {}, mark(each.status), " ",
+      make("a", { href: `/destinations/${encodeURIComponent(each.id)}` }, make("bdi", {}, each.id)), " ",
+      make("bdi", { class: "muted" }, shown));
   };
 
   // The caller's JSON as it stands in the answer: parsing would lose how it was written. A text cannot hold these

@@ -5,7 +5,7 @@
   const { make } = hookline.elements;
   const { request, answer } = hookline.asSent;
   const WAIT_MS = 400;
-  const REASONS = { source_not_connected: "its source is not connected to this destination" };
+  const REASONS = JSON.parse(root.dataset.reasons);
 
   const form = root.querySelector("form");
   const pick = root.querySelector("select");
@@ -44,10 +44,10 @@
   const show = (report) => {
     const { sent, reason, stoppedBy, editedBy } = report.routing;
     const isDelete = report.type === "delete";
-    const why = isDelete && stoppedBy ? reason : stoppedBy ? `the filter ${stoppedBy} stops it` : REASONS[reason] || reason;
+    const why = isDelete && stoppedBy ? reason : stoppedBy || REASONS[reason] || reason;
     warn(isDelete && report.requests.length);
     routing.replaceChildren(make("p", { class: sent ? "muted" : "problem" },
-      sent ? `Hookline would send an event like this${editedBy.length ? `, without what ${editedBy.join(", ")} removes` : ""}.`
+      sent ? ["Hookline would send an event like this.", ...editedBy.map((each) => `${each}.`)].join(" ")
         : isDelete && stoppedBy ? `■ ${why}.` : `Hookline would not send an event like this: ${why}. ${report.requests.length ? "The test is sent anyway." : ""}`));
     requests.replaceChildren(
       ...report.problems.map(({ pointer, detail }) => make("p", { class: "error" }, "■ This request cannot be made: ", make("code", {}, pointer), ` ${detail}`)),

@@ -5,6 +5,8 @@ const hookline = (() => {
     onDress(dresser) { dressers.push(dresser); dresser(document); },
     dress(scope) { for (const dresser of dressers) dresser(scope); },
     look() {}, // live.js: fetch the parts now
+    toast() {}, // toast.js: say it in view
+    toastNext() {}, // and on the page that comes next
     toSignIn() {
       location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
     },

@@ -44,7 +44,7 @@ def test_the_saved_filters(filled: Running) -> None:
         "filtered": 3,
         "changed": 0,
     }
-    assert answer["filters"] == [{"rule": 'filters[0]: drop if event = "Heartbeat"', "matched": 3}]
+    assert answer["filters"] == [{"rule": 'Filter 1 drops events where event = "Heartbeat"', "matched": 3}]
     assert [sample["messageId"] for sample in answer["samples"]] == ["beat2", "beat1", "beat0"]
     assert answer["samples"][0]["before"]["event"] == "Heartbeat"
     assert answer["samples"][0]["after"] is None

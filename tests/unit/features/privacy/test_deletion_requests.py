@@ -114,6 +114,23 @@ def test_a_source_that_only_profiles_know_of_is_affected(control: Running) -> No
     assert (first["events"], second["sources"], nobody["sources"]) == (1, [], [])
 
 
+def test_the_page_says_in_plain_words_what_is_kept_and_what_syncs_sent(control: Running) -> None:
+    """How a fingerprint is computed is folded away; calls of syncs stand under audiences and traits."""
+    requests = deletion_requests(control.services)
+    made = requests.create(["u1"], "delete", "me")
+    found = SearchResult(["u1"])
+    found.events[0] = Counter(profiles=2)
+    requests.plan(made, found, [(0, "profiles", 2, ())])
+    page = control.call("GET", "/deletion-requests/dr1", headers=sign_in(control), token=False).text
+    plain, _, folded = page.partition("How the fingerprint is computed")
+    assert "only a fingerprint of it, made with this installation’s own key" in plain
+    assert "BLAKE2b" not in plain
+    assert "BLAKE2b-256 of the user id" in folded
+    assert '<a class="over" href="/audiences"><bdi>audiences and traits</bdi></a>' in page
+    assert "delete messages go out for sources only" in page
+    assert ">profiles<" not in page
+
+
 def test_what_a_destination_erased_is_in_the_evidence_and_on_the_page(control: Running) -> None:
     """Beside its acknowledgement; where nothing is said nothing stands."""
     requests, messages = deletion_requests(control.services), delete_messages(control.services)

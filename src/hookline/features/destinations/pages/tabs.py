@@ -39,7 +39,7 @@ from hookline.journal.record import MessageType
 from hookline.kinds.catalog import kind_of
 from hookline.kinds.model import REQUESTS_MAX, KindSettings
 from hookline.kinds.settings import schema_of
-from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.outcome import BECAUSE, Outcome
 from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, Key, attempt_key
 from hookline.replays.dead_letters import DeadLetterFilter
@@ -220,6 +220,7 @@ class TesterTab(NamedTuple):
     is_sink: bool
     samples: Sequence[str]
     samples_json: str
+    reasons_json: str
     recent: Sequence[str]
     message_id: str
     source: str
@@ -236,6 +237,7 @@ async def tester_tab(services: Services, stored: Stored[Destination], query: Map
         is_sink=is_sink(stored.object.kind),
         samples=sorted(samples, key=lambda each: each != "track"),
         samples_json=msgspec.json.encode(samples).decode(),
+        reasons_json=msgspec.json.encode(BECAUSE).decode(),
         recent=[f"/api/v1/events?{urlencode({'limit': RECENT_EVENTS, 'source': source})}" for source in sources],
         message_id=query.get("messageId", ""),
         source=query.get("source", ""),

@@ -71,9 +71,8 @@ def lines(event: Event) -> Iterator[str]:
 
 
 def _destination(destination: dict[str, Any]) -> Iterator[str]:
-    rule = f" (rule {destination['rule']})" if destination.get("rule") else ""
     status = destination["status"]
-    yield f"  {MARKS.get(status, '○')} {destination['id']}  {status}{_because(destination)}{rule}"
+    yield f"  {MARKS.get(status, '○')} {destination['id']}  {status}{_because(destination)}"
     attempts = destination.get("attempts") or []
     for attempt in attempts:
         if not attempt.get("replay"):
@@ -86,8 +85,8 @@ def _destination(destination: dict[str, Any]) -> Iterator[str]:
 
 
 def _because(at: dict[str, Any]) -> str:
-    reason = at.get("detail") or because(at["status"], at.get("reason"))
-    return f": {reason}" if reason else ""
+    why = [at.get("detail") or because(at.get("reason")), at.get("rule")]
+    return ": " + "; ".join(each for each in why if each) if any(why) else ""
 
 
 def attempt_line(attempt: dict[str, Any]) -> str:

@@ -179,7 +179,7 @@ def test_filters_are_told_and_do_not_hold_a_test_up(control: Running) -> None:
     assert (edited["routing"]["sent"], len(edited["routing"]["editedBy"])) == (True, 1)
     assert "4111" not in edited["requests"][0]["body"]
     dropped = tried(control, event={**EVENT, "event": "Heartbeat"}, dryRun=True).json["routing"]
-    assert (dropped["sent"], dropped["stoppedBy"]) == (False, 'filters[1]: drop if event = "Heartbeat"')
+    assert (dropped["sent"], dropped["stoppedBy"]) == (False, 'Filter 2 drops events where event = "Heartbeat"')
     excluded = tried(control, event={**EVENT, "integrations": {"All": False}}, dryRun=True).json["routing"]
     assert excluded["reason"] == "integrations_all_false"
     assert tried(control, source="web", dryRun=True).json["routing"]["reason"] == "source_not_connected"

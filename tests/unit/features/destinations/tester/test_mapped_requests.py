@@ -139,7 +139,7 @@ def test_an_event_that_becomes_no_request(control: Running) -> None:
         make(control, request(receiver, **{"if": 'type = "page"'}))
         report = tried(control).json
         assert (report["requests"], report["answers"]) == ([], [])
-        assert report["routing"]["stoppedBy"] == "mapping: no request matches this event"
+        assert report["routing"]["stoppedBy"] == "No request of the mapping matches this event"
 
 
 def test_another_mapping_is_tried_before_it_is_saved(control: Running) -> None:

@@ -143,6 +143,32 @@ def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: R
         assert left_in(hookline) == {}
 
 
+def test_who_was_told_by_a_sync_alone_is_told_of_the_deletion(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """A destination that no source of the person reaches gets one delete message if an audience was sent to it; one
+    that got nothing of the person gets none, nor does one that a source reaches get a second."""
+    buyers = {"id": "buyers", "name": "Buyers", "syncEvery": 1, "condition": {"event": "Order"}}
+    lookers = {"id": "lookers", "name": "Lookers", "syncEvery": 1, "condition": {"event": "Looked"}}
+    definitions = {
+        "audiences": [{**buyers, "destinations": ["ads", "crm"]}, {**lookers, "destinations": ["other"]}],
+    }
+    reached = {"crm": ["site"], "ads": [], "other": []}
+    destinations = [webhook(id, receiver.url(f"/{id}"), sources=sources) for id, sources in reached.items()]
+    with new_hookline(*destinations, sources=[SITE], definitions=definitions) as hookline:
+        hookline.track("Order", userId=USER)
+        wait_until(lambda: {r.path for r in receiver.requests} >= {"/ads", "/crm"}, what="the sync told both")
+        id = ask(hookline)
+        wait_done(hookline, id)
+        assert [body["userId"] for body in deletes(receiver, "/ads")] == [USER]
+        assert len(deletes(receiver, "/crm")) == 1
+        assert deletes(receiver, "/other") == []
+        (person,) = hookline.api("GET", f"deletion-requests/{id}/evidence").json["people"]
+        told = {each["source"]: [to["destination"] for to in each["destinations"]] for each in person["sources"]}
+        assert told == {"profiles": ["ads"], "site": ["crm"]}
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+
+
 def sample(hookline: Hookline, preview: str) -> list[tuple[str, Any]]:
     """The people that a preview shows, with their values."""
     found = hookline.api("GET", f"audience-previews/{preview}").json

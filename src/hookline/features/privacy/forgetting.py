@@ -13,6 +13,7 @@ from hookline.database.connect import Shared, empty_log, overwrite_deleted
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.people.store.people import People
+from hookline.people.sync.results import SyncResults
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX
 from hookline.replays.model import ReplayRequest
@@ -125,6 +126,18 @@ class ErasedProfiles:
             return [set() for _ in user_ids]
         found = [People(connection).by_user_id(user_id) for user_id in user_ids]
         return [set() if person is None else {trait.source for trait in person.traits().values()} for person in found]
+
+    def told_by(self, user_ids: Sequence[str]) -> list[set[tuple[str, str]]]:
+        """For each user id the definitions, by kind and id, whose syncs have sent something about the person."""
+        connection = self._database.open()
+        if connection is None:
+            return [set() for _ in user_ids]
+        results = SyncResults(connection)
+        found = [People(connection).by_user_id(user_id) for user_id in user_ids]
+        return [
+            set() if person is None else {(each.kind, each.name) for each in results.of_person(person) if each.sent}
+            for person in found
+        ]
 
     def answer(self, request: DeletionRequest) -> tuple[int, int] | None:
         """Return how many people and entries of theirs went in the round under way; None while they are still there."""

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from datetime import date, timedelta
 
 from hookline.api.services import Services, control_database, part
+from hookline.connections.history import Kind
 from hookline.connections.model import is_sink
 from hookline.connections.store import Store
 from hookline.database.connection import replacing
@@ -30,6 +31,7 @@ from hookline.features.privacy.messages import DeletionMessages
 from hookline.features.replays.service import replay_store
 from hookline.features.usage.service import EPOCH, By
 from hookline.journal.port import JournalError
+from hookline.journal.record import SYNC_SOURCE
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.reader import DeliverReader
 from hookline.privacy import id_digest
@@ -45,6 +47,7 @@ from hookline.telemetry.metrics import PROCESS_STARTED
 
 METRIC = "hookline_collect_suppressed_total"
 DAY_SECONDS = 86_400
+KINDS: dict[str, Kind] = {"audience": "audience", "trait": "computedTrait"}
 _PUT_SEEN = replacing("suppressed_seen", ("source",), ("started", "events"))
 
 
@@ -191,6 +194,7 @@ class DeletionWatch:
         found = await asyncio.to_thread(search, self._data_path, given, None, lambda id: known.get(id, ()))
         for events, gave_traits in zip(found.events, sources, strict=True):
             events.update(dict.fromkeys(gave_traits, 0))  # they had data of the person, and are told too
+        self._add_told(found, self._profiles.told_by(given))
         crash_point("privacy.looked_up")
         if request.action == "suppress":
             self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
@@ -198,18 +202,31 @@ class DeletionWatch:
         await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
         self._requests.plan(request, found, self._planned(found))
 
+    def _add_told(self, found: SearchResult, told_by: Sequence[Collection[tuple[str, str]]]) -> None:
+        """Note where syncs have sent something about each person, also what the journal no longer holds."""
+        for told, definitions, events in zip(found.told, told_by, found.events, strict=True):
+            for kind, name in definitions:
+                stored = self._connections.stored(KINDS[kind], name)
+                told.update(() if stored is None else stored.object.destinations)
+            if told:
+                events[SYNC_SOURCE] += 0
+
     def _planned(self, found: SearchResult) -> list[Planned]:
-        """Return who is told: for each person every source that has data of them, at its enabled destinations."""
+        """Return who is told: for each person every source that has data of them, at its enabled destinations, and the
+        destinations that have data of them from syncs alone."""
         by_source: dict[str, list[str]] = {}
-        for stored in self._connections.destinations():
-            if stored.lane is not None:
-                for source in stored.object.sources:
-                    by_source.setdefault(source, []).append(stored.object.id)
-        return [
-            (person, source, count, tuple(by_source.get(source, ())))
-            for person, events in enumerate(found.events)
-            for source, count in sorted(events.items())
-        ]
+        enabled = [stored.object for stored in self._connections.destinations() if stored.lane is not None]
+        for destination in enabled:
+            for source in destination.sources:
+                by_source.setdefault(source, []).append(destination.id)
+        planned: list[Planned] = []
+        for person, (events, told) in enumerate(zip(found.events, found.told, strict=True)):
+            reached = {id for source in events for id in by_source.get(source, ())}
+            by_sync = [each.id for each in enabled if each.id in told and each.id not in reached]
+            for source, count in sorted(events.items()):
+                to = by_sync if source == SYNC_SOURCE else by_source.get(source, ())
+                planned.append((person, source, count, tuple(to)))
+        return planned
 
     async def _erase(self, request: DeletionRequest) -> None:
         await self._messages.send(request)

@@ -11,9 +11,9 @@ from uuid import uuid4
 import msgspec
 from litestar import post
 
+from hookline.api.handlers import FromServices, problems
 from hookline.api.listing import Id
-from hookline.api.problem import Problem, not_found, problems
-from hookline.api.services import FromServices
+from hookline.api.problem import Problem, not_found
 from hookline.connections.model import Source
 from hookline.features.setup.snippets import collect_url
 

@@ -27,8 +27,8 @@ from hookline.bench.receiver import Receiver
 from hookline.bench.rig import Figures, Rig, rig
 
 ORIGINS = 10_000
-FIRST_PORT = 20_000
-"""Below the ports that systems give to connections."""
+FIRST_PORT = 10_081
+"""Behind the last port that receivers may not have, and below those that systems give to connections."""
 RATE = 2_000.0
 """Events a second over all: each origin gets one every five seconds."""
 AWAY_SECONDS = 0.05

@@ -95,12 +95,11 @@ class SimulatedPools(Sender):
     def keep_only(self, used: Set[Route]) -> None:
         """Nothing is kept per origin."""
 
-    def sweep(self, timeout_seconds: float) -> int:
+    def sweep(self, timeout_seconds: float) -> None:
         """End exchanges that take too long."""
         overdue = self._loop.time() - timeout_seconds
         for request in [request for request in self.under_way if request.sent_at <= overdue]:
             self._end(request, Outcome.TIMED_OUT, None)
-        return len(self.under_way)
 
     def close(self) -> None:
         """Drop everything."""

@@ -110,3 +110,23 @@ def test_connections_end_by_age_not_all_at_once_and_idle_ones_too() -> None:
             pools.close()
 
     asyncio.run(scenario())
+
+
+def test_of_many_pools_each_has_its_turn() -> None:
+    """Beyond SWEPT_AT_ONCE a part of them is swept at a time, each once in TURNS sweeps; up to it all are."""
+
+    async def swept(count: int, sweeps: int) -> list[int]:
+        resolver = Resolver(Guard(["127.0.0.0/8"]))
+        pools, found = Pools(Told(), resolver, tls_context(None)), list[Pool]()
+        made = [pools.of(parse_receiver_url(f"http://127.0.0.1:{20_000 + number}/")) for number in range(count)]
+        for pool in made:
+            pool.sweep = lambda now, timeout, pool=pool: found.append(pool)  # type: ignore[method-assign,misc]
+            pools._active.add(pool)
+        for _ in range(sweeps):
+            pools.sweep(5.0)
+        return [made.index(pool) for pool in found]
+
+    many = pool_module.SWEPT_AT_ONCE + 1
+    assert sorted(asyncio.run(swept(many, pool_module.TURNS))) == list(range(many))
+    assert len(asyncio.run(swept(many, 1))) < many / 2
+    assert sorted(asyncio.run(swept(many - 1, 1))) == list(range(many - 1))

@@ -36,6 +36,11 @@ PLAIN_ANSWER_BYTES_MAX = 4 * 1024
 REST_SHARE = 0.75
 """Of the time for which a receiver says that it keeps an idle connection (`Keep-Alive: timeout=5`)."""
 
+SWEPT_AT_ONCE = 500
+"""Up to so many pools all are swept each time: twenty times a second."""
+TURNS = 5
+"""Above that each is swept every so many times, four times a second: ten thousand would take half a core."""
+
 _KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
 
 
@@ -62,6 +67,8 @@ class Pool:
         self._connector = connector
         self.rest_seconds = REST_SECONDS_MAX
         """Connections that were idle for longer are not used again."""
+        self.turn = 0
+        """In which sweep of ``TURNS`` it is swept where there are many."""
         self._look_again_at = 0.0
         self._looking: asyncio.Task[None] | None = None
         self.idle: deque[Connection] = deque()
@@ -148,14 +155,21 @@ class Pool:
     def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
         """End exchanges that take too long, and connections that were idle too long or have become old."""
         overdue = now_seconds - timeout_seconds
-        for connection in [c for c in self._connections if c.batch is not None and c.batch.began <= overdue]:
-            connection.expire()
+        for each in self._connections:
+            batch = each.batch
+            if (batch is not None and batch.began <= overdue) or each.old_at <= now_seconds:
+                self._end_due(now_seconds, overdue)
+                break
         self._close_stale(now_seconds)
-        for connection in [c for c in self._connections if c.old_at <= now_seconds]:
-            connection.retire()
         if now_seconds >= self._look_again_at:
             self._look_again_at = now_seconds + LOOK_AGAIN_SECONDS
             self._looking = asyncio.get_running_loop().create_task(self._look_again())
+
+    def _end_due(self, now_seconds: float, overdue: float) -> None:
+        for connection in [c for c in self._connections if c.batch is not None and c.batch.began <= overdue]:
+            connection.expire()
+        for connection in [c for c in self._connections if c.old_at <= now_seconds]:
+            connection.retire()
 
     async def _look_again(self) -> None:
         """Leave addresses that the name has no longer."""
@@ -205,6 +219,7 @@ class Pools:
         self._pools: dict[tuple[object, ...], Pool] = {}
         self._active: set[Pool] = set()
         """Pools that have connections: the others cost nothing."""
+        self._turn = 0
 
     def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
         """Return the pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
@@ -214,6 +229,7 @@ class Pools:
             certificate = self._certificate_of(pair) if self._certificate_of is not None and pair is not None else None
             parts = self._sink, self._connector, self._active, self._answers, self._age_seconds
             pool = Pool(url, *parts, certificate)
+            pool.turn = len(self._pools) % TURNS
             self._pools[key] = pool
         return pool
 
@@ -226,16 +242,14 @@ class Pools:
         """Forget origins that no destination leads to any more, once their last answers are in."""
         self._pools = {key: pool for key, pool in self._pools.items() if pool in used or len(pool)}
 
-    def sweep(self, timeout_seconds: float) -> int:
-        """Sweep every pool that has connections; return how many connections are left."""
-        now = monotonic()
-        left = 0
-        for pool in list(self._active):
+    def sweep(self, timeout_seconds: float) -> None:
+        """Sweep the pools that have connections: all of them where they are few, else those whose turn it is."""
+        now, all_at_once = monotonic(), len(self._active) <= SWEPT_AT_ONCE
+        self._turn = (self._turn + 1) % TURNS
+        for pool in [each for each in self._active if all_at_once or each.turn == self._turn]:
             pool.sweep(now, timeout_seconds)
-            left += len(pool)
             if not len(pool):
                 self._active.discard(pool)
-        return left
 
     def close(self) -> None:
         """Drop every connection; what has been answered by then is told."""

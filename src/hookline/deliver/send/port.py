@@ -119,8 +119,8 @@ class Sender(Protocol):
     def keep_only(self, used: Set[Route]) -> None:
         """Forget the routes that nothing leads to any more, once their last answers are in."""
 
-    def sweep(self, timeout_seconds: float) -> int:
-        """End exchanges that took longer, and connections that had their time; return how many are left."""
+    def sweep(self, timeout_seconds: float) -> None:
+        """End exchanges that took longer, and connections that had their time; called several times a second."""
 
     def close(self) -> None:
         """Drop every connection; what has been answered by then is told."""

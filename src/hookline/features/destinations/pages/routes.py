@@ -85,6 +85,8 @@ def _stations(accepted: int, sums: Sums) -> list[Station]:
     filtered, attempted, delivered = counts["filtered"], counts["attempted"], counts["delivered"]
     not_delivered = max(0, counts["not_delivered"])
     under_way = max(0, attempted - delivered - not_delivered)
+    beside = attempted > max(0, accepted - filtered)  # what syncs, replays and deletions send comes from no source
+    first = "sent for the first time, with syncs and replays" if beside else "sent for the first time"
     ending = "dead" if not_delivered else "warn" if attempted and not delivered else "good" if delivered else "off"
     return [
         Station("Accepted", number(accepted), "by its sources", "good" if accepted else "off"),
@@ -94,7 +96,7 @@ def _stations(accepted: int, sums: Sums) -> list[Station]:
             f"{number(filtered)} filtered" if filtered else "none filtered",
             "good" if accepted else "off",
         ),
-        Station("Attempted", number(attempted), "sent for the first time", "good" if attempted else "off"),
+        Station("Attempted", number(attempted), first, "good" if attempted else "off"),
         Station(
             "Delivered",
             number(delivered),

@@ -7,10 +7,12 @@ have those of ``files``, ``transfer`` and ``warehouse``.
 
 from __future__ import annotations
 
+import http.client
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from bench.crash import erase_one
@@ -76,7 +78,8 @@ def ask_for_replay(scene: Scene) -> None:
 def ask_to_delete(scene: Scene) -> None:
     """Delete somebody whom nobody knows."""
     scene.service.wait_ready()
-    scene.service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
+    with suppress(OSError, http.client.HTTPException):  # a request of the life before may lead to the point first
+        scene.service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
 
 
 # What must be so, and what must happen after the start, for a point to be passed; the others are passed by any load.

@@ -21,6 +21,7 @@ FUNCTIONS = ("compile", "fullmatch", "match", "search", "sub", "split", "findall
 BEGINNINGS = {
     ("collect/http/request.py", "_ABSOLUTE"),
     ("connections/kinds.py", "_ORIGIN"),
+    ("connections/request_check.py", "_SCHEME"),
     ("database/postgres/dialect.py", "_WORD"),
     ("expressions/parse.py", "_ODD_START"),
     ("kinds/mapping/own.py", "_BEFORE_NAME"),

@@ -92,7 +92,7 @@ def test_connections_of_a_newer_version_leave_the_last_known_in_force(
 ) -> None:
     """A collect that starts beside tables it cannot read takes events by the sources it kept; other keys are 503."""
     with service(webhook("crm", receiver.url())) as hookline:
-        hookline.track()
+        receiver.wait_for(hookline.track())  # deliver has the connections
         rename = "ALTER TABLE objects RENAME COLUMN {} TO {}"
         with newer(hookline, "control", rename.format("document", "content"), rename.format("content", "document")):
             kill(hookline, "collect")

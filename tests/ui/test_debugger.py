@@ -110,7 +110,7 @@ def test_beside_the_list_each_destination_says_why_it_does_not_get_the_event(
         rows(debugger, mark).click()
         statuses = debugger.locator("event-detail .statuses").first
         expect(statuses.locator("> li").first).to_contain_text("crm")
-        statuses.get_by_text("6 other destinations do not get it").click()
+        statuses.get_by_text(re.compile(r"^\d+ other destinations do not get it$")).click()
         off = statuses.locator("li li", has_text="off")
         expect(off).to_contain_text("the destination was disabled when the event arrived")
         expect(statuses.locator("li li", has_text="apart-4")).to_contain_text("is not connected to the event's source")

@@ -20,7 +20,8 @@ from hookline.cli.app import SERVICE, Flag, app
 from hookline.cli.service.options import SUMMARIES
 from hookline.cli.target import Target
 
-ASK_SECONDS = 0.3
+ASK_SECONDS = 1.0
+"""The first call after a start takes longest; a service that is not there refuses at once."""
 OFFERED_MAX = 200
 Shell = Literal["bash", "zsh", "fish"]
 

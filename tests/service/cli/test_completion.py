@@ -12,7 +12,7 @@ import pytest
 
 from hookline.cli import commands, completion  # noqa: F401  what is imported is known
 from hookline.cli.completion import offered
-from tests.service.harness import Hookline, webhook
+from tests.service.harness import Hookline, wait_until, webhook
 
 BIN = Path(sys.executable).parent
 
@@ -50,9 +50,14 @@ def test_bash_offers_it(hookline: Hookline) -> None:
             COMP_WORDS=({line}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); _hookline; printf '%s,' "${{COMPREPLY[@]}}"
             complete -p hookline
         """
+
+        def said() -> str:
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+            return done.stdout
+
         # Beside load the service may take longer than a person at a shell should wait: then nothing is offered.
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "mailer,complete -o bashdefault -o default -F _hookline hookline\n"
+        offers = "mailer,complete -o bashdefault -o default -F _hookline hookline\n"
+        wait_until(lambda: said() == offers, what="the offer")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -146,27 +146,29 @@ def _header_problems(
         if name.lower() in HOP_BY_HOP or name.lower() in ("host", "content-length"):
             yield "invalid_headers", path, f"header {name!r} is set by Hookline: leave it out"
         if isinstance(value, str) and _PLACEHOLDER.search(value):
-            yield "invalid_headers", path, _not_filled(value, schema)
+            yield "invalid_headers", path, _not_filled(value, schema, settings)
         elif isinstance(value, str) and any(word in name.lower() for word in _CREDENTIAL_HEADERS):
             yield "invalid_headers", path, _openly(name, value, schema)
         elif (lacking := _lacking(value, schema, settings)) is not None:
             yield "invalid_headers", path, lacking
 
 
-def _not_filled(value: str, schema: Schema) -> str:
+def _not_filled(value: str, schema: Schema, settings: Mapping[str, Json]) -> str:
     """Return the sentence for a text that was meant as a template; a mapping sends texts as they stand."""
     rows = _secret_rows(schema)
     known = schema.get("properties", {})
-    moved: list[str] = []
+    entered = (settings.get(rows) if rows else None) or {}
+    missing: list[str] = []
 
     def placed(found: re.Match[str]) -> str:
         if rows is None or found[1].partition(".")[0] in known:
             return found[0]
-        moved.append(found[1])
+        if found[1] not in entered:
+            missing.append(found[1])
         return f"{{{{settings.{rows}.{found[1]}}}}}"
 
     template = json.dumps({"@template": _ONE_SETTING.sub(placed, value)}, ensure_ascii=False)
-    also = f", and enter {moved[0]} under {_called(rows, schema)}" if moved and rows else ""
+    also = f", and enter {missing[0]} under {_called(rows, schema)}" if missing and rows else ""
     return f"this text would be sent with its braces; write it as a template: {template}{also}"
 
 

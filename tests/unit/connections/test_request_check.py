@@ -66,6 +66,15 @@ def test_what_is_said_of_a_credential_works(value: str) -> None:
     assert problems({"secrets": {"apiKey": "a-real-token-of-mine"}}, headers={"Authorization": template}) == []
 
 
+def test_what_is_entered_already_is_not_asked_for() -> None:
+    """Only the header is left to change."""
+    headers = {"Authorization": "Bearer {{settings.apiKey}}"}
+    ((_, text),) = problems(headers=headers)
+    assert text.endswith("and enter apiKey under Secrets (settings.secrets)")
+    ((_, text),) = problems({"secrets": {"apiKey": "a-real-token-of-mine"}}, headers=headers)
+    assert text.endswith('{"@template": "Bearer {{settings.secrets.apiKey}}"}')
+
+
 def test_a_setting_that_the_kind_does_not_have() -> None:
     """It would be empty in each request: the sentence says where it belongs, or what it may be."""
     ((_, text),) = problems(headers={"X-Key": {"@path": "$.settings.apiKey"}})

@@ -12,7 +12,7 @@ import msgspec
 from hookline.database.connect import Shared, empty_log, overwrite_deleted
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
-from hookline.people.store.people import People
+from hookline.people.store.people import People, Person
 from hookline.people.sync.results import SyncResults
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX
@@ -109,23 +109,16 @@ class ErasedProfiles:
 
     def ids_of(self, user_ids: Sequence[str]) -> dict[str, list[str]]:
         """By user id every id of the same person, before and after an alias."""
-        connection = self._database.open()
-        if connection is None:
-            return {}
-        found = {user_id: People(connection).by_user_id(user_id) for user_id in user_ids}
         return {
             user_id: [identity.id for identity in person.identities()[:IDENTITIES_MAX]]
-            for user_id, person in found.items()
+            for user_id, person in zip(user_ids, self._people(user_ids), strict=True)
             if person is not None
         }
 
     def sources_of(self, user_ids: Sequence[str]) -> list[set[str]]:
         """For each user id the sources that gave the person traits, of events that are gone by now too."""
-        connection = self._database.open()
-        if connection is None:
-            return [set() for _ in user_ids]
-        found = [People(connection).by_user_id(user_id) for user_id in user_ids]
-        return [set() if person is None else {trait.source for trait in person.traits().values()} for person in found]
+        people = self._people(user_ids)
+        return [set() if person is None else {trait.source for trait in person.traits().values()} for person in people]
 
     def told_by(self, user_ids: Sequence[str]) -> list[set[tuple[str, str]]]:
         """For each user id the definitions, by kind and id, whose syncs have sent something about the person."""
@@ -133,11 +126,14 @@ class ErasedProfiles:
         if connection is None:
             return [set() for _ in user_ids]
         results = SyncResults(connection)
-        found = [People(connection).by_user_id(user_id) for user_id in user_ids]
         return [
             set() if person is None else {(each.kind, each.name) for each in results.of_person(person) if each.sent}
-            for person in found
+            for person in self._people(user_ids)
         ]
+
+    def _people(self, user_ids: Sequence[str]) -> list[Person | None]:
+        connection = self._database.open()
+        return [None if connection is None else People(connection).by_user_id(user_id) for user_id in user_ids]
 
     def answer(self, request: DeletionRequest) -> tuple[int, int] | None:
         """Return how many people and entries of theirs went in the round under way; None while they are still there."""

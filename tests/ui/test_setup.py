@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, TimeoutError, expect
+from playwright.sync_api import Page, Route, TimeoutError, expect
 
 from tests.service.harness import Hookline, Receiver, wait_until
 from tests.ui.conftest import CONTRAST, sign_in, wait_for_key
@@ -127,3 +127,16 @@ def test_it_is_taken_up_where_it_was_left(page: Page, hookline: Hookline) -> Non
     expect(page.get_by_role("heading", name="Where do events come from?")).to_be_visible()
     assert page.evaluate(CONTRAST) == []
     assert not sticks_out(page)
+
+
+def test_a_name_typed_before_the_scripts_ran_suggests_its_id(page: Page, hookline: Hookline) -> None:
+    """On a slow line the field is there first; whoever types then must not be stopped by an empty id."""
+    sign_in(page, hookline)
+    held: list[Route] = []
+    page.route("**/fields*.js", lambda route: held.append(route))
+    page.goto("/setup", wait_until="commit")
+    page.get_by_label("Name", exact=True).fill("Mobile app")
+    assert page.locator("[data-slug-of]").input_value() == ""
+    for route in held:
+        route.continue_()
+    expect(page.locator("[data-slug-of]")).to_have_value("mobile-app")

@@ -102,10 +102,20 @@ hookline.fields = (() => {
 })();
 
 // An id suggested from the name, until somebody types one: data-slug-of names the field it follows.
-document.addEventListener("input", (event) => {
-  if ("slugOf" in (event.target.dataset ?? {})) { event.target.dataset.typed = ""; return; }
-  const follower = event.target.form?.querySelector(`[data-slug-of="${CSS.escape(event.target.name)}"]:not([data-typed])`);
-  if (!follower) return;
-  const plain = event.target.value.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
-  follower.value = plain.replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 64);
-});
+(() => {
+  const suggest = (field) => {
+    const follower = field.form?.querySelector(`[data-slug-of="${CSS.escape(field.name)}"]:not([data-typed])`);
+    if (!follower) return;
+    const plain = field.value.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
+    follower.value = plain.replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 64);
+  };
+  document.addEventListener("input", ({ target }) => {
+    if ("slugOf" in (target.dataset ?? {})) target.dataset.typed = "";
+    else suggest(target);
+  });
+  for (const follower of document.querySelectorAll("[data-slug-of]")) { // a name typed before this ran
+    const followed = follower.form?.elements[follower.dataset.slugOf];
+    if (followed?.value && !follower.value) suggest(followed);
+    else if (follower.value) follower.dataset.typed = "";
+  }
+})();

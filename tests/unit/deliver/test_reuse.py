@@ -1,4 +1,4 @@
-"""Which connections take another request: those that rest for less than a common server's keep-alive time."""
+"""Which connections take another request: the one used last for long, others for less than a common server's time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.send.connection import REST_SECONDS_MAX
+from hookline.deliver.send import pool as pool_module
+from hookline.deliver.send.connection import REST_SECONDS_MAX, SPARE_REST_SECONDS
 from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.port import Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
@@ -67,13 +68,112 @@ def test_a_connection_that_rested_too_long_is_closed_and_not_used(too_old: int) 
             pool.send(NO_TARGET, batch)
             await take(sink.tokens, CONNECTIONS)
             assert asked == [1] * CONNECTIONS
-            for connection in list(pool.idle)[:too_old]:
-                connection.idle_since = monotonic() - REST_SECONDS_MAX
+            for number, connection in enumerate(list(pool.idle)[:too_old]):
+                last = number == CONNECTIONS - 1
+                connection.idle_since = monotonic() - (REST_SECONDS_MAX if last else SPARE_REST_SECONDS)
             pool.send(NO_TARGET, batch)
             assert len(pool) == CONNECTIONS
             await take(sink.tokens, CONNECTIONS)
             await take(closed, too_old)
             assert sorted(asked) == [1] * (2 * too_old) + [2] * (CONNECTIONS - too_old)
+            pools.close()
+
+    asyncio.run(scenario())
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer every request, until the client ends."""
+    try:
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(OK)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+def test_of_several_connections_at_rest_the_one_used_last_stays() -> None:
+    """A busy moment leaves one; it takes the request of half a minute later."""
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            sink = Answered()
+            pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
+            pool = pools.of(parse_receiver_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
+            pool.send(NO_TARGET, [(str(number), REQUEST) for number in range(CONNECTIONS)])
+            await take(sink.tokens, CONNECTIONS)
+            last = pool.idle[-1]
+            for connection in pool.idle:
+                connection.idle_since = monotonic() - 30
+            pools.sweep(60)
+            assert list(pool.idle) == [last]
+            pool.send(NO_TARGET, [("next", REQUEST)])
+            assert await take(sink.tokens, 1) == ["next"]
+            assert list(pool.idle) == [last]
+            pools.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("rested", "seconds"), [(1.0, REST_SECONDS_MAX), (10.0, 7.5), (59.0, 44.25), (70.0, REST_SECONDS_MAX)]
+)
+def test_what_a_receiver_was_seen_to_close_at_rest_is_closed_sooner_from_then_on(
+    rested: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After three quarters of that time, for an hour; one that closes at once has restarted, perhaps."""
+    monkeypatch.setattr(pool_module, "LOOK_AGAIN_SECONDS", 0.0)
+    closing = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        await closing.wait()
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            sink = Answered()
+            pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
+            pool = pools.of(parse_receiver_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
+            pool.send(NO_TARGET, [("one", REQUEST)])
+            await take(sink.tokens, 1)
+            pool.idle[0].idle_since = monotonic() - rested
+            closing.set()
+            async with asyncio.timeout(30):
+                while len(pool):
+                    await asyncio.sleep(0.005)
+            assert pool.rest_seconds == pytest.approx(seconds, abs=0.5)
+            pool.note_keep_alive(OK)
+            assert pool.rest_seconds == pytest.approx(seconds, abs=0.5)
+            pool.note_keep_alive(b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\n")
+            assert pool.rest_seconds == 3.75
+            pool.sweep(monotonic() + pool_module.BELIEVED_SECONDS, 60)
+            pool.note_keep_alive(OK)
+            assert pool.rest_seconds == REST_SECONDS_MAX
+            pools.close()
+
+    asyncio.run(scenario())
+
+
+def test_no_more_connections_rest_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many origins, those whose connection has been at rest the longest give it up."""
+    monkeypatch.setattr(pool_module, "IDLE_MAX", 3)
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            sink = Answered()
+            pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
+            port = server.sockets[0].getsockname()[1]
+            each = [pools.of(parse_receiver_url(f"http://127.0.0.1:{port}/"), ("", str(number))) for number in range(8)]
+            for number, pool in enumerate(each):
+                pool.send(NO_TARGET, [(str(number), REQUEST)])
+            await take(sink.tokens, 8)
+            for number, pool in enumerate(each):
+                pool.idle[0].idle_since = monotonic() - (number + 1) % 8 / 10
+            for _ in range(pool_module.TURNS):
+                pools.sweep(60)
+            assert [number for number, pool in enumerate(each) if pool.idle] == [0, 1, 7]
+            assert pools.connections == 3
             pools.close()
 
     asyncio.run(scenario())
@@ -130,6 +230,7 @@ def test_a_late_second_answer_does_not_count_for_the_next_request(late: bytes) -
         (b"Keep-Alive: timeout=1\r\n", 0.75),
         (b"keep-alive: max=9, timeout=2\r\n", 1.5),
         (b"Keep-Alive: timeout=0, max=1\r\n", 0.0),
+        (b"Keep-Alive: timeout=40\r\n", 30.0),
         (b"Keep-Alive: timeout=600\r\n", REST_SECONDS_MAX),
         (b"Connection: keep-alive\r\n", REST_SECONDS_MAX),
     ],

@@ -41,9 +41,11 @@ from hookline.outcomes.outcome import Outcome, of_status, to_number
 
 ANSWER_KEPT_BYTES = 2 * 1024
 INTERIM_ANSWERS_MAX = 10
-REST_SECONDS_MAX = 4.0
-"""Connections that were idle for longer are not used again: common servers close at 5 s, and a request that crosses
-the close may have to be sent twice."""
+REST_SECONDS_MAX = 45.0
+"""The connection to an origin that was used last rests for so long, unless its receiver closes sooner: no longer than
+the youngest age at which one ends."""
+SPARE_REST_SECONDS = 4.0
+"""Others beside it are needed at busy moments only; common servers close at 5 s."""
 AGES_FROM = 0.75
 """Of the greatest age, the least that a connection gets: not all that were made together end together."""
 RESTED_SECONDS = 0.05
@@ -75,6 +77,9 @@ class Home(Protocol):
 
     def forget(self, connection: Connection) -> None:
         """Let go of a connection that was closed."""
+
+    def lost(self, connection: Connection) -> None:
+        """Let go of a connection that the other end closed, if not we."""
 
 
 class Connection(asyncio.Protocol):
@@ -225,7 +230,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The receiver closed: the end of an answer, a request to send again, or a failure."""
-        self.pool.forget(self)
+        self.pool.lost(self)
         self.transport = None
         if self.token is not None:
             self._ended_early(error)

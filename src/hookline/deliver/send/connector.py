@@ -11,6 +11,7 @@ import os
 import resource
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
@@ -294,8 +295,14 @@ def _may_open() -> bool:
     except OSError:
         return False
     os.close(number)
+    most = open_files_max()
+    return number < most - min(DESCRIPTORS_KEPT, most // 4)
+
+
+def open_files_max() -> int:
+    """Return how many files this process may have open."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return most == resource.RLIM_INFINITY or number < most - min(DESCRIPTORS_KEPT, most // 4)
+    return sys.maxsize if most == resource.RLIM_INFINITY else most
 
 
 _told_of_shortage = [-SHORT_LOG_SECONDS]
@@ -306,6 +313,4 @@ def _tell_of_shortage() -> None:
     if now - _told_of_shortage[0] >= SHORT_LOG_SECONDS:
         _told_of_shortage[0] = now
         next_step = "requests wait for those under way; raise the limit of open files of the service"
-        logger().warning(
-            "too_few_descriptors", allowed=resource.getrlimit(resource.RLIMIT_NOFILE)[0], next_step=next_step
-        )
+        logger().warning("too_few_descriptors", allowed=open_files_max(), next_step=next_step)

@@ -6,6 +6,7 @@ Pools put no limit on requests; lanes do. So two destinations on one host cannot
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import ssl
 from collections import deque
@@ -16,8 +17,8 @@ from time import monotonic
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.send.answers import PlainAnswers, RequestBatch, plain_success
 from hookline.deliver.send.client_certificate import ClientCertificate
-from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
-from hookline.deliver.send.connector import Connector, Dialer
+from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, SPARE_REST_SECONDS, Connection
+from hookline.deliver.send.connector import Connector, Dialer, open_files_max
 from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.port import Opaque, Pair, Route, Sink
 from hookline.deliver.send.proxy import Proxy
@@ -34,8 +35,11 @@ LEAVING_SECONDS = 10.0
 PLAIN_ANSWER_BYTES_MAX = 4 * 1024
 """Longer answers are the parser's: what is remembered takes memory per origin."""
 REST_SHARE = 0.75
-"""Of the time for which a receiver says that it keeps an idle connection (`Keep-Alive: timeout=5`)."""
-
+"""Of the time for which a receiver says that it keeps an idle connection (`Keep-Alive: timeout=5`), or was seen to."""
+BELIEVED_SECONDS = 3600.0
+"""So long it is believed what was seen: one that restarts closes all of its connections once."""
+IDLE_MAX = 10_000
+"""Of all origins together, or a third of the open files that are allowed: one with TLS holds 34 KB."""
 SWEPT_AT_ONCE = 500
 """Up to so many pools all are swept each time: twenty times a second."""
 TURNS = 5
@@ -66,7 +70,10 @@ class Pool:
         """What new connections show of us where the receiver asks."""
         self._connector = connector
         self.rest_seconds = REST_SECONDS_MAX
-        """Connections that were idle for longer are not used again."""
+        """A connection that was idle for longer is not used again."""
+        self._closes_after = math.inf
+        """How long the receiver was seen to keep an idle connection."""
+        self._believed_until = 0.0
         self.turn = 0
         """In which sweep of ``TURNS`` it is swept where there are many."""
         self._look_again_at = 0.0
@@ -142,7 +149,21 @@ class Pool:
     def note_keep_alive(self, head: bytes) -> None:
         """Note how long the receiver keeps an idle connection, where it says so: the end of that is left to it."""
         found = _KEEP_ALIVE.search(head) if b"eep-" in head else None
-        self.rest_seconds = min(REST_SECONDS_MAX, int(found[1]) * REST_SHARE) if found else REST_SECONDS_MAX
+        kept = min(self._closes_after, int(found[1])) if found else self._closes_after
+        self.rest_seconds = min(REST_SECONDS_MAX, kept * REST_SHARE)
+
+    def lost(self, connection: Connection) -> None:
+        """Note after what time the other end closed a connection at rest, so that the next request does not meet that.
+
+        What closes sooner than spare ones are closed here is none's time to keep connections: it restarts, perhaps.
+        """
+        now = monotonic()
+        if connection in self._connections and connection.batch is None:
+            rested = now - connection.idle_since
+            if SPARE_REST_SECONDS <= rested < self._closes_after:
+                self._closes_after, self._believed_until = rested, now + BELIEVED_SECONDS
+                self.rest_seconds = min(self.rest_seconds, rested * REST_SHARE)
+        self.forget(connection)
 
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
@@ -163,6 +184,8 @@ class Pool:
         self._close_stale(now_seconds)
         if now_seconds >= self._look_again_at:
             self._look_again_at = now_seconds + LOOK_AGAIN_SECONDS
+            if now_seconds >= self._believed_until:
+                self._closes_after = math.inf
             self._looking = asyncio.get_running_loop().create_task(self._look_again())
 
     def _end_due(self, now_seconds: float, overdue: float) -> None:
@@ -183,9 +206,15 @@ class Pool:
                 connection.old_at = min(connection.old_at, now + random() * LEAVING_SECONDS)
 
     def _close_stale(self, now_seconds: float) -> None:
-        """Close connections that were idle too long; those at the left were so the longest, to within a turn."""
-        idle, usable_since = self.idle, now_seconds - self.rest_seconds
-        while idle and idle[0].idle_since < usable_since:
+        """Close connections that were idle too long; those at the left were so the longest, to within a turn.
+
+        The one used last may rest for long: a receiver that gets an event now and then is spared a connection for each.
+        """
+        idle, rest_seconds = self.idle, self.rest_seconds
+        spare_since = now_seconds - min(rest_seconds, SPARE_REST_SECONDS)
+        while len(idle) > 1 and idle[0].idle_since < spare_since:
+            idle.popleft().close()
+        if len(idle) == 1 and idle[0].idle_since < now_seconds - rest_seconds:
             idle.popleft().close()
 
     def close(self) -> None:
@@ -250,12 +279,23 @@ class Pools:
             pool.sweep(now, timeout_seconds)
             if not len(pool):
                 self._active.discard(pool)
+        if self._turn == 0:
+            self._limit_idle()
 
     def close(self) -> None:
         """Drop every connection; what has been answered by then is told."""
         self._answers.tell()
         for pool in self._pools.values():
             pool.close()
+
+    def _limit_idle(self) -> None:
+        """Close what has been at rest the longest where too many are."""
+        most = min(IDLE_MAX, open_files_max() // 3)
+        excess = sum(len(pool.idle) for pool in self._active) - most
+        if excess > 0:
+            resting = sorted((pool for pool in self._active if pool.idle), key=lambda pool: pool.idle[0].idle_since)
+            for pool in resting[:excess]:
+                pool.idle.popleft().close()
 
     def _make_room(self) -> None:
         for pool in self._active:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -20,7 +20,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hookline.database.connection import Connection, replacing, transaction
+from hookline.database.connect import insert_many
+from hookline.database.connection import Connection, overwriting, transaction
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_insights
 from hookline.database.read_only import ReadOnly
@@ -223,15 +224,16 @@ class SchemaStore:
             for source, name, s in names
         ]
         with transaction(self._connection):
-            self._connection.executemany(replacing("schema_names", ("source", "type", "name"), _COUNTED), rows)
-            self._connection.executemany(
-                replacing("tracked_users", ("month", "source"), ("registers",)),
-                [(*key, bytes(each.registers)) for key, each in users.items()],
-            )
-            self._connection.executemany(
-                replacing("schema_places", ("partition",), ("next_offset", "missed")),
-                [(partition, *place) for partition, place in places.items()],
-            )
+            self._put("schema_names", ("source", "type", "name"), _COUNTED, rows)
+            registers = [(*key, bytes(each.registers)) for key, each in users.items()]
+            self._put("tracked_users", ("month", "source"), ("registers",), registers)
+            reached = [(partition, *place) for partition, place in places.items()]
+            self._put("schema_places", ("partition",), ("next_offset", "missed"), reached)
+
+    def _put(
+        self, table: str, key: tuple[str, ...], others: tuple[str, ...], rows: Sequence[tuple[object, ...]]
+    ) -> None:
+        insert_many(self._connection, table, (*key, *others), rows, overwriting(key, others))
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

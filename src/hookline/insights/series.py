@@ -7,9 +7,10 @@ are old.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from hookline.database.connect import insert_many
 from hookline.database.connection import replacing, transaction
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_insights
@@ -29,12 +30,16 @@ DESTINATION = ("delivered", "attempted", "failures", "retries", "not_delivered",
 SOURCE = ("events", "filtered")
 
 
-def adding(table: str, key: Sequence[str], columns: Sequence[str]) -> str:
-    """Return the statement that adds the values of a row, given after its key; unknown values leave what is known."""
-    names = ", ".join((*key, *columns))
-    marks = ", ".join("?" * (len(key) + len(columns)))
+class _Rows(NamedTuple):
+    table: str
+    columns: tuple[str, ...]
+    conflict: str
+
+
+def _adding(table: str, key: Sequence[str], columns: Sequence[str]) -> _Rows:
+    """Return how rows are added to what is there for their key; unknown values leave what is known."""
     sums = ", ".join(f"{name} = coalesce({_joined(table, name)}, {table}.{name}, excluded.{name})" for name in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
+    return _Rows(table, (*key, *columns), f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}")
 
 
 def _joined(table: str, name: str) -> str:
@@ -304,11 +309,11 @@ TABLES = ("total_series", "destination_series", "source_series")
 
 _NO_END = 2**62
 _KEY = ("resolution", "at")
-_ADD_TOTAL = adding("total_series", _KEY, (*DELIVER_TOTALS, *RESPONSE, *LATENCY))
-_ADD_ACCEPTED = adding("total_series", _KEY, COLLECT_TOTALS)
-_ADD_DESTINATION = adding("destination_series", (*_KEY, "destination"), (*DESTINATION, *RESPONSE))
+_ADD_TOTAL = _adding("total_series", _KEY, (*DELIVER_TOTALS, *RESPONSE, *LATENCY))
+_ADD_ACCEPTED = _adding("total_series", _KEY, COLLECT_TOTALS)
+_ADD_DESTINATION = _adding("destination_series", (*_KEY, "destination"), (*DESTINATION, *RESPONSE))
 _SET_PLACE = replacing("series_place", ("id",), ("last_slot",))
-_ADD_SOURCE = adding("source_series", (*_KEY, "source"), SOURCE)
+_ADD_SOURCE = _adding("source_series", (*_KEY, "source"), SOURCE)
 
 
 class SeriesStore:
@@ -331,29 +336,21 @@ class SeriesStore:
         """Add time buckets of deliver, in one transaction with the place up to which they are in."""
         if not time_buckets:
             return
-        with_totals = [(*key, *_total(time_bucket)) for time_bucket in time_buckets for key in _keys(time_bucket.at)]
-        destinations = [
-            (*key, id, *_destination(counts))
-            for time_bucket in time_buckets
-            for key in _keys(time_bucket.at)
-            for id, counts in time_bucket.destinations.items()
-        ]
-        sources = [
-            (*key, id, counts.events, counts.filtered)
-            for time_bucket in time_buckets
-            for key in _keys(time_bucket.at)
-            for id, counts in time_bucket.sources.items()
-        ]
-        self._write(
-            (_ADD_TOTAL, with_totals),
-            (_ADD_DESTINATION, destinations),
-            (_ADD_SOURCE, sources),
-            (_SET_PLACE, [(self._machine, max(time_bucket.at for time_bucket in time_buckets))]),
-        )
+        with transaction(self._connection):
+            for each in time_buckets:
+                keys = list(_keys(each.at))
+                destinations = [(id, *_destination(counts)) for id, counts in each.destinations.items()]
+                sources = [(id, counts.events, counts.filtered) for id, counts in each.sources.items()]
+                self._add(_ADD_TOTAL, [(*key, *_total(each)) for key in keys])
+                self._add(_ADD_DESTINATION, [(*key, *row) for key in keys for row in destinations])
+                self._add(_ADD_SOURCE, [(*key, *row) for key in keys for row in sources])
+            last = max(each.at for each in time_buckets)
+            self._connection.execute(_SET_PLACE, (self._machine, last))
 
     def add_accepted(self, at: int, accepted: int, rejected: int) -> None:
         """Add what collect took and refused in the time bucket that begins at ``at``."""
-        self._write((_ADD_ACCEPTED, [(*key, accepted, rejected) for key in _keys(at)]))
+        with transaction(self._connection):
+            self._add(_ADD_ACCEPTED, [(*key, accepted, rejected) for key in _keys(at)])
 
     def drop_old(self, now_seconds: int) -> None:
         """Drop what is older than the newest rows that are kept of each resolution.
@@ -367,17 +364,17 @@ class SeriesStore:
                 span = (resolution, after, until)
                 row = self._connection.execute(f"{newest} OFFSET {kept_seconds // resolution}", span).fetchone()
                 if row is not None:
-                    drop = "DELETE FROM {} WHERE resolution = ? AND at > ? AND at <= ?"
-                    self._write(*((drop.format(table), [(resolution, after, row[0])]) for table in TABLES))
+                    with transaction(self._connection):
+                        for table in TABLES:
+                            drop = f"DELETE FROM {table} WHERE resolution = ? AND at > ? AND at <= ?"
+                            self._connection.execute(drop, (resolution, after, row[0]))
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
         self._connection.close()
 
-    def _write(self, *work: tuple[str, Iterable[Sequence[object]]]) -> None:
-        with transaction(self._connection):
-            for statement, rows in work:
-                self._connection.executemany(statement, rows)
+    def _add(self, to: _Rows, rows: Sequence[Sequence[object]]) -> None:
+        insert_many(self._connection, to.table, to.columns, rows, to.conflict)
 
 
 def _keys(at: int) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.send import pool as pool_module
 from hookline.deliver.send.connection import AGES_FROM
-from hookline.deliver.send.pool import Pool, Pools
+from hookline.deliver.send.pool import SWEEPS_PER_ROUND, Pool, Pools
 from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.send.tls import tls_context
 from tests.unit.deliver.test_egress_sending import NO_TARGET
@@ -112,21 +112,42 @@ def test_connections_end_by_age_not_all_at_once_and_idle_ones_too() -> None:
     asyncio.run(scenario())
 
 
-def test_of_many_pools_each_has_its_turn() -> None:
-    """Beyond SWEPT_AT_ONCE a part of them is swept at a time, each once in TURNS sweeps; up to it all are."""
+def test_a_pool_at_rest_is_swept_once_in_a_round() -> None:
+    """With a request under way each time; what is due at rest is done within a round."""
+    moving = Moving()
 
-    async def swept(count: int, sweeps: int) -> list[int]:
-        resolver = Resolver(Guard(["127.0.0.0/8"]))
-        pools, found = Pools(Told(), resolver, tls_context(None)), list[Pool]()
-        made = [pools.of(parse_receiver_url(f"http://127.0.0.1:{20_000 + number}/")) for number in range(count)]
-        for pool in made:
-            pool.sweep = lambda now, timeout, pool=pool: found.append(pool)  # type: ignore[method-assign,misc]
-            pools._active.add(pool)
-        for _ in range(sweeps):
+    async def scenario() -> None:
+        async with await asyncio.start_server(moving.serve, OLD, 0) as server:
+            sink = Told()
+            pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"], lambda address: False)), tls_context(None), 60.0)
+            url = parse_receiver_url(f"http://{OLD}:{server.sockets[0].getsockname()[1]}/")
+            pool, *others = (pools.of(url, ("", str(number))) for number in range(2 * SWEEPS_PER_ROUND))
+            swept: list[float] = []
+            sweep = pool.sweep
+
+            def counted(now: float, timeout: float) -> None:
+                swept.append(now)
+                sweep(now, timeout)
+
+            def sweeps_in(count: int) -> int:
+                before = len(swept)
+                for _ in range(count):
+                    pools.sweep(5.0)
+                return len(swept) - before
+
+            pool.sweep = counted  # type: ignore[method-assign,assignment]
+            pool.send(NO_TARGET, [(1, request(1))])
+            assert sweeps_in(5) == 5
+            for number, other in enumerate(others):
+                other.send(NO_TARGET, [(number, request(number))])
+            for _ in range(1 + len(others)):
+                await sink.next()
+            await asyncio.sleep(0)
             pools.sweep(5.0)
-        return [made.index(pool) for pool in found]
+            assert sweeps_in(10 * SWEEPS_PER_ROUND) in range(9, 12)
+            pool.idle[0].old_at = monotonic()
+            assert sweeps_in(2 * SWEEPS_PER_ROUND) > 0
+            assert len(pool) == 0
+            pools.close()
 
-    many = pool_module.SWEPT_AT_ONCE + 1
-    assert sorted(asyncio.run(swept(many, pool_module.TURNS))) == list(range(many))
-    assert len(asyncio.run(swept(many, 1))) < many / 2
-    assert sorted(asyncio.run(swept(many - 1, 1))) == list(range(many - 1))
+    asyncio.run(scenario())

@@ -140,7 +140,7 @@ def test_what_a_receiver_was_seen_to_close_at_rest_is_closed_sooner_from_then_on
             pool.idle[0].idle_since = monotonic() - rested
             closing.set()
             async with asyncio.timeout(30):
-                while len(pool):
+                while len(pool):  # noqa: ASYNC110 - nothing tells of it
                     await asyncio.sleep(0.005)
             assert pool.rest_seconds == pytest.approx(seconds, abs=0.5)
             pool.note_keep_alive(OK)
@@ -170,7 +170,7 @@ def test_no_more_connections_rest_than_may(monkeypatch: pytest.MonkeyPatch) -> N
             await take(sink.tokens, 8)
             for number, pool in enumerate(each):
                 pool.idle[0].idle_since = monotonic() - (number + 1) % 8 / 10
-            for _ in range(pool_module.TURNS):
+            for _ in range(2 * pool_module.SWEEPS_PER_ROUND):
                 pools.sweep(60)
             assert [number for number, pool in enumerate(each) if pool.idle] == [0, 1, 7]
             assert pools.connections == 3

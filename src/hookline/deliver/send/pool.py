@@ -40,10 +40,8 @@ BELIEVED_SECONDS = 3600.0
 """So long it is believed what was seen: one that restarts closes all of its connections once."""
 IDLE_MAX = 10_000
 """Of all origins together, or a third of the open files that are allowed: one with TLS holds 34 KB."""
-SWEPT_AT_ONCE = 500
-"""Up to so many pools all are swept each time: twenty times a second."""
-TURNS = 5
-"""Above that each is swept every so many times, four times a second: ten thousand would take half a core."""
+SWEEPS_PER_ROUND = 20
+"""In so many sweeps, a second, each pool is swept whose connections are all at rest: of ten thousand some at a time."""
 
 _KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
 
@@ -60,11 +58,13 @@ class Pool:
         answers: PlainAnswers[Connection] | None = None,
         age_seconds: float = CONNECTION_AGE_SECONDS,
         certificate: ClientCertificate | None = None,
+        busy: set[Pool] | None = None,
     ) -> None:
         self.sink = sink
         self.age_seconds = age_seconds
         self.answers: PlainAnswers[Connection] = answers or PlainAnswers(sink)
         self._active = set() if active is None else active
+        self._busy = set() if busy is None else busy
         self._url = url
         self._certificate = certificate
         """What new connections show of us where the receiver asks."""
@@ -74,8 +74,6 @@ class Pool:
         self._closes_after = math.inf
         """How long the receiver was seen to keep an idle connection."""
         self._believed_until = 0.0
-        self.turn = 0
-        """In which sweep of ``TURNS`` it is swept where there are many."""
         self._look_again_at = 0.0
         self._looking: asyncio.Task[None] | None = None
         self.idle: deque[Connection] = deque()
@@ -87,6 +85,7 @@ class Pool:
 
     def send(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]]) -> None:
         """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
+        self._busy.add(self)
         now = monotonic()
         self._close_stale(now)
         idle, batch, rested_since = self.idle, RequestBatch(target, now), now - RESTED_SECONDS
@@ -106,6 +105,7 @@ class Pool:
 
     def ask(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]], body_bytes_max: int) -> None:
         """Send requests whose answers are read whole, on idle connections, else on new ones."""
+        self._busy.add(self)
         now = monotonic()
         self._close_stale(now)
         batch = RequestBatch(target, now, body_bytes_max)
@@ -131,6 +131,7 @@ class Pool:
         connection = Connection(self, watch)
         self._connections.add(connection)
         self._active.add(self)
+        self._busy.add(self)
         connection.begin(token, batch, request)
         self._connector.begin(connection, self._url, self._certificate)
         return connection
@@ -210,12 +211,14 @@ class Pool:
 
         The one used last may rest for long: a receiver that gets an event now and then is spared a connection for each.
         """
-        idle, rest_seconds = self.idle, self.rest_seconds
-        spare_since = now_seconds - min(rest_seconds, SPARE_REST_SECONDS)
-        while len(idle) > 1 and idle[0].idle_since < spare_since:
-            idle.popleft().close()
-        if len(idle) == 1 and idle[0].idle_since < now_seconds - rest_seconds:
-            idle.popleft().close()
+        while self._stale_at() < now_seconds:
+            self.idle.popleft().close()
+
+    def _stale_at(self) -> float:
+        if not self.idle:
+            return math.inf
+        is_spare = len(self.idle) > 1
+        return self.idle[0].idle_since + (min(self.rest_seconds, SPARE_REST_SECONDS) if is_spare else self.rest_seconds)
 
     def close(self) -> None:
         """Drop every connection."""
@@ -223,6 +226,11 @@ class Pool:
             self._looking.cancel()
         for connection in list(self._connections):
             connection.close()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether no request is under way."""
+        return len(self.idle) == len(self._connections)
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -248,7 +256,11 @@ class Pools:
         self._pools: dict[tuple[object, ...], Pool] = {}
         self._active: set[Pool] = set()
         """Pools that have connections: the others cost nothing."""
-        self._turn = 0
+        self._busy: set[Pool] = set()
+        """Those that had a request under way when they were swept last, and all that were asked since."""
+        self._round: list[Pool] = []
+        """Those that are still to be swept in this round, at rest or not."""
+        self._at_a_time = 0
 
     def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
         """Return the pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
@@ -257,8 +269,7 @@ class Pools:
         if pool is None:
             certificate = self._certificate_of(pair) if self._certificate_of is not None and pair is not None else None
             parts = self._sink, self._connector, self._active, self._answers, self._age_seconds
-            pool = Pool(url, *parts, certificate)
-            pool.turn = len(self._pools) % TURNS
+            pool = Pool(url, *parts, certificate, self._busy)
             self._pools[key] = pool
         return pool
 
@@ -272,15 +283,19 @@ class Pools:
         self._pools = {key: pool for key, pool in self._pools.items() if pool in used or len(pool)}
 
     def sweep(self, timeout_seconds: float) -> None:
-        """Sweep the pools that have connections: all of them where they are few, else those whose turn it is."""
-        now, all_at_once = monotonic(), len(self._active) <= SWEPT_AT_ONCE
-        self._turn = (self._turn + 1) % TURNS
-        for pool in [each for each in self._active if all_at_once or each.turn == self._turn]:
+        """Sweep the pools with requests under way, and some of those at rest."""
+        if not self._round:
+            self._limit_idle()
+            self._round = list(self._active)
+            self._at_a_time = -(-len(self._round) // SWEEPS_PER_ROUND)
+        now = monotonic()
+        for pool in self._busy.union(self._round[: self._at_a_time]):
             pool.sweep(now, timeout_seconds)
+            if pool.is_at_rest:
+                self._busy.discard(pool)
             if not len(pool):
                 self._active.discard(pool)
-        if self._turn == 0:
-            self._limit_idle()
+        del self._round[: self._at_a_time]
 
     def close(self) -> None:
         """Drop every connection; what has been answered by then is told."""

@@ -1,8 +1,9 @@
 """``python -m bench SCENARIO``: measure what ``hookline bench`` leaves out, with its figures, table and exit code.
 
 ``compare`` installs other programs; ``pages``, ``profiles`` and ``deletion`` fill a data folder first; ``beside`` tells
-what people cost deliveries, ``fanout`` what many destinations cost, ``origins``
-what receivers cost that are many, sparse and far away, ``floods`` what a hostile source costs honest ones.
+what people cost deliveries, ``fanout`` what many destinations cost, ``far`` what one
+receiver far away gets, ``origins`` what receivers cost that are many, sparse and far away, ``floods`` what a hostile
+source costs honest ones.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from bench.beside import beside
 from bench.deletion import deletion
 from bench.fanout import fanout
+from bench.far import far
 from bench.floods import floods
 from bench.origins import origins
 from bench.pages import pages
@@ -29,6 +31,7 @@ SCENARIOS: dict[str, Measure] = {
     "compare": compare,
     "beside": beside,
     "fanout": fanout,
+    "far": far,
     "floods": floods,
     "slow_disk": slow_disk,
     "origins": origins,

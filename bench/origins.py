@@ -1,29 +1,26 @@
 """Ten thousand HTTPS receivers, each an origin of its own that gets an event every few seconds and is 50 ms away.
 
-nginx ends their TLS, and hands requests to a process that waits before it answers: this module as a program.
+nginx ends their TLS, and hands requests to a receiver that answers late.
 """
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import uvloop
 from tests.service.deliver.certificates import Authority
 
+from bench import away
 from bench.peers import Missing
 from hookline.bench import machine
-from hookline.bench.event import SECRET, Ledger, destination, source, write_key
+from hookline.bench.event import destination, source, write_key
 from hookline.bench.machine import wait_until
-from hookline.bench.receiver import Receiver
 from hookline.bench.rig import Figures, Rig, rig
 
 ORIGINS = 10_000
@@ -120,7 +117,7 @@ def _receivers(folder: Path, bench: Rig, authority: Authority, kept: str, count:
     if program is None:
         raise Missing("this needs nginx")
     pair = authority.server_file("127.0.0.1")
-    commands = [[sys.executable, "-m", "bench.origins", str(bench.port), str(bench.folder / "arrivals"), SECRET]]
+    commands = [away.command(bench, AWAY_SECONDS)]
     ports = range(FIRST_PORT, FIRST_PORT + count)
     for share in (ports[n * count // SERVERS : (n + 1) * count // SERVERS] for n in range(SERVERS)):
         own = folder / str(share[0])
@@ -143,35 +140,3 @@ def _receivers(folder: Path, bench: Rig, authority: Authority, kept: str, count:
 
 def _drain(bench: Rig) -> None:
     wait_until(lambda: bench.received() >= bench.next_number - 1, DRAIN_SECONDS, "all deliveries")
-
-
-class Away(Receiver):
-    """Answers late, as if it were far away."""
-
-    __slots__ = ()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, Late(cast(asyncio.Transport, transport)))
-
-
-class Late:
-    """Writes everything later."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-
-    def write(self, data: bytes) -> None:
-        asyncio.get_running_loop().call_later(AWAY_SECONDS, self._transport.write, data)
-
-    def abort(self) -> None:
-        self._transport.abort()
-
-
-async def _serve(port: int, ledger: Ledger, secret: bytes) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Away(ledger, secret), "127.0.0.1", port, backlog=1024)
-    await server.serve_forever()
-
-
-if __name__ == "__main__":
-    uvloop.run(_serve(int(sys.argv[1]), Ledger(Path(sys.argv[2])), sys.argv[3].encode()))

@@ -183,6 +183,25 @@ def test_what_was_delivered_before_it_was_tried_is_said(signed_in: Page, hooklin
     expect(page.get_by_role("button", name="Try now")).to_have_count(0)
 
 
+def test_what_came_before_a_destination_was_connected_is_said(
+    signed_in: Page, hookline: Hookline, picky: Receiver
+) -> None:
+    """Its figures count from then on; the events from before have a line, and a replay that is filled in."""
+    first = hookline.track("Early")
+    hookline.wait_status(first, "crm", "delivered")
+    hookline.api("POST", "destinations", webhook("late", picky.url(), name="Late"))
+    page = signed_in
+    page.goto("/destinations/late")
+    line = page.locator("[data-part=way] .hint")
+    expect(line).to_contain_text("came before it was connected. Only a replay sends")
+    line.get_by_role("link", name="Replay").click()
+    expect(page.get_by_label("Accepted before")).not_to_have_value("")
+    expect(page.get_by_label("Source")).to_have_value("site")
+    page.get_by_role("button", name="Count first").click()
+    expect(page.locator("[data-counted]")).to_contain_text("would be sent again")
+    hookline.api("DELETE", "destinations/late")
+
+
 def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) -> None:
     """Clauses and text say the same, recent events tell what it would do, and what is wrong is said at its filter."""
     for name in ("Heartbeat", "Heartbeat", "Order"):

@@ -189,6 +189,9 @@ class ReplayTab(NamedTuple):
     id: str
     enabled: bool
     message_id: str
+    bounds: Mapping[str, str]
+    """``from`` and ``to``."""
+    source: str
     sources: list[tuple[str, str]]
     types: list[tuple[str, str]]
     replays: ReplayList
@@ -201,6 +204,8 @@ async def replay_tab(services: Services, stored: Stored[Destination], query: Map
         id=id,
         enabled=stored.lane is not None,
         message_id=query.get("messageId", ""),
+        bounds=time_range("", query, {}, services.store.now_ms()).bounds,
+        source=query.get("source", ""),
         sources=[(each, each) for each in stored.object.sources],
         types=[(each, each) for each in get_args(MessageType)],
         replays=replay_list(services, query, destination_href(id, "replay"), id),

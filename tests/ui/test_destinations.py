@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,48 @@ def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
     expect(dialog).to_contain_text("at once")
     dialog.get_by_role("button", name="Try now").click()
     hookline.wait_status(message_id, "crm", "delivered")
+
+
+def test_what_was_delivered_before_it_was_tried_is_said(signed_in: Page, hookline: Hookline) -> None:
+    """While the question stands open the event arrives: the answer to it says so, calmly, and the page goes on."""
+
+    def retrying() -> int:
+        return int(hookline.api("GET", "destinations/crm/metrics").json["figures"]["retrying"])
+
+    message_id = hookline.track("Busy")
+    hookline.wait_status(message_id, "crm", "retrying")
+    page = signed_in
+    page.goto("/destinations/crm")
+    page.get_by_role("button", name="Try now").click()
+    expect(page.get_by_role("dialog")).to_contain_text("the event that waits for a retry")
+    hookline.api("POST", "destinations/crm/try")
+    hookline.wait_status(message_id, "crm", "delivered")
+    wait_until(lambda: retrying() == 0, what="nothing waits")
+    page.get_by_role("dialog").get_by_role("button", name="Try now").click()
+    said = page.locator("[data-toast]")
+    expect(said).to_contain_text("No event waits for crm now. The last one was delivered at")
+    expect(said).not_to_have_text(re.compile(r"\dT\d"))  # the reader's clock, not ours
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(page.get_by_role("button", name="Try now")).to_have_count(0)
+
+
+def test_what_came_before_a_destination_was_connected_is_said(
+    signed_in: Page, hookline: Hookline, picky: Receiver
+) -> None:
+    """Its figures count from then on; the events from before have a line, and a replay that is filled in."""
+    first = hookline.track("Early")
+    hookline.wait_status(first, "crm", "delivered")
+    hookline.api("POST", "destinations", webhook("late", picky.url(), name="Late"))
+    page = signed_in
+    page.goto("/destinations/late")
+    line = page.locator("[data-part=way] .hint")
+    expect(line).to_contain_text("came before it was connected. Only a replay sends")
+    line.get_by_role("link", name="Replay").click()
+    expect(page.get_by_label("Accepted before")).not_to_have_value("")
+    expect(page.get_by_label("Source")).to_have_value("site")
+    page.get_by_role("button", name="Count first").click()
+    expect(page.locator("[data-counted]")).to_contain_text("would be sent again")
+    hookline.api("DELETE", "destinations/late")
 
 
 def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) -> None:

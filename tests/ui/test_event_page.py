@@ -44,6 +44,28 @@ def test_a_waiting_event_is_tried_at_once_and_replayed(page: Page, hookline: Hoo
     assert [request.message_id for request in receiver.requests][-1] == message_id
 
 
+def test_a_retry_that_came_first_is_said(page: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """A button that the page had not yet taken away is no mistake: what came of the event is said, and shown."""
+    receiver.reply_with(503)
+    message_id = hookline.track("Invoice")
+    hookline.wait_status(message_id, "crm", "retrying")
+    sign_in(page, hookline)
+    page.goto(f"/events/{message_id}")
+    page.route(
+        f"**/events/{message_id}",
+        lambda route: route.abort() if "x-parts" in route.request.headers else route.continue_(),
+    )
+    receiver.reply_with(200)
+    hookline.api("POST", "destinations/crm/retry-now", {"messageId": message_id})
+    hookline.wait_status(message_id, "crm", "delivered")
+    page.get_by_role("button", name="Retry now").click()
+    expect(page.locator("[data-toast]")).to_contain_text("The event was delivered to crm at")
+    expect(page.locator("[data-problem]").first).to_be_empty()
+    page.unroute_all()
+    expect(page.get_by_role("button", name="Retry now")).to_have_count(0)
+    expect(page.locator(".line-of-time")).to_contain_text("success 200", use_inner_text=True)
+
+
 def test_a_filtered_event_leads_to_the_filter_and_to_its_version(
     page: Page, hookline: Hookline, receiver: Receiver
 ) -> None:

@@ -60,7 +60,7 @@ def test_from_the_list_to_everything_delivered(page: Page, hookline: Hookline, r
     assert page.evaluate(CONTRAST) == []
     row.get_by_role("link").click()
     expect(page.locator(".rail [aria-current]")).to_contain_text("1 open")
-    expect(page.get_by_text("Open the example and compare it")).to_be_visible()
+    expect(page.get_by_text("Once this is mended, retry 5 dead letters.")).to_be_visible()
     expect(page.locator("[data-part=sample]")).to_contain_text("has no total")
     assert not sticks_out(page)
     assert page.evaluate(CONTRAST) == []
@@ -80,6 +80,7 @@ def test_from_the_list_to_everything_delivered(page: Page, hookline: Hookline, r
     wait_until(lambda: hookline.api("GET", "dead-letters").json["items"] == [], what="all are delivered")
     expect(page.get_by_role("button", name="Retry 5 dead letters")).to_have_count(0)
     expect(page.locator(".facts").first).to_contain_text("none")
+    expect(page.locator("[data-part=next]")).not_to_contain_text("dead letter")
 
 
 def test_note_ignore_and_open_again(page: Page, hookline: Hookline, receiver: Receiver) -> None:

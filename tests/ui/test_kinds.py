@@ -265,6 +265,11 @@ def test_a_connection_is_tested_before_and_after_it_is_saved(signed_in: Page, ho
         signed_in.goto(f"/destinations/lake/{tab}")
         signed_in.get_by_role("button", name="Test connection").click()
         expect(signed_in.locator("[data-connection]")).to_contain_text("● files/lake: It answers")
+    signed_in.goto("/setup?source=site&destination=lake&step=test")
+    signed_in.get_by_role("button", name="Test connection").click()
+    expect(signed_in.get_by_text("● The test succeeded.")).to_be_visible()
+    signed_in.get_by_role("link", name="Continue").click()
+    expect(signed_in.get_by_role("navigation", name="Steps").locator("li", has_text="Test")).to_have_class("done")
     for id in ("lake", "begun"):
         hookline.api("DELETE", f"destinations/{id}")
 

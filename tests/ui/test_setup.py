@@ -48,6 +48,7 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
     wait_for_key(hookline, hookline.api("GET", "sources/web-shop").json["writeKeys"][0])
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     expect(page.locator(".arrival")).to_contain_text("Signed Up")
+    expect(page.locator(".skip-step")).to_have_count(0)
     page.get_by_role("link", name="Choose where events go").click()
     page.get_by_role("link", name="Use Webhooks").click()
 
@@ -68,16 +69,32 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
     page.get_by_role("button", name="Preview request").click()
     expect(page.locator("summary", has_text="/first")).to_be_visible()
     assert asked(receiver) == set()
+    test = page.get_by_role("navigation", name="Steps").locator("li", has_text="Test")
+    page.get_by_role("link", name="Continue").click()
+    expect(test).to_have_text("Test skipped")
+    page.go_back()
+    receiver.reply_with(503)
     page.get_by_role("button", name="Send", exact=True).click()
-    expect(page.locator(".trial")).to_have_count(2)
-    expect(page.locator(".trial").first).to_contain_text("success 200")
+    expect(page.locator(".answer .mark.dead")).to_have_text(["■ server error", "■ server error"])
+    expect(page.locator(".answer").first).to_contain_text("Hookline would retry it. The receiver failed")
+    expect(page.get_by_text("▲ The test failed.")).to_be_visible()
     assert asked(receiver) == {"/first", "/second"}
     assert page.evaluate(CONTRAST) == []
     assert not sticks_out(page)
+    page.get_by_role("link", name="Continue").click()
+    expect(test).to_have_class("failed")
+    expect(page.get_by_text("Once it is enabled, every new event of web-shop is posted to 2 URLs.")).to_be_visible()
+    expect(page.get_by_role("link", name="replay")).to_have_attribute("href", "/destinations/crm/replay")
+    page.go_back()
+    receiver.reply_with(200)
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.locator(".answer").first).to_contain_text("success 200")
+    expect(page.get_by_text("● The test succeeded.")).to_be_visible()
 
     page.get_by_role("link", name="Continue").click()
     page.get_by_role("button", name="Enable").click()
     expect(page.get_by_role("heading", name="CRM now gets the events")).to_be_visible()
+    expect(test).to_have_class("done")
     crm = hookline.api("GET", "destinations/crm").json
     assert (crm["enabled"], crm["sources"], len(crm["settings"]["webhooks"])) == (True, ["web-shop"], 2)
     assert crm["settings"]["webhooks"][0]["headers"] == {"X-Team": "shop"}
@@ -108,6 +125,13 @@ def test_the_first_event_is_sent_by_a_button(page: Page, hookline: Hookline) -> 
     expect(button).to_have_count(0)
     event = hookline.api("GET", "events?source=shop").json["items"][0]
     assert (event["type"], event["event"]["event"]) == ("track", "Test Event")
+    page.locator(".arrival a").click()
+    connect = page.get_by_role("link", name="Connect a destination")
+    expect(connect).to_have_attribute("href", "/setup?source=shop&step=catalog")
+    page.goto("/events")
+    page.locator("event-list .event-row").first.click()
+    connect.click()
+    expect(page.get_by_role("heading", name="Where should events go?")).to_be_visible()
 
 
 @pytest.mark.parametrize("screen", [(390, "dark")])
@@ -133,7 +157,7 @@ def test_a_name_typed_before_the_scripts_ran_suggests_its_id(page: Page, hooklin
     """On a slow line the field is there first; whoever types then must not be stopped by an empty id."""
     sign_in(page, hookline)
     held: list[Route] = []
-    page.route("**/fields*.js", lambda route: held.append(route))
+    page.route("**/fields.js*", lambda route: held.append(route))
     page.goto("/setup", wait_until="commit")
     page.get_by_label("Name", exact=True).fill("Mobile app")
     assert page.locator("[data-slug-of]").input_value() == ""

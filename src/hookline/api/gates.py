@@ -165,7 +165,7 @@ _ATTRIBUTE = re.compile(rb'(\s(?:href|src|action|data-(?:api|then|href|attempt|r
 _IN_ATTRIBUTE = re.compile(rb"(^| )/(?!/)")
 """Some hold a method before the address, or several addresses."""
 _REFRESH = re.compile(rb'(\scontent="0;url=)/(?!/)')
-_IN_SCRIPT = re.compile(rb"([\"'`])/(?=(?:api/v1|audiences|destinations|events|login|people|replays|sources)\b)")
+_IN_SCRIPT = re.compile(rb"([\"'`])/(?=(?:api/v1|audiences|destinations|events|login|people|replays|setup|sources)\b)")
 
 
 def path_of(settings: Settings) -> str:

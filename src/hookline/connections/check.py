@@ -30,6 +30,7 @@ from hookline.events.view import EVENT_FIELDS, EVENT_OBJECTS
 from hookline.expressions.lexer import ExpressionError
 from hookline.expressions.parse import parse
 from hookline.expressions.tree import parse_path
+from hookline.journal.record import SYNC_SOURCE
 from hookline.kinds.headers import STANDARD_WEBHOOKS, check_static_headers
 
 PLAN_LEVEL = "business"
@@ -169,9 +170,16 @@ def check_definitions(placed: Sequence[tuple[str, Definition]], among: Surroundi
 
 
 def check_source(path: str, source: Source) -> list[Problem]:
-    """Return the problems of a source by itself: its rate limit."""
+    """Return the problems of a source by itself: its id and its rate limit."""
+    problems: list[Problem] = []
+    if source.id == SYNC_SOURCE:
+        # Records have no more than the id: on pages and in deletion requests the two would be one source.
+        message = f"{SYNC_SOURCE!r} is the source of what audiences and computed traits sync; choose another id"
+        problems.append(Problem("invalid_value", join(path, "id"), message))
     fault = source.rate_limit.fault() if source.rate_limit is not None else None
-    return [] if fault is None else [Problem("invalid_value", join(path, f"rateLimit.{fault[0]}"), fault[1])]
+    if fault is not None:
+        problems.append(Problem("invalid_value", join(path, f"rateLimit.{fault[0]}"), fault[1]))
+    return problems
 
 
 def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> list[Problem]:

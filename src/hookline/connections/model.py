@@ -35,8 +35,9 @@ WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A website, app or server that sends events with one of its write keys. The numbers of ``rate_limit`` override
-    those of ``collect.rate_limit``. ``batch_bytes`` is the largest batch after inflation.
+    """A website, app or server that sends events with one of its write keys. The id ``profiles`` is taken: audiences
+    and computed traits sync under it. The numbers of ``rate_limit`` override those of ``collect.rate_limit``.
+    ``batch_bytes`` is the largest batch after inflation.
     """
 
     id: Id

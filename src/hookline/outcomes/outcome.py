@@ -46,6 +46,45 @@ def refuses_event(status: int | None) -> bool:
     return status is not None and 400 <= status < 500 and status not in RECEIVER_STATUSES
 
 
+_ADVICE: dict[str, str] = {
+    Outcome.REFUSED: "The receiver does not accept such events as they are. Compare one with what the receiver expects."
+    " Change the receiver, or what your source sends, or drop such events with a filter.",
+    Outcome.SERVER_ERROR: "The receiver failed while it handled the request. Its own log says why.",
+    Outcome.THROTTLED: "The receiver wants fewer requests. Set a rate limit in the settings of the destination, or ask"
+    " the receiver's owner for a higher one.",
+    Outcome.TIMED_OUT: "The receiver did not answer in time. Have it answer first and process the event afterwards, or"
+    " give it more capacity.",
+    Outcome.CONNECTION_FAILED: "Nothing accepts connections at this address. Check that the receiver runs, that the"
+    " port is right, and that no firewall is in between.",
+    Outcome.NAME_NOT_RESOLVED: "The host name of the URL has no address. Check the URL, and the name servers of the"
+    " machine that Hookline runs on.",
+    Outcome.TLS_REFUSED: "Hookline does not trust the receiver's certificate, so it sends nothing. Renew the"
+    " certificate, or name your own authority in deliver.ca_file.",
+    Outcome.BLOCKED_ADDRESS: "The URL leads to an address that is not public. If that is intended, allow it in"
+    " deliver.allow_networks and restart.",
+    Outcome.BAD_RESPONSE: "What answers at this address does not speak valid HTTP. Check the URL and the port.",
+}
+_ADVICE_ON_STATUS: dict[int, str] = {
+    401: "The receiver does not accept the credentials. Check the headers, the secret, or the client certificate in the"
+    " destination's settings.",
+    403: "The receiver does not allow this. Check the credentials and the rights behind them, and whether a firewall"
+    " blocks Hookline.",
+    404: "Nothing is found at this path. Check the webhook URL in the destination's settings.",
+    405: "This path takes no POST. Check the webhook URL in the destination's settings.",
+    410: "The receiver says that this URL is gone for good. Enter the new URL in the destination's settings.",
+    413: "The receiver takes only smaller bodies. Raise its limit, or drop large properties with a filter.",
+}
+
+
+def advice_on(outcome: str, status: int | None) -> str:
+    """Return what a person can do about failed attempts; empty if there is nothing to say."""
+    if status in _ADVICE_ON_STATUS:
+        return _ADVICE_ON_STATUS[status]
+    if outcome == Outcome.REFUSED and status is not None and not refuses_event(status):
+        return "The receiver answers with a redirect or refuses every request. Check the URL and its settings."
+    return _ADVICE.get(outcome, "")
+
+
 # Progress entries have room for one number: a status, or for an attempt without one, the index in this list.
 WITHOUT_STATUS = (
     Outcome.SUCCESS,

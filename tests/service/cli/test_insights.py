@@ -25,11 +25,16 @@ def test_what_happened_is_told(new_hookline: Callable[..., Hookline], receiver: 
         hookline.wait_status(waiting, "crm", "retrying")
 
         tested = run(hookline, "test", "crm", "--sample", "identify")
-        assert (tested.returncode, "server_error 503" in tested.stdout, "x-why" in tested.stdout.lower()) == (
+        assert (tested.returncode, "■ server error 503" in tested.stdout, "x-why" in tested.stdout.lower()) == (
             1,
             True,
             True,
         )
+        assert "Hookline would retry it. The receiver failed while it handled the request." in tested.stdout
+        named = '{"type": "track", "userId": "u", "event": "Order", "integrations": {"All": false}}'
+        tested = run(hookline, "test", "crm", "--event", named, "--dry-run").stdout
+        assert "the event's integrations turn off all destinations except those they name" in tested
+        assert "integrations_all_false" in run(hookline, "test", "crm", "--event", named, "--dry-run", "--json").stdout
         failed = json.loads(run(hookline, "attempts", "crm", "--outcome", "server_error", "--json").stdout)
         assert [each["messageId"] for each in failed] == [waiting]
         shown = run(hookline, "attempts", "crm", failed[0]["id"]).stdout

@@ -13,7 +13,7 @@ from hookline.settings import SettingsError, load
 from tests.unit.control.running import TOKEN, Running
 
 SCRIPTS = Path(web.__file__).parent / "static"
-KNOWN = {"api", "audiences", "destinations", "events", "login", "people", "replays", "sources", "filters"}
+KNOWN = {"api", "audiences", "destinations", "events", "login", "people", "replays", "setup", "sources", "filters"}
 """First words of addresses in scripts, and ``/filters/``, which is a pointer into an object."""
 
 

@@ -49,5 +49,5 @@ def test_retry_now(admin: AdminApi, capsys: pytest.CaptureFixture[str]) -> None:
     """What waits is tried; what does not is said."""
     try_now(admin, "crm", "m1", None, as_json=False)
     assert "m1 is tried now" in capsys.readouterr().out
-    with pytest.raises(CommandFailed, match="is not waiting"):
+    with pytest.raises(CommandFailed, match="was delivered to crm at"):
         try_now(admin, "crm", "m2", "website", as_json=True)

@@ -59,6 +59,7 @@ def test_the_example_of_the_design_is_right() -> None:
         ("enabled: true, w", "enabld: true, w", ("unknown_key", "sources[0].enabld", 3), "did you mean 'enabled'?"),
         ("destinations:", "destinatons:", ("unknown_key", "destinatons", 4), "did you mean 'destinations'?"),
         ("type: web", "type: desk", ("invalid_value", "sources[0].type", 3), "web or mobile or server"),
+        ("sources:\n", "sources:\n  - {id: profiles, name: P}\n", ("invalid_value", "sources[0].id", 3), "another id"),
         ("type: web", "rateLimit: {bytes: 5TB}", ("invalid_value", "sources[0].rateLimit.bytes", 3), "matching regex"),
         ("type: web", "rateLimit: {bytes: 5GB}", ("invalid_value", "sources[0].rateLimit.bytes", 3), "to 1GB"),
         ("type: web", "rateLimit: {burst: 2d}", ("invalid_value", "sources[0].rateLimit.burst", 3), "a day"),

@@ -36,6 +36,7 @@ from hookline.features.connections.service import journal_ends
 from hookline.features.destinations.figures import Figures
 from hookline.features.destinations.service import lane_watch
 from hookline.features.destinations.state import DestinationState, FailureCause, State, causes_of, is_halted, state_of
+from hookline.features.events.attempt_search import last_ending
 from hookline.features.events.service import event_log
 from hookline.features.insights.service import series_log
 from hookline.features.replays.service import replay_store
@@ -235,9 +236,8 @@ class Pausing(Controller):
             raise Problem(409, "not_delivering", detail)
         count = current.figures.open
         if not count:
-            raise Problem(
-                409, "nothing_waits", f"No event is queued for {object_id}. The next one is sent when it arrives."
-            )
+            ending = await last_ending(services, object_id) or "The next one is sent when it arrives."
+            raise Problem(409, "nothing_waits", f"No event waits for {object_id} now. {ending}")
         replay_store(services).try_lane(stored.lane.number, current_author())
         target = f"destinations/{object_id}"
         the_call().changed(target, AuditChange(target, "tried", None, count))

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.api.services import Services, part
-from hookline.connections.model import Destination, LaneConfig, Pause
+from hookline.connections.model import Destination, LaneConfig, Offsets, Pause
 from hookline.connections.state import decode_object
 from hookline.connections.store import ChangeRefused, Store
 from hookline.database.location import DatabaseLocation, location_of
@@ -26,6 +26,7 @@ from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 _lane = msgspec.json.Decoder(LaneConfig).decode
+_offsets = msgspec.json.Decoder(Offsets).decode
 _request = msgspec.json.Decoder(ReplayRequest).decode
 
 
@@ -44,6 +45,16 @@ class DestinationPast:
             if _request(request).destination == destination:
                 found[lane] = replay_id(lane)
         return found
+
+    def streams(self, destination: str) -> list[tuple[LaneConfig, Offsets | None]]:
+        """Return every state of its lanes, each with the journal's ends when it ended; None if it is in force."""
+        query = (
+            "SELECT o.lane, v.ends FROM objects AS o LEFT JOIN versions AS v ON v.version = o.until"
+            " WHERE o.kind = 'destination' AND o.id = ? AND o.lane IS NOT NULL ORDER BY o.since"
+        )
+        return [
+            (_lane(lane), None if ends is None else _offsets(ends)) for lane, ends in self._rows(query, destination)
+        ]
 
     def at(self, destination: str, at_ms: int, lane: int) -> Destination | None:
         """Return the destination as it was when a lane of it sent something; None when it is not known at all.

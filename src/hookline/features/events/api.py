@@ -28,9 +28,9 @@ from hookline.features.destinations.tester.request_writer import (
     shown,
     without_signatures,
 )
-from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
+from hookline.features.events.attempt_search import NEWEST, AttemptSearch, ShownAttempt, attempt_search
 from hookline.features.events.log import EventFilter, title_in
-from hookline.features.events.service import attempt_log, event_log, live_events
+from hookline.features.events.service import event_log, live_events
 from hookline.features.replays.service import replay_store
 from hookline.outcomes.event_status import EventStatus
 from hookline.outcomes.outcome import DeliveryStatus, Outcome, urgency
@@ -211,9 +211,6 @@ def unknown_event(message_id: str, reason: str) -> Problem:
     return Problem(404, "unknown_event", f"There is no event with the message id {shown!r}: {reason}.")
 
 
-NEWEST: Key = (1 << 62, 0, 0, 0, 0)
-
-
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
     """The receiver's answer to a request that failed: the beginning of its head and of its body."""
 
@@ -338,18 +335,28 @@ class Attempts(Controller):
             lanes = deliver_reader(services).retry_lanes(found.partition, found.offset)
             places = [RetryPlace(lane, found.partition, found.offset) for lane in lanes if lane in search.lanes]
         if not places:
-            detail = f"{data.message_id[:100]!r} is not waiting for another attempt at {object_id}."
-            raise Problem(409, "not_retrying", detail)
+            raise Problem(409, "not_retrying", await _came_of(services, object_id, data))
         for place in places:
             replay_store(services).retry_now(place, current_author())
         return RetryAsked(destination=object_id, message_id=data.message_id, asked=len(places))
 
 
+async def _came_of(services: Services, object_id: str, asked: RetryNow) -> str:
+    """Return a sentence on what came of an event that does not wait for another attempt."""
+    event = await event_log(services).of_message(asked.message_id, asked.source)
+    here = next((each for each in event.destinations if each.id == object_id), None) if event is not None else None
+    if here is not None and here.status == DeliveryStatus.DELIVERED:
+        times = [each.at for each in here.attempts if each.outcome is Outcome.SUCCESS]
+        return f"The event was delivered to {object_id}{f' at {times[-1]}' if times else ''}. Nothing is left to retry."
+    if here is not None and here.status in (DeliveryStatus.FAILED, DeliveryStatus.EXPIRED):
+        return f"The event was not delivered to {object_id}: it is a dead letter now. To send it again, replay it."
+    return f"{asked.message_id[:100]!r} is not waiting for another attempt at {object_id}."
+
+
 def _search(services: Services, object_id: str) -> AttemptSearch:
-    stored = services.store.destination(object_id)
-    if stored is None:
+    if services.store.destination(object_id) is None:
         raise not_found("destination", object_id)
-    return AttemptSearch(attempt_log(services), destination_past(services), event_log(services), object_id)
+    return attempt_search(services, object_id)
 
 
 def _cursor(after: str | None) -> Key:

@@ -8,16 +8,21 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.api.services import Services, deliver_reader
 from hookline.events.timestamps import iso
-from hookline.features.destinations.service import DestinationPast
+from hookline.features.destinations.service import DestinationPast, destination_past
 from hookline.features.events.log import EventLog
+from hookline.features.events.service import attempt_log, event_log
 from hookline.journal.record import Record
 from hookline.outcomes.outcome import Outcome
 from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, AttemptLog, Key, LoggedAttempt, id_of
+from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.replays.predicate import event_name
 
 SEARCH_SECONDS_MAX = 1.0
+NEWEST: Key = (1 << 62, 0, 0, 0, 0)
+"""Before every attempt."""
 
 
 class ShownAttempt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -125,3 +130,22 @@ class AttemptSearch:
     def _remark(self, attempt: LoggedAttempt) -> str | None:
         urls = self._urls_then(attempt) if attempt.outcome == Outcome.SUCCESS else None
         return self._log.remark(attempt) if urls is not None and urls.is_sink else None
+
+
+def attempt_search(services: Services, destination: str) -> AttemptSearch:
+    """Return the search for the attempts of a destination."""
+    return AttemptSearch(attempt_log(services), destination_past(services), event_log(services), destination)
+
+
+async def last_ending(services: Services, destination: str) -> str:
+    """Return a sentence on the last event that left a destination's queue, and when; empty if none is known.
+
+    It is for whoever asks to try what has just been delivered.
+    """
+    success = AttemptFilter(Outcome.SUCCESS)
+    page = await event_log(services).run(lambda: attempt_search(services, destination).page(success, None, 1, NEWEST))
+    wanted = DeadLetterFilter(destination=destination)
+    letters = await event_log(services).run(lambda: deliver_reader(services).dead_letters.newest(1, None, wanted))
+    endings = [(each.at, "was delivered") for each in page.attempts]
+    endings += [(iso(each.at), "became a dead letter") for each in letters]
+    return "The last one {1} at {0}.".format(*max(endings)) if endings else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ import msgspec
 from hookline.api.problem import Problem
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
-from hookline.journal.reading import newest_first
+from hookline.journal.reading import Place, newest_first
 from hookline.journal.record import Record
 from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
 from hookline.settings import Settings
@@ -198,6 +198,10 @@ class EventLog:
     def record_at(self, partition: int, offset: int) -> Record | None:
         """Return the record at a place, None when it is not kept; only within ``run``."""
         return self._journal().get(partition, offset)
+
+    def before(self, ends: Mapping[int, int]) -> Iterator[Place]:
+        """Yield the records below the offset given for each partition, newest first; only within ``run``."""
+        return newest_first(self._journal(), ends)
 
     async def records_at(self, places: list[tuple[int, int]]) -> list[Record | None]:
         """Return the records at these places, None for those that are no longer kept."""

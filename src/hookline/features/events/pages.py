@@ -28,7 +28,7 @@ from hookline.outcomes.delivery import ReplayStatus, rule_and_version
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.outcomes.outcome import BECAUSE, DeliveryStatus, because, urgency
 from hookline.route.filters import NO_REQUEST
-from hookline.web.lists import RANGES, destination_href
+from hookline.web.lists import RANGES, address, destination_href
 from hookline.web.rendering import MARKS, Screens, Station, Stop, screen, unknown
 
 NO_DESTINATION = "No destination is connected to this source."
@@ -156,6 +156,8 @@ class EventPage(NamedTuple):
     warnings: Sequence[EventWarning]
     status: str
     reason: str
+    connect_href: str
+    """Where a destination is connected to the source; empty where that is not the reason."""
     stations: Sequence[Station]
     destinations: Sequence[DestinationLine]
     payload: str
@@ -180,6 +182,9 @@ def event_page(services: Services, event: EventStatus) -> EventPage:
         warnings=event.warnings,
         status=event.status or "",
         reason=event.rejection.message if event.rejection else NO_DESTINATION if event.status == "not_routed" else "",
+        connect_href=address("/setup", {"source": event.source}, step="catalog")
+        if event.status == "not_routed" and services.store.source(event.source) is not None
+        else "",
         stations=stations(event),
         destinations=[_line(each, stored) for each, stored in found],
         payload=_text(body),

@@ -19,6 +19,7 @@ from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 from hookline.features.dead_letters.cli import selection_of
 from hookline.features.events.cli.tail import attempt_line
+from hookline.outcomes.outcome import because
 
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
@@ -389,7 +390,7 @@ def lines(report: Json) -> Iterator[str]:
     elif report["type"] == "delete" and routing["stoppedBy"]:
         yield f"■ {report['type']} {printable(report['messageId'])}: {printable(routing['reason'])}"
     else:
-        why = routing["stoppedBy"] or routing["reason"]
+        why = routing["stoppedBy"] or because(routing["reason"])
         yield f"{report['type']} {printable(report['messageId'])}: would not be sent by itself ({printable(why)})"
     for rule in routing["editedBy"]:
         yield f"  {printable(rule)}"
@@ -403,11 +404,16 @@ def lines(report: Json) -> Iterator[str]:
             yield from _answer(answer)
 
 
+REFUSED = "The event would become a dead letter."
+
+
 def _answer(answer: Json) -> Iterator[str]:
     mark = "●" if answer["outcome"] == "success" else "■"
     status = f" {answer['httpStatus']}" if answer["httpStatus"] else ""
     error = f": {printable(answer['error'])}" if answer["error"] else ""
-    yield f"{mark} {answer['outcome']}{status}{error}"
+    yield f"{mark} {answer['outcome'].replace('_', ' ')}{status}{error}"
+    if answer.get("nextStep"):
+        yield f"  {'Hookline would retry it.' if answer['means'] == 'retried' else REFUSED} {answer['nextStep']}"
     parts = [f"{name} {ms:g} ms" for name, ms in answer["milliseconds"].items() if ms is not None]
     yield f"  {', '.join(parts)}"
     yield from (f"  {each['name']}: {printable(each['value'])}" for each in answer["headers"])

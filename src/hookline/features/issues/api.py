@@ -15,6 +15,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
 from hookline.api.services import Services, deliver_reader
+from hookline.features.events.attempt_search import last_ending
 from hookline.features.issues.service import (
     IssueDetail,
     IssueView,
@@ -113,8 +114,9 @@ class Issues(Controller):
             the_call().only_looked = True
             return IssueRetried(letters, retrying, None)
         if not letters and not retrying:
-            detail = f"Issue {issue.id} has no dead letters, and no event of {issue.destination} waits for a retry."
-            raise Problem(409, "nothing_to_retry", detail)
+            detail = f"This issue has no dead letters, and no event of {issue.destination} waits for a retry."
+            ending = await last_ending(services, issue.destination)
+            raise Problem(409, "nothing_to_retry", f"{detail} {ending}".rstrip())
         if letters and (running := open_replay(services, issue)) is not None:
             detail = (
                 f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."

@@ -18,7 +18,7 @@ from hookline.features.issues.store import Because, Issue, IssueState, IssueStor
 from hookline.features.issues.watch import IssueWatch
 from hookline.features.replays.service import replay_store
 from hookline.outcomes.cause import cause_of
-from hookline.outcomes.outcome import FINAL, Outcome, refuses_event
+from hookline.outcomes.outcome import FINAL, Outcome, advice_on
 from hookline.outcomes.reader import DeliverReader
 from hookline.outcomes.rows import SavedAttempt, SavedDeadLetter
 from hookline.replays.dead_letters import DeadLetterFilter
@@ -37,37 +37,6 @@ _WORDS: dict[str, str] = {
     Outcome.TLS_REFUSED: "TLS failing",
     Outcome.BLOCKED_ADDRESS: "Blocked address",
     Outcome.BAD_RESPONSE: "Invalid answer",
-}
-_STEPS: dict[str, str] = {
-    Outcome.REFUSED: "The receiver does not accept these events as they are. Open the example and compare it with what"
-    " the receiver expects. Change the receiver, or what your source sends, or drop such events with a filter. Then"
-    " retry.",
-    Outcome.SERVER_ERROR: "The receiver failed while it handled the request. Its own log says why. Hookline keeps"
-    " retrying; retry the dead letters once the receiver is fixed.",
-    Outcome.THROTTLED: "The receiver wants fewer requests. Set a rate limit in the settings of the destination, or ask"
-    " the receiver's owner for a higher one. Hookline retries by itself.",
-    Outcome.TIMED_OUT: "The receiver did not answer in time. Have it answer first and process the event afterwards, or"
-    " give it more capacity. Hookline keeps retrying.",
-    Outcome.CONNECTION_FAILED: "Nothing accepts connections at this address. Check that the receiver runs, that the"
-    " port is right, and that no firewall is in between. Events wait, and nothing is lost meanwhile.",
-    Outcome.NAME_NOT_RESOLVED: "The host name of the URL has no address. Check the URL, and the name servers of the"
-    " machine that Hookline runs on. Events wait meanwhile.",
-    Outcome.TLS_REFUSED: "Hookline does not trust the receiver's certificate, so it sends nothing. Renew the"
-    " certificate, or name your own authority in deliver.ca_file.",
-    Outcome.BLOCKED_ADDRESS: "The URL leads to an address that is not public. If that is intended, allow it in"
-    " deliver.allow_networks and restart. Then retry.",
-    Outcome.BAD_RESPONSE: "What answers at this address does not speak valid HTTP. Check the URL and the port.",
-}
-_STEPS_OF_STATUS: dict[int, str] = {
-    401: "The receiver does not accept the credentials. Check the headers, the secret, or the client certificate in the"
-    " destination's settings. Then retry.",
-    403: "The receiver does not allow this. Check the credentials and the rights behind them, and whether a firewall"
-    " blocks Hookline. Then retry.",
-    404: "Nothing is found at this path. Check the webhook URL in the destination's settings. Then retry.",
-    405: "This path takes no POST. Check the webhook URL in the destination's settings. Then retry.",
-    410: "The receiver says that this URL is gone for good. Enter the new URL in the destination's settings. Then"
-    " retry.",
-    413: "The receiver takes only smaller bodies. Raise its limit, or drop large properties with a filter. Then retry.",
 }
 
 
@@ -142,9 +111,9 @@ def title_of(issue: Issue) -> str:
     return f"{words}: {said}" if said else words
 
 
-def next_step_of(issue: Issue, dead_letters: int) -> str:
-    """Return what a person can do about it."""
-    left = "1 dead letter" if dead_letters == 1 else f"{dead_letters} dead letters"
+def next_step_of(issue: Issue, dead_letters: int, left_to_do: str) -> str:
+    """Return what a person can do about it; ``left_to_do`` is about the events that have yet to arrive."""
+    left = _counted(dead_letters)
     match issue.resolved_because:
         case "deleted":
             return "Nothing: the destination was deleted."
@@ -156,11 +125,26 @@ def next_step_of(issue: Issue, dead_letters: int) -> str:
             return f"The cause is gone, but {left} did not arrive. Retry."
         case "delivered":
             return "Nothing: the cause is gone, and no event is missing. If it returns, the issue opens again."
-    if issue.http_status in _STEPS_OF_STATUS:
-        return _STEPS_OF_STATUS[issue.http_status]
-    if issue.outcome == Outcome.REFUSED and issue.http_status is not None and not refuses_event(issue.http_status):
-        return "The receiver answers with a redirect or refuses every request. Check the URL and its settings."
-    return _STEPS.get(issue.outcome, "Open the example to see what happened.")
+    return f"{advice_on(issue.outcome, issue.http_status)} {left_to_do}".strip()
+
+
+def _left_to_do(services: Services, issue: Issue, dead_letters: int, retrying: int, replay: Replay | None) -> str:
+    """Return a sentence on the events that have yet to arrive, as they are now."""
+    if replay is not None:
+        return f"Replay {replay.id} is sending the dead letters."
+    if dead_letters:
+        waiting = "Hookline keeps retrying the events that wait. " if retrying else ""
+        return f"{waiting}Once this is mended, retry {_counted(dead_letters)}."
+    if retrying:
+        return "Hookline keeps retrying the events that wait."
+    stored = services.store.destination(issue.destination)
+    if stored is not None and stored.lane is not None and stored.lane.paused is not None:
+        return "The destination is paused: its events are queued until you resume it."
+    return "No event is left to retry."
+
+
+def _counted(dead_letters: int) -> str:
+    return "1 dead letter" if dead_letters == 1 else f"{dead_letters} dead letters"
 
 
 def letters_of(services: Services, issue: Issue) -> DeadLetterFilter:
@@ -235,13 +219,14 @@ async def detail_of(services: Services, issue: Issue) -> IssueDetail:
 def _detail(services: Services, issue: Issue) -> IssueDetail:
     view = view_of(services, issue, None)
     hours = sorted(issue_store(services).hours(issue.id).items())
-    replay = open_replay(services, issue)
+    replay, retrying = open_replay(services, issue), retrying_of(services, issue)
+    left_to_do = _left_to_do(services, issue, view.dead_letters, retrying, replay)
     return IssueDetail(
         **msgspec.structs.asdict(view),
-        retrying=retrying_of(services, issue),
+        retrying=retrying,
         sample=_sample(services, issue),
         hours=tuple(IssueHour(iso(at), attempts) for at, attempts in hours),
-        next_step=next_step_of(issue, view.dead_letters),
+        next_step=next_step_of(issue, view.dead_letters, left_to_do),
         replay=None if replay is None else replay.id,
     )
 

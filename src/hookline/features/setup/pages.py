@@ -23,6 +23,7 @@ from hookline.features.overview.connections import SourceView, source_view
 from hookline.features.setup.snippets import Place, collect_url, places_of_source
 from hookline.features.sources.pages import last_heard
 from hookline.kinds.model import KindSettings
+from hookline.outcomes.outcome import BECAUSE
 from hookline.route.filters import UNFILTERED_TYPE
 from hookline.web.guide_text import Block, blocks_of
 from hookline.web.lists import event_href
@@ -33,6 +34,7 @@ SEARCH_SECONDS_MAX = 0.03
 EVENTS_LOOKED_AT = 20
 """For one that was not rejected."""
 
+Tested = Literal["ok", "failed"]
 StepName = Literal["source", "event", "catalog", "urls", "secret", "test", "enable", "done"]
 STEPS: tuple[StepName, ...] = get_args(StepName)
 TITLES: dict[StepName, str] = {
@@ -50,7 +52,7 @@ del WITHOUT_SIGNATURE["secret"]
 
 
 class SetupStep(NamedTuple):
-    """One step; ``state`` is ``done``, ``skipped``, ``now`` or ``later``.
+    """One step; ``state`` is ``done``, ``skipped``, ``failed``, ``now`` or ``later``.
 
     ``href`` leads back to it and is empty before its time.
     """
@@ -89,10 +91,19 @@ class SetupPage(NamedTuple):
     destination: Destination | None
     webhooks: Sequence[Webhook | None]
     suggested_secret: str
+    tested: Tested | None
+    """What came of the last test. The address alone knows it: a test is not stored."""
+    settings_href: str
+    """Where the settings of the destination can be mended."""
 
 
 async def setup_page(
-    services: Services, source_id: str, destination_id: str, kind: str, wanted: StepName | None
+    services: Services,
+    source_id: str,
+    destination_id: str,
+    kind: str,
+    wanted: StepName | None,
+    tested: Tested | None = None,
 ) -> SetupPage:
     """Return the step that is next with this source and destination, or the one that is asked for."""
     destination = _destination(services, "" if kind else source_id, destination_id)
@@ -105,14 +116,14 @@ async def setup_page(
     step = wanted if wanted and STEPS.index(wanted) <= STEPS.index(_furthest(source, destination)) else reached
     if step == "secret" and not signs:
         step = "test"
-    address = _Address(source.id if source else "", destination.id if destination else "", kind)
+    address = _Address(source.id if source else "", destination.id if destination else "", kind, tested or "")
     url = collect_url(services.settings)
     shown = redact(destination, now_ms=services.store.now_ms()) if destination else None
     webhooks = shown.settings.webhooks if shown else ()
     needs_event = step in ("event", "test") and source is not None
     return SetupPage(
         step=step,
-        steps=_steps(step, address, _furthest(source, destination), _not_done(heard_at, destination), signs),
+        steps=_steps(step, address, _furthest(source, destination), _not_done(heard_at, destination, tested), signs),
         here=address.of(step),
         skip_href=address.of("urls" if step == "event" and kind else STEPS[min(STEPS.index(step) + 1, len(STEPS) - 1)]),
         sources=[each.object for each in services.store.sources()[:SOURCES_SHOWN]] if step == "source" else [],
@@ -129,6 +140,8 @@ async def setup_page(
         destination=shown,
         webhooks=[*webhooks, *[None] * (WEBHOOKS_MAX - len(webhooks))],
         suggested_secret=new_secret("sharedSecret") if step == "secret" else "",
+        tested=tested,
+        settings_href=address.of("urls"),
     )
 
 
@@ -141,9 +154,11 @@ class _Address(NamedTuple):
     source: str
     destination: str
     kind: str
+    tested: str
 
     def of(self, step: StepName) -> str:
         named = {"source": self.source, "destination": self.destination, "kind": self.kind, "step": step}
+        named["tested"] = self.tested
         return "/setup?" + urlencode({name: value for name, value in named.items() if value})
 
 
@@ -182,17 +197,21 @@ def _furthest(source: Source | None, destination: Destination | None) -> StepNam
     return "done" if destination.enabled else "enable"
 
 
-def _not_done(heard_at: str, destination: Destination | None) -> set[StepName]:
-    """Return the steps that can be passed without doing them, and were not done."""
+def _not_done(heard_at: str, destination: Destination | None, tested: Tested | None) -> dict[StepName, str]:
+    """Return the states of the steps that can be passed without success, and were."""
     signed = destination is not None and secret_of(destination.settings, "sharedSecret") is not None
-    done: dict[StepName, bool] = {"event": bool(heard_at), "secret": signed}
-    return {step for step, is_done in done.items() if not is_done}
+    states: dict[StepName, str] = {
+        "event": "" if heard_at else "skipped",
+        "secret": "" if signed else "skipped",
+        "test": {"ok": "", "failed": "failed"}.get(tested or "", "skipped"),
+    }
+    return {step: state for step, state in states.items() if state}
 
 
 def _steps(
-    now: StepName, address: _Address, furthest: StepName, not_done: set[StepName], signs: bool
+    now: StepName, address: _Address, furthest: StepName, not_done: Mapping[StepName, str], signs: bool
 ) -> list[SetupStep]:
-    passed = {name: "skipped" if name in not_done else "done" for name in STEPS[: STEPS.index(now)]}
+    passed = {name: not_done.get(name, "done") for name in STEPS[: STEPS.index(now)]}
     return [
         SetupStep(
             title,
@@ -224,15 +243,17 @@ async def show_setup(
     destination: Named = "",
     kind: Named = "",
     step: FromQuery[StepName | None] = None,
+    tested: FromQuery[Tested | None] = None,
 ) -> Response[str]:
     """Show the step that is next, or the one that is asked for."""
-    view = await setup_page(services, source, destination, kind, step)
+    view = await setup_page(services, source, destination, kind, step, tested)
     return screen(
         request,
         "setup.html",
         "setup",
         view=view,
         samples=[each for each in get_args(SampleType) if each != UNFILTERED_TYPE],
+        reasons=BECAUSE,
     )
 
 

@@ -1,6 +1,7 @@
 // Forms that speak to the admin API: <form data-api="PATCH /api/v1/destinations/crm">. Fields become JSON (fields.js),
 // problems are shown at the fields they point to; then the page looks again, goes to data-then, or shows the answer in
 // the form's <template data-answer>. {name} in data-api is a field with data-path, in data-then a value of the answer.
+// data-over names codes of problems that nobody made: what was asked for is over, such as a retry of what arrived meanwhile.
 (() => {
   const filled = (template, valueOf) =>
     template.replace(/\{([^}]+)\}/g, (_, name) => encodeURIComponent(String(valueOf(name) ?? "")));
@@ -40,6 +41,7 @@
     if (answer.status === 401) { hookline.toSignIn(); return; }
     const json = /json/.test(answer.headers.get("content-type") || "") ? await answer.json() : null;
     if (answer.ok) done(form, json);
+    else if (form.dataset.over?.split(" ").includes(json?.code)) over(form, json.detail);
     else refused(form, places, json || { detail: `Hookline answered ${answer.status}.` });
   };
 
@@ -68,6 +70,13 @@
     if (template) show(form, template, answer);
     else form.closest("dialog")?.close();
     say(form, template ? "" : form.dataset.done ?? "Saved");
+    hookline.look();
+  };
+
+  const over = (form, message) => {
+    delete form.dataset.request;
+    form.closest("dialog")?.close();
+    hookline.toast(hookline.atClock(message));
     hookline.look();
   };
 

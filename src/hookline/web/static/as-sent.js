@@ -31,15 +31,23 @@
     return make("div", { class: "answer" },
       make("p", {}, make("span", { class: `mark ${good ? "good" : "dead"}` }, make("span", { "aria-hidden": "true" }, good ? "●" : "■"), ` ${word}`),
         each.httpStatus ? ` ${each.httpStatus}` : "", each.address ? make("span", { class: "muted mono" }, ` ${each.address}`) : null),
-      each.means ? make("p", { class: "muted" }, MEANS[each.means]) : null,
+      each.means ? make("p", { class: "muted" }, [MEANS[each.means], each.nextStep].filter(Boolean).join(" ")) : null,
       make("p", { class: "numbers" }, ...times),
       each.error ? make("p", { class: "problem" }, make("bdi", { class: "error-text" }, each.error)) : null,
       each.headers.length || each.body ? paste(`${linesOf(each.headers)}\n\n${each.body}${each.bodyCut ? "\n… cut after 64 KB" : ""}`) : null);
   };
 
+  // What a test says before its answers: why an event like it would not be sent, and which requests cannot be made.
+  const unsent = ({ routing: { sent, reason, stoppedBy }, requests, type }, reasons) => {
+    if (sent) return null;
+    if (type === "delete" && stoppedBy) return make("p", { class: "problem" }, `■ ${reason}.`);
+    return make("p", { class: "problem" }, `Hookline would not send an event like this: ${stoppedBy || reasons[reason] || reason}. ${requests.length ? "The test is sent anyway." : ""}`);
+  };
+  const impossible = ({ problems }) => problems.map(({ pointer, detail }) => make("p", { class: "error" }, "■ This request cannot be made: ", make("code", {}, pointer), ` ${detail}`));
+
   // What was kept of an answer: the beginning of its head and body.
   const answered = ({ httpStatus, headers, body }) => make("div", { class: "answer" },
     make("h3", {}, `Answered ${httpStatus}`), paste(`${linesOf(headers)}\n\n${body}`));
 
-  hookline.asSent = { request, answer, answered };
+  hookline.asSent = { request, answer, answered, unsent, impossible };
 })();

@@ -28,8 +28,10 @@
       const answer = await fetch("/api/v1/destinations/check-connection", { method: "POST", headers, body: JSON.stringify(asked) });
       if (answer.status === 401) { hookline.toSignIn(); return; }
       const found = await answer.json();
-      if (answer.ok) say(`${found.ok ? "●" : "■"} ${found.place}: ${found.message}`, !found.ok);
-      else say(`■ ${(found.errors || []).map((each) => each.detail).join(" ") || found.detail}`, true);
+      if (answer.ok) {
+        say(`${found.ok ? "●" : "■"} ${found.place}: ${found.message}`, !found.ok);
+        button.dispatchEvent(new CustomEvent("checked", { bubbles: true, detail: found.ok }));
+      } else say(`■ ${(found.errors || []).map((each) => each.detail).join(" ") || found.detail}`, true);
     } catch {
       say("■ Hookline did not answer. Try again in a moment.", true);
     } finally {

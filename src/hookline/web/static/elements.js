@@ -36,8 +36,9 @@
 
   // A source as people read it, and its page; the same as web/lists.py and marks.html.
   const SYNC_SOURCE = "profiles";
-  const sourceName = (id) => (id === SYNC_SOURCE ? "audiences and traits" : id);
-  const source = (id) => make("a", { href: id === SYNC_SOURCE ? "/audiences" : `/sources/${encodeURIComponent(id)}` }, make("bdi", {}, sourceName(id)));
+  const isSource = (id) => id !== SYNC_SOURCE;
+  const sourceName = (id) => (isSource(id) ? id : "audiences and traits");
+  const source = (id) => make("a", { href: isSource(id) ? `/sources/${encodeURIComponent(id)}` : "/audiences" }, make("bdi", {}, sourceName(id)));
 
   const moment = (iso) => make("time", { datetime: iso, "data-relative": true }, iso);
   // copying.js does it, with the text as it is at the click.
@@ -59,5 +60,5 @@
   const number = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, sourceName, source, moment, copyable, Exact, parse, number, quoted };
+  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, isSource, sourceName, source, moment, copyable, Exact, parse, number, quoted };
 })();

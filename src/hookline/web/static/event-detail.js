@@ -1,6 +1,6 @@
 // <event-detail>: one event beside the list: its status at each destination, and its JSON pretty, raw and as sent.
 (() => {
-  const { outcomeWord, took, make, mark, person, source, moment, copyable, parse, quoted, number } = hookline.elements;
+  const { outcomeWord, took, make, mark, person, source, isSource, moment, copyable, parse, quoted, number } = hookline.elements;
   const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
   const NOT_ROUTED_SHOWN = 5;
 
@@ -42,7 +42,7 @@
       if (this.#item !== item) return;
       const statuses = this.querySelector(".statuses");
       const isOpen = statuses.querySelector("details")?.open;
-      statuses.replaceChildren(...statusesOf(item.event, this.#reasons));
+      statuses.replaceChildren(...statusesOf(item.event, this.#reasons, "mayConnect" in this.dataset));
       if (isOpen && statuses.querySelector("details")) statuses.querySelector("details").open = true;
     }
 
@@ -130,12 +130,17 @@
   const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
 
   // The destinations that get the event first; then those that it was not routed to, folded where they are many.
-  const statusesOf = (event, reasons) => {
+  const statusesOf = (event, reasons, mayConnect) => {
     if (event.rejection) return [make("li", {}, mark("rejected"), " ", make("bdi", { class: "muted" }, event.rejection.message))];
     const line = (each) => statusLine(each, reasons);
     const others = event.destinations.filter((each) => each.status === "not_routed");
     const lines = event.destinations.filter((each) => each.status !== "not_routed").map(line);
-    if (!lines.length) lines.push(make("li", {}, mark(event.status || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it")));
+    if (!lines.length) {
+      const isConnected = others.some((each) => each.reason !== "source_not_connected");
+      const connect = make("a", { href: `/setup?source=${encodeURIComponent(event.source)}&step=catalog` }, "Connect a destination");
+      lines.push(make("li", {}, mark(event.status || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it"),
+        ...(mayConnect && !isConnected && isSource(event.source) ? [" ", connect] : [])));
+    }
     if (others.length <= NOT_ROUTED_SHOWN) return [...lines, ...others.map(line)];
     const folded = make("details", {}, make("summary", {}, `${number(others.length)} other destinations do not get it`), make("ul", { class: "statuses" }, ...others.map(line)));
     return [...lines, make("li", {}, folded)];

@@ -3,7 +3,7 @@
   const root = document.querySelector("[data-tester]");
   if (!root) return;
   const { make } = hookline.elements;
-  const { request, answer } = hookline.asSent;
+  const { request, answer, unsent, impossible } = hookline.asSent;
   const WAIT_MS = 400;
   const REASONS = JSON.parse(root.dataset.reasons);
 
@@ -42,15 +42,13 @@
   };
 
   const show = (report) => {
-    const { sent, reason, stoppedBy, editedBy } = report.routing;
     const isDelete = report.type === "delete";
-    const why = isDelete && stoppedBy ? reason : stoppedBy || REASONS[reason] || reason;
+    const { stoppedBy, editedBy } = report.routing;
     warn(isDelete && report.requests.length);
-    routing.replaceChildren(make("p", { class: sent ? "muted" : "problem" },
-      sent ? ["Hookline would send an event like this.", ...editedBy.map((each) => `${each}.`)].join(" ")
-        : isDelete && stoppedBy ? `■ ${why}.` : `Hookline would not send an event like this: ${why}. ${report.requests.length ? "The test is sent anyway." : ""}`));
+    routing.replaceChildren(unsent(report, REASONS)
+      || make("p", { class: "muted" }, ["Hookline would send an event like this.", ...editedBy.map((each) => `${each}.`)].join(" ")));
     requests.replaceChildren(
-      ...report.problems.map(({ pointer, detail }) => make("p", { class: "error" }, "■ This request cannot be made: ", make("code", {}, pointer), ` ${detail}`)),
+      ...impossible(report),
       ...report.requests.flatMap((each, index) => [
         make("h3", { class: "mono" }, make("bdi", {}, each.name ? `${each.name}: ${each.url}` : each.url)), request(each),
         ...(report.answers ? [make("h3", {}, "The answer"), answer(report.answers[index])] : []),

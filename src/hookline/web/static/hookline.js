@@ -7,6 +7,7 @@ const hookline = (() => {
     look() {}, // live.js: fetch the parts now
     toast() {}, // toast.js: say it in view
     toastNext() {}, // and on the page that comes next
+    atClock: (text) => text, // times.js: the text with its times as the reader's clock has them
     toSignIn() {
       location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
     },

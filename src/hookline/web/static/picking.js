@@ -32,13 +32,13 @@
     for (const list of document.querySelectorAll("[data-picking]")) set(list, false);
   });
 
-  const local = (iso) => { // as datetime-local wants it
+  const local = (iso, step) => { // as datetime-local wants it
     const at = new Date(iso);
-    return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+    return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, step < 1 ? 23 : 19);
   };
   hookline.onDress((scope) => {
     for (const each of scope.querySelectorAll("[data-moment]")) {
-      if (each.dataset.moment) each.value = local(each.dataset.moment);
+      if (each.dataset.moment) each.value = local(each.dataset.moment, Number(each.step));
       delete each.dataset.moment;
     }
   });

@@ -20,6 +20,8 @@
   };
   const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
   const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+  const WRITTEN = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+  hookline.atClock = (text) => text.replace(WRITTEN, (at) => clock.format(Date.parse(at)));
   const wordsOf = (time, at) => {
     const seconds = (at - Date.now()) / 1000;
     if ("relative" in time.dataset) return ago("coming" in time.dataset ? Math.max(0, seconds) : seconds);

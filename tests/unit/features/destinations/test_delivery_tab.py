@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from hookline.features.destinations.pages.routes import _stations
+from hookline.features.destinations.unconnected import Unconnected
 from hookline.insights.series import Sums
 
 
@@ -22,6 +23,15 @@ from hookline.insights.series import Sums
 def test_what_no_source_sent_is_named(accepted: int, filtered: int, attempted: int, note: str) -> None:
     """More attempts than a destination's sources account for come from syncs, replays and deletions."""
     counts = Counter(filtered=filtered, attempted=attempted, delivered=attempted)
-    stations = _stations(accepted, Sums(counts, []))
+    stations = _stations(accepted, Sums(counts, []), None)
     assert [station.name for station in stations] == ["Accepted", "Not filtered", "Attempted", "Delivered"]
     assert stations[2].note == note
+
+
+def test_what_came_before_it_was_connected_is_not_accepted_for_it() -> None:
+    """Otherwise the way would look like a loss; where such events were not counted, nothing is taken off."""
+    sums = Sums(Counter(attempted=2, delivered=2), [])
+    before = Unconnected(2, is_whole=True, was_connected=False, replay_href="")
+    assert [station.value for station in _stations(4, sums, before)] == ["2", "2", "2", "2"]
+    assert _stations(4, sums, before)[0].note == "by its sources while connected"
+    assert _stations(4, sums, before._replace(is_whole=False))[0].value == "4"

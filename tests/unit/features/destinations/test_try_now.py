@@ -87,6 +87,7 @@ def test_what_cannot_be_tried_is_said(rig: Rig) -> None:
     with Running(rig.folder) as control:
         answer = control.api("POST", "/destinations/crm/try")
         assert (answer.status, answer.json["code"]) == (409, "nothing_waits")
+        assert answer.json["detail"].startswith("No event waits for crm now. The last one was delivered at 20")
         control.api("POST", "/destinations/crm/pause", {})
         answer = control.api("POST", "/destinations/crm/try")
         assert (answer.status, answer.json["code"]) == (409, "not_delivering")

@@ -126,6 +126,8 @@ def test_retry_now(rig: Rig) -> None:
         rig.checkpoint()
         again = control.api("POST", "/destinations/crm/retry-now", {"messageId": "m1"})
         assert (again.status, again.json["code"]) == (409, "not_retrying")
+        at = attempts(control)[0]["at"]
+        assert again.json["detail"] == f"The event was delivered to crm at {at}. Nothing is left to retry."
         assert control.api("POST", "/destinations/crm/retry-now", {"messageId": "m9"}).status == 409
 
 

@@ -260,7 +260,30 @@ def test_retry_sends_the_dead_letters_of_this_cause_only(world: World) -> None:
     assert world.control.api("POST", path).json["code"] == "already_retried"
     world.control.api("POST", f"/replays/{made['id']}/cancel")
     world.deliver.execute("DELETE FROM dead_letters WHERE http_status = 422")
-    assert world.control.api("POST", path).json["code"] == "nothing_to_retry"
+    problem = world.control.api("POST", path).json
+    assert (problem["code"], "became a dead letter at" in problem["detail"]) == ("nothing_to_retry", True)
+
+
+def test_the_next_step_fits_what_is_left(world: World) -> None:
+    """Nobody is sent to dead letters that are not there: events wait, wait for a resume, or have all arrived."""
+    world.control.append(record("m0"))
+    world.fail(0, "down", 503, "server_error")
+    path = f"/issues/{world.one()['id']}"
+
+    def left_to_do() -> str:
+        advice = "The receiver failed while it handled the request. Its own log says why. "
+        step: str = world.control.api("GET", path).json["nextStep"]
+        assert step.startswith(advice)
+        return step.removeprefix(advice)
+
+    assert left_to_do() == "No event is left to retry."
+    world.deliver.execute(
+        'INSERT INTO retries (lane, partition, "offset", attempt, due, first_at) VALUES (1, 0, 0, 1, ?, ?)',
+        (world.now_ms, world.now_ms),
+    )
+    assert left_to_do() == "Hookline keeps retrying the events that wait."
+    world.control.api("POST", "/destinations/crm/pause", {})
+    assert left_to_do() == "The destination is paused: its events are queued until you resume it."
 
 
 def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
@@ -271,7 +294,7 @@ def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
     assert detail["sample"]["answer"] == '{"message": "Order 17 has no total"}'
     assert (detail["sample"]["messageId"], detail["sample"]["event"]) == ("m0", "Order Completed")
     assert [each["attempts"] for each in detail["hours"]] == [1]
-    assert "retry" in detail["nextStep"]
+    assert detail["nextStep"].endswith(" Once this is mended, retry 1 dead letter.")
     assert world.control.api("GET", "/issues/0123456789abcdef").status == 404
     assert world.control.api("GET", "/issues/nonsense").status == 404
 

@@ -36,9 +36,10 @@ from hookline.features.destinations.pages.view import (
     rates,
 )
 from hookline.features.destinations.state import TROUBLED, FailureCause, State, causes_of, usual_states
+from hookline.features.destinations.unconnected import Unconnected, unconnected_of
 from hookline.features.insights.service import series_log
 from hookline.features.issues.service import issue_watch
-from hookline.insights.series import SPANS, Range, Series, Sums, percentile
+from hookline.insights.series import SPANS, Range, Series, Sums, first_of, percentile
 from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.lists import destination_href, object_page
 from hookline.web.rendering import Screens, Station, Stop, milliseconds, number, query_of, screen, unknown
@@ -51,6 +52,7 @@ class DeliveryTab(NamedTuple):
 
     range: Range
     stations: Sequence[Station]
+    unconnected: Unconnected | None
     percentiles: Sequence[tuple[str, str]]
     charts: Sequence[ChartView]
     errors: Sequence[FailureCause]
@@ -61,17 +63,23 @@ async def delivery_tab(services: Services, stored: Stored[Destination], query: M
     """Return the tab, for the range asked for."""
     asked = query.get("range", RANGE)
     range: Range = asked if asked in SPANS else RANGE  # type: ignore[assignment]  # its keys are the ranges
-    return await asyncio.to_thread(_read, services, stored.object, range)
-
-
-def _read(services: Services, destination: Destination, range: Range) -> DeliveryTab:
     now = int(time.time())
+    span = SPANS[range]
+    since_seconds = first_of(now, span.seconds, span.resolution)
+    unconnected = await unconnected_of(services, stored, since_seconds * 1000)
+    return await asyncio.to_thread(_read, services, stored.object, range, now, unconnected)
+
+
+def _read(
+    services: Services, destination: Destination, range: Range, now: int, unconnected: Unconnected | None
+) -> DeliveryTab:
     sums = series_log(services).sums(destination.id, range, now)
     causes = causes_of(deliver_reader(services), destination.id, (now - SPANS[range].seconds) * 1000)
     accepted = series_log(services).accepted(destination.sources, range, now)
     return DeliveryTab(
         range=range,
-        stations=_stations(accepted, sums),
+        stations=_stations(accepted, sums, unconnected),
+        unconnected=unconnected,
         percentiles=_percentiles(sums),
         charts=_charts(series_log(services).of_destination(destination.id, range, now)),
         errors=causes.causes,
@@ -79,17 +87,20 @@ def _read(services: Services, destination: Destination, range: Range) -> Deliver
     )
 
 
-def _stations(accepted: int, sums: Sums) -> list[Station]:
+def _stations(accepted: int, sums: Sums, unconnected: Unconnected | None) -> list[Station]:
     """Return the way of the events over the range; each stop counts events."""
     counts = sums.counts
+    if unconnected is not None and unconnected.is_whole:
+        accepted = max(0, accepted - unconnected.events)
     filtered, attempted, delivered = counts["filtered"], counts["attempted"], counts["delivered"]
     not_delivered = max(0, counts["not_delivered"])
     under_way = max(0, attempted - delivered - not_delivered)
     beside = attempted > max(0, accepted - filtered)  # what syncs, replays and deletions send comes from no source
     first = "sent for the first time, with syncs and replays" if beside else "sent for the first time"
+    by = "by its sources" if unconnected is None or not unconnected.is_whole else "by its sources while connected"
     ending = "dead" if not_delivered else "warn" if attempted and not delivered else "good" if delivered else "off"
     return [
-        Station("Accepted", number(accepted), "by its sources", "good" if accepted else "off"),
+        Station("Accepted", number(accepted), by, "good" if accepted else "off"),
         Station(
             "Not filtered",
             number(max(0, accepted - filtered)),

@@ -27,10 +27,9 @@ from hookline.features.catalog.settings_form import FormField, settings_form
 from hookline.features.connections.api.objects import ShownCertificate, shown_certificate
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.destinations.pages.view import SIGNATURES
-from hookline.features.destinations.service import destination_past
 from hookline.features.destinations.tester.chosen_event import SampleType, sample_event
-from hookline.features.events.attempt_search import AttemptSearch, ShownAttempt
-from hookline.features.events.service import attempt_log, event_log
+from hookline.features.events.attempt_search import NEWEST, ShownAttempt, attempt_search
+from hookline.features.events.service import event_log
 from hookline.features.notices.pages import NoticesPage, notices_page
 from hookline.features.people.pages import PersonLink, person_in
 from hookline.features.replays.pages import ReplayList, replay_list
@@ -41,13 +40,12 @@ from hookline.kinds.model import REQUESTS_MAX, KindSettings
 from hookline.kinds.settings import schema_of
 from hookline.outcomes.outcome import BECAUSE, Outcome
 from hookline.outcomes.request_urls import RequestUrls
-from hookline.outcomes.results import AttemptFilter, Key, attempt_key
+from hookline.outcomes.results import AttemptFilter, attempt_key
 from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.web.lists import TimeRange, address, destination_href, time_range
 
 ATTEMPT_ROWS = 50
 ATTEMPT_FILTERS = ("outcome", "httpStatus", "url")
-NEWEST: Key = (1 << 62, 0, 0, 0, 0)
 
 
 class AttemptsTab(NamedTuple):
@@ -74,7 +72,7 @@ async def attempts_tab(services: Services, stored: Stored[Destination], query: M
     outcome = asked["outcome"] if asked["outcome"] in outcomes else None
     wanted = AttemptFilter(outcome, _number(asked["httpStatus"]), times.since_ms, times.until_ms)
     before = attempt_key(query["after"]) if query.get("after") else None
-    search = AttemptSearch(attempt_log(services), destination_past(services), event_log(services), id)
+    search = attempt_search(services, id)
     page = await event_log(services).run(
         lambda: search.page(wanted, asked["url"] or None, ATTEMPT_ROWS, before or NEWEST)
     )
@@ -191,6 +189,9 @@ class ReplayTab(NamedTuple):
     id: str
     enabled: bool
     message_id: str
+    bounds: Mapping[str, str]
+    """``from`` and ``to``."""
+    source: str
     sources: list[tuple[str, str]]
     types: list[tuple[str, str]]
     replays: ReplayList
@@ -203,6 +204,8 @@ async def replay_tab(services: Services, stored: Stored[Destination], query: Map
         id=id,
         enabled=stored.lane is not None,
         message_id=query.get("messageId", ""),
+        bounds=time_range("", query, {}, services.store.now_ms()).bounds,
+        source=query.get("source", ""),
         sources=[(each, each) for each in stored.object.sources],
         types=[(each, each) for each in get_args(MessageType)],
         replays=replay_list(services, query, destination_href(id, "replay"), id),

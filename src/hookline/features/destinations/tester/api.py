@@ -53,7 +53,7 @@ from hookline.features.destinations.tester.request_writer import (
 from hookline.journal.record import Record
 from hookline.kinds.catalog import published_name
 from hookline.kinds.model import Auth, Requests
-from hookline.outcomes.outcome import FINAL, Outcome
+from hookline.outcomes.outcome import FINAL, Outcome, advice_on
 from hookline.route.decision import refusal
 from hookline.route.filters import UNFILTERED_TYPE, Filters, rules_of
 from hookline.settings import Settings
@@ -73,7 +73,8 @@ class Timings(msgspec.Struct, rename="camel"):
 class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Hold what came of one request. ``error`` says why there is no answer, or what an answer that was read by the
     rules of the request complains of; a body is cut after 64 KB. ``means`` is what would become of an event: it is
-    accepted, tried again, or refused, so that it becomes a dead letter."""
+    accepted, tried again, or refused, so that it becomes a dead letter. ``nextStep`` is what to do if it is not
+    accepted."""
 
     url: str
     outcome: Outcome
@@ -83,6 +84,7 @@ class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     body: str
     body_cut: bool
     error: str | None
+    next_step: str | None
     address: str | None
     milliseconds: Timings
 
@@ -126,6 +128,7 @@ class Trials:
             body=hidden(seen.body.decode("utf-8", "replace")),
             body_cut=seen.body_cut,
             error=None if error is None else hidden(error),
+            next_step=None if outcome is Outcome.SUCCESS else advice_on(outcome, seen.status) or None,
             address=seen.address,
             milliseconds=Timings(seen.dns, seen.connect, seen.tls, seen.wait, seen.total),
         )
@@ -147,6 +150,7 @@ def _without_token(written: WrittenRequest, error: str) -> TrialAnswer:
         body="",
         body_cut=False,
         error=error,
+        next_step="Check the token URL, the client id and the client secret in the destination's settings.",
         address=None,
         milliseconds=Timings(),
     )

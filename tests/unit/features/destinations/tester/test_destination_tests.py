@@ -127,6 +127,9 @@ def test_every_url_is_asked(control: Running, authority: Authority) -> None:
     assert (answers[1]["body"], answers[1]["error"]) == ("<b>gone</b>", None)
     assert answers[2]["error"]
     assert "certificate" in answers[3]["error"]
+    assert answers[0]["nextStep"] is None
+    assert "Enter the new URL in the destination's settings." in answers[1]["nextStep"]
+    assert answers[3]["nextStep"].startswith("Hookline does not trust the receiver's certificate")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from playwright.sync_api import Page, expect
 
 from tests.service.harness import Hookline
@@ -13,7 +15,7 @@ BACK_MS = 360_000
 
 def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -> None:
     """The button waits for the word; the request's page says by itself when it is done, without the id; the list has
-    it; printed, it is the report alone."""
+    it; its JSON is a file and says the same; printed, it is the report alone."""
     hookline.track(userId="to-be-forgotten")
     overview.goto("/deletion-requests")
     overview.get_by_role("button", name="Delete a person’s data").click()
@@ -27,9 +29,15 @@ def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -
     main = overview.locator("main")
     # A receiver that an earlier test made fail is asked again within a minute.
     expect(main).to_contain_text("done", timeout=BACK_MS)
-    expect(main).to_contain_text("acknowledged")
+    expect(main.locator("[data-part=people] tbody .mark")).to_have_text("● delivered")
     expect(main).to_contain_text("overwritten in place")
     expect(main).not_to_contain_text("to-be-forgotten")
+    with overview.expect_download() as download:
+        main.get_by_role("link", name="Download JSON").click()
+    id = overview.url.rpartition("/")[2]
+    assert download.value.suggested_filename == f"deletion-request-{id}.json"
+    (source,) = json.loads(download.value.path().read_text())["people"][0]["sources"]
+    assert [each["status"] for each in source["destinations"]] == ["delivered"]
     assert overview.evaluate(CONTRAST) == []
     assert not sticks_out(overview)
     overview.emulate_media(media="print")

@@ -264,7 +264,7 @@ def test_retry_sends_the_dead_letters_of_this_cause_only(world: World) -> None:
 
 
 def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
-    """The newest attempt with its answer and its event, the last hours, and the next step."""
+    """The newest attempt with its answer and its event, the hours since it was first seen, and the next step."""
     world.control.append(record("m0", "Order Completed"))
     world.fail(0)
     detail = world.control.api("GET", f"/issues/{world.one()['id']}").json
@@ -272,6 +272,11 @@ def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
     assert (detail["sample"]["messageId"], detail["sample"]["event"]) == ("m0", "Order Completed")
     assert [each["attempts"] for each in detail["hours"]] == [1]
     assert "retry" in detail["nextStep"]
+    assert [row.values[0] for row in world.page(detail["id"]).chart.rows] == [None, 1], "no data before the first one"
+    world.pass_time(180)
+    world.fail(1)
+    rows = world.page(world.one()["id"]).chart.rows
+    assert [row.values[0] for row in rows] == [None, 1, 0, 0, 1]
     assert world.control.api("GET", "/issues/0123456789abcdef").status == 404
     assert world.control.api("GET", "/issues/nonsense").status == 404
 

@@ -15,7 +15,8 @@ BACK_MS = 360_000
 
 def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -> None:
     """The button waits for the word; the request's page says by itself when it is done, without the id; the list has
-    it; its JSON is a file and says the same; printed, it is the report alone."""
+    it; its JSON is a file and says the same; printed, it is the report alone.
+    The list of events says of the erased event what is kept of it."""
     hookline.track(userId="to-be-forgotten")
     overview.goto("/deletion-requests")
     overview.get_by_role("button", name="Delete a person’s data").click()
@@ -44,6 +45,12 @@ def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -
     expect(overview.locator(".rail")).to_be_hidden()
     expect(main).to_be_visible()
     overview.emulate_media(media="screen")
+    overview.goto("/events?status=erased")
+    row = overview.locator("event-list [role=option]").first
+    expect(row).to_contain_text("content erased")
+    row.click()
+    expect(overview.locator("event-detail")).to_contain_text("A deletion request erased this event.")
+    overview.goto(f"/deletion-requests/{id}")
     overview.locator(".crumb").click()
     row = overview.get_by_role("row").filter(has_text="erase and suppress").first
     expect(row).to_contain_text("1 person")
@@ -60,7 +67,7 @@ def test_the_page_says_where_to_delete_by_hand(overview: Page, hookline: Hooklin
         overview.goto(f"/deletion-requests/{asked['id']}")
         main = overview.locator("main")
         expect(main).to_contain_text("Delete by hand", timeout=BACK_MS)
-        row = main.get_by_role("row").filter(has=overview.get_by_role("link", name="team-chat"))
+        row = main.get_by_role("row").filter(has=overview.get_by_role("link", name="Team", exact=True))
         expect(row).to_contain_text("nothing sent Slack has no delete message, so nothing was sent.")
         expect(row).to_contain_text("Delete the person in Slack by hand")
         assert overview.evaluate(CONTRAST) == []

@@ -173,10 +173,10 @@ def _evidence(report: Json) -> Iterator[str]:
 
 
 def _source(affected: Json) -> str:
-    from hookline.web.lists import source_name
+    from hookline.journal.record import SYNC_SOURCE
+    from hookline.web.lists import SYNCS
 
-    name = source_name(affected["source"])
-    return f"source {name}" if name == affected["source"] else f"syncs of {name}"
+    return f"syncs of {SYNCS}" if affected["source"] == SYNC_SOURCE else f"source {affected['source']}"
 
 
 def _line(request: Json) -> str:

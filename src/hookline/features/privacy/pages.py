@@ -83,7 +83,6 @@ class DeletionScreens(Controller):
             more=max(0, len(report.people) - PEOPLE_SHOWN),
             mark=STATES[report.state],
             statuses=STATUSES,
-            known={each.object.id for each in services.store.sources()},
         )
 
 

@@ -34,10 +34,12 @@
     return make("a", { href }, make("bdi", { class: "mono" }, id));
   };
 
-  // A source as people read it, and its page; the same as web/lists.py and marks.html.
+  // A source as people read it, by its name, and its page; the same as web/lists.py and marks.html.
   const SYNC_SOURCE = "profiles";
-  const sourceName = (id) => (id === SYNC_SOURCE ? "audiences and traits" : id);
-  const source = (id) => make("a", { href: id === SYNC_SOURCE ? "/audiences" : `/sources/${encodeURIComponent(id)}` }, make("bdi", {}, sourceName(id)));
+  const sourceNames = JSON.parse(document.querySelector("[data-source-names]")?.dataset.sourceNames || "{}");
+  const sourceName = (id) => (id === SYNC_SOURCE ? "audiences and traits" : Object.hasOwn(sourceNames, id) ? sourceNames[id] : id);
+  const sourceTitle = (id) => (id === SYNC_SOURCE ? null : id);
+  const source = (id) => make("a", { href: id === SYNC_SOURCE ? "/audiences" : `/sources/${encodeURIComponent(id)}`, title: sourceTitle(id) }, make("bdi", {}, sourceName(id)));
 
   const moment = (iso) => make("time", { datetime: iso, "data-relative": true }, iso);
   // copying.js does it, with the text as it is at the click.
@@ -59,5 +61,5 @@
   const number = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, sourceName, source, moment, copyable, Exact, parse, number, quoted };
+  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, sourceName, sourceTitle, source, moment, copyable, Exact, parse, number, quoted };
 })();

@@ -43,7 +43,7 @@ from hookline.outcomes.outcome import BECAUSE, Outcome
 from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, Key, attempt_key
 from hookline.replays.dead_letters import DeadLetterFilter
-from hookline.web.lists import TimeRange, address, destination_href, time_range
+from hookline.web.lists import TimeRange, address, destination_href, source_label, time_range
 
 ATTEMPT_ROWS = 50
 ATTEMPT_FILTERS = ("outcome", "httpStatus", "url")
@@ -203,7 +203,7 @@ async def replay_tab(services: Services, stored: Stored[Destination], query: Map
         id=id,
         enabled=stored.lane is not None,
         message_id=query.get("messageId", ""),
-        sources=[(each, each) for each in stored.object.sources],
+        sources=[(each, source_label(services.store, each).name) for each in stored.object.sources],
         types=[(each, each) for each in get_args(MessageType)],
         replays=replay_list(services, query, destination_href(id, "replay"), id),
     )

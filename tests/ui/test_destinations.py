@@ -271,7 +271,7 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
         page.get_by_role("link", name="CSV").click()
     assert [line.split(",")[4] for line in file.value.path().read_text().splitlines()] == ["event", *["Refused"] * 3]
     page.get_by_role("checkbox", name="Select Refused").first.check()
-    expect(page.locator("[data-picked]")).to_contain_text("1 dead letters selected")
+    expect(page.locator("[data-picked]")).to_contain_text("1 dead letter selected")
     hookline.track("Delivered meanwhile")
     page.locator("[data-picked]").get_by_role("button", name="Discard").click()
     page.get_by_role("dialog", name="Discard the selected").get_by_role("button", name="Discard").click()

@@ -43,7 +43,7 @@ _STEPS: dict[str, str] = {
     " the receiver expects. Change the receiver, or what your source sends, or drop such events with a filter. Then"
     " retry.",
     Outcome.SERVER_ERROR: "The receiver failed while it handled the request. Its own log says why. Hookline keeps"
-    " retrying; retry the dead letters once the receiver is fixed.",
+    " retrying. Once the receiver is fixed, retry what became dead letters.",
     Outcome.THROTTLED: "The receiver wants fewer requests. Set a rate limit in the settings of the destination, or ask"
     " the receiver's owner for a higher one. Hookline retries by itself.",
     Outcome.TIMED_OUT: "The receiver did not answer in time. Have it answer first and process the event afterwards, or"

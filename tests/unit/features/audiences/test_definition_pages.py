@@ -95,8 +95,8 @@ def test_lists_of_people_have_pages(control: Running) -> None:
         assert "First page" in text
         # It has no destination: no page says that it is in sync, or that it will be.
         assert "no destination Buyers buyers 53" in shown(control, "/audiences")
-        for path in ("/audiences", "/audiences/buyers"):
-            assert "no destination gets it yet Connect one" in shown(control, path)
+        for path, says in (("/audiences", "none yet"), ("/audiences/buyers", "no destination gets it yet")):
+            assert f"{says} Connect one" in shown(control, path)
             assert "/audiences/buyers/edit#sync-to" in links(control, path)
         assert "no destination 53 members" in text
         assert re.search(r"p52 \S+ – no destination Why", text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from playwright.sync_api import Page, expect
 
 from tests.service.harness import Hookline
@@ -13,7 +15,8 @@ BACK_MS = 360_000
 
 def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -> None:
     """The button waits for the word; the request's page says by itself when it is done, without the id; the list has
-    it; printed, it is the report alone."""
+    it; its JSON is a file and says the same; printed, it is the report alone.
+    The list of events says of the erased event what is kept of it."""
     hookline.track(userId="to-be-forgotten")
     overview.goto("/deletion-requests")
     overview.get_by_role("button", name="Delete a person’s data").click()
@@ -27,15 +30,27 @@ def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -
     main = overview.locator("main")
     # A receiver that an earlier test made fail is asked again within a minute.
     expect(main).to_contain_text("done", timeout=BACK_MS)
-    expect(main).to_contain_text("acknowledged")
+    expect(main.locator("[data-part=people] tbody .mark")).to_have_text("● delivered")
     expect(main).to_contain_text("overwritten in place")
     expect(main).not_to_contain_text("to-be-forgotten")
+    with overview.expect_download() as download:
+        main.get_by_role("link", name="Download JSON").click()
+    id = overview.url.rpartition("/")[2]
+    assert download.value.suggested_filename == f"deletion-request-{id}.json"
+    (source,) = json.loads(download.value.path().read_text())["people"][0]["sources"]
+    assert [each["status"] for each in source["destinations"]] == ["delivered"]
     assert overview.evaluate(CONTRAST) == []
     assert not sticks_out(overview)
     overview.emulate_media(media="print")
     expect(overview.locator(".rail")).to_be_hidden()
     expect(main).to_be_visible()
     overview.emulate_media(media="screen")
+    overview.goto("/events?status=erased")
+    row = overview.locator("event-list [role=option]").first
+    expect(row).to_contain_text("content erased")
+    row.click()
+    expect(overview.locator("event-detail")).to_contain_text("A deletion request erased this event.")
+    overview.goto(f"/deletion-requests/{id}")
     overview.locator(".crumb").click()
     row = overview.get_by_role("row").filter(has_text="erase and suppress").first
     expect(row).to_contain_text("1 person")
@@ -52,7 +67,7 @@ def test_the_page_says_where_to_delete_by_hand(overview: Page, hookline: Hooklin
         overview.goto(f"/deletion-requests/{asked['id']}")
         main = overview.locator("main")
         expect(main).to_contain_text("Delete by hand", timeout=BACK_MS)
-        row = main.get_by_role("row").filter(has=overview.get_by_role("link", name="team-chat"))
+        row = main.get_by_role("row").filter(has=overview.get_by_role("link", name="Team", exact=True))
         expect(row).to_contain_text("nothing sent Slack has no delete message, so nothing was sent.")
         expect(row).to_contain_text("Delete the person in Slack by hand")
         assert overview.evaluate(CONTRAST) == []

@@ -148,16 +148,31 @@ def test_what_a_press_has_done_is_said_in_view(signed_in: Page, hookline: Hookli
 
 
 def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
-    """Where an event waits for another attempt there is a button, which says first what it will do."""
+    """Where an event waits for another attempt, saved settings offer a button, which says first what it will do."""
     message_id = hookline.track("Busy")
     hookline.wait_status(message_id, "crm", "retrying")
     page = signed_in
-    page.goto("/destinations/crm")
-    page.get_by_role("button", name="Try now").click()
+    page.goto("/destinations/crm/settings")
+    form = page.locator("form", has=page.get_by_label("Webhook URL"))
+    expect(form.get_by_role("button", name="Try now")).to_be_hidden()
+    page.get_by_label("At most per second").first.fill("60")
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_contain_text("Saved")
+    expect(form.locator("[data-offered]")).to_contain_text("1 event waits for a retry.")
+    for _ in range(2):  # a secret is changed in a dialog, which is gone with what it said
+        page.get_by_role("button", name=re.compile("St(art|op) signing")).first.click()
+        dialog = page.get_by_role("dialog")
+        if (secret := dialog.get_by_label("Shared secret")).is_visible():
+            secret.fill("the-secret")
+        dialog.locator("button:not([type=button])").click()
+        expect(page.locator("[data-toast]")).to_contain_text(re.compile(r"1 event waits for a retry\.\s+Try now"))
+    form.get_by_role("button", name="Try now").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("at once")
+    expect(dialog).to_contain_text("the event that is waiting for a retry at once")
     dialog.get_by_role("button", name="Try now").click()
     hookline.wait_status(message_id, "crm", "delivered")
+    expect(form.locator("[data-offered]")).to_be_empty()
+    hookline.api("PATCH", "destinations/crm", {"delivery": {"maxRate": None}})
 
 
 def test_what_was_delivered_before_it_was_tried_is_said(signed_in: Page, hookline: Hookline) -> None:
@@ -298,7 +313,7 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
         page.get_by_role("link", name="CSV").click()
     assert [line.split(",")[4] for line in file.value.path().read_text().splitlines()] == ["event", *["Refused"] * 3]
     page.get_by_role("checkbox", name="Select Refused").first.check()
-    expect(page.locator("[data-picked]")).to_contain_text("1 dead letters selected")
+    expect(page.locator("[data-picked]")).to_contain_text("1 dead letter selected")
     hookline.track("Delivered meanwhile")
     page.locator("[data-picked]").get_by_role("button", name="Discard").click()
     page.get_by_role("dialog", name="Discard the selected").get_by_role("button", name="Discard").click()

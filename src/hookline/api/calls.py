@@ -37,7 +37,7 @@ class Call:
     """``versions`` of the connections that it made, and ``changes`` to anything else, are for the audit log."""
 
     def __init__(self, services: Services, scope: Scope, trusted: Sequence[Network] = ()) -> None:
-        self._services = services
+        self.services = services
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         given = self.headers.get(REQUEST_ID, "")
         self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(_ID_BYTES)
@@ -52,7 +52,7 @@ class Call:
     @cached_property
     def identity(self) -> Identity:
         """Return who calls, or why nobody is known to."""
-        return identify(self._services, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
+        return identify(self.services, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
 
     @property
     def caller(self) -> Caller | None:
@@ -65,23 +65,23 @@ class Call:
         if caller is None:
             return False
         if caller.session:
-            return session_store(self._services).find(self.session_key, in_use=False) is not None
+            return session_store(self.services).find(self.session_key, in_use=False) is not None
         if caller.kind == "token" and caller.id is not None:
-            token = token_store(self._services).get(caller.id)
-            return token is not None and not token_store(self._services).has_expired(token)
+            token = token_store(self.services).get(caller.id)
+            return token is not None and not token_store(self.services).has_expired(token)
         return True
 
     @property
     def public_origin(self) -> str:
         """Scheme, host and port of ``control.public_url`` as a browser says them, empty where it is not set."""
-        public = urlsplit(self._services.settings.control.public_url or "")
+        public = urlsplit(self.services.settings.control.public_url or "")
         return f"{public.scheme}://{public.netloc}".lower() if public.netloc else ""
 
     @cached_property
     def session_key(self) -> str | None:
         """Return what the session cookie holds."""
         try:
-            found = SimpleCookie(self.headers.get("cookie", "")).get(session_store(self._services).cookie_name)
+            found = SimpleCookie(self.headers.get("cookie", "")).get(session_store(self.services).cookie_name)
         except CookieError:
             return None
         return None if found is None else found.value

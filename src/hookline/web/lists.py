@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from hookline.connections.model import Destination
 from hookline.connections.state import Object, ObjectT, Stored
+from hookline.connections.store import Store
 from hookline.events.timestamps import iso, parse
 from hookline.journal.record import SYNC_SOURCE
 
@@ -99,11 +100,28 @@ def destination_href(id: str, tab: str = "") -> str:
 
 
 SYNCS = "audiences and traits"
+"""What people read in place of a source: the calls of syncs stand under one that nobody created (``SYNC_SOURCE``)."""
 
 
-def source_name(id: str) -> str:
-    """Return a source as people read it: the calls of syncs stand under a source that nobody created."""
-    return SYNCS if id == SYNC_SOURCE else id
+class Label(NamedTuple):
+    """A source or destination as people read it: by its name, with its page while there is one (else empty)."""
+
+    name: str
+    href: str
+
+
+def source_label(store: Store, id: str) -> Label:
+    """Return how people read the source of an event; one that is gone is known by its id."""
+    if id == SYNC_SOURCE:
+        return Label(SYNCS, "/audiences")
+    stored = store.source(id)
+    return Label(id, "") if stored is None else Label(stored.object.name, f"/sources/{quote(id, safe='')}")
+
+
+def destination_label(store: Store, id: str) -> Label:
+    """Return how people read a destination; one that is gone is known by its id, and its page says so."""
+    stored = store.destination(id)
+    return Label(id if stored is None else stored.object.name, destination_href(id))
 
 
 def event_href(message_id: str, source: str) -> str:

@@ -18,15 +18,18 @@ import msgspec
 from litestar import Request, Response
 
 from hookline.api.auth.access import PARTS_HEADER
-from hookline.api.calls import current_caller
+from hookline.api.calls import current_caller, the_call
 from hookline.api.services import COUNTED_MAX, Services
 from hookline.cli.launch import command_to_type
 from hookline.events.timestamps import split_at_times
-from hookline.web.lists import event_href, person_href, source_name
+from hookline.journal.record import SYNC_SOURCE
+from hookline.web.lists import Label, destination_label, event_href, person_href, source_label
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from litestar.types import ControllerRouterHandler
+
+    from hookline.connections.store import Store
 
 
 class Station(NamedTuple):
@@ -116,6 +119,9 @@ FOLDER = Path(__file__).parent
 STATIC_FOLDER = FOLDER / "static"
 FEATURES = FOLDER.parent / "features"
 """A feature's templates stand with it; their names are unique among all."""
+
+SOURCE_NAMES_MAX = 1_000
+"""Names that a page hands to its script; beyond, the script shows ids."""
 
 NUMBER_SPACE = "\u202f"
 """Between groups of three digits: narrow, and no line break."""
@@ -233,6 +239,17 @@ def iso_seconds(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _of_the_call(label: Callable[[Store, str], Label]) -> Callable[[str], Label]:
+    """Give templates a label by id alone: the environment outlives a service, and knows none."""
+    return lambda id: label(the_call().services.store, id)
+
+
+def _source_names() -> str:
+    """Return the names of sources by id, for scripts that show events (static/elements.js)."""
+    sources = the_call().services.store.sources()[:SOURCE_NAMES_MAX]
+    return json_text({stored.object.id: stored.object.name for stored in sources})
+
+
 @cache
 def _environment() -> Environment:
     # Imported at the first page, not at the start: a role that nobody looks at stays lighter.
@@ -256,11 +273,14 @@ def _environment() -> Environment:
         lasting=lasting,
         iso=iso_seconds,
         tojson_text=json_text,
-        source_name=source_name,
     )
     environment.globals.update(
         event_href=event_href,
         person_href=person_href,
+        source_label=_of_the_call(source_label),
+        source_names=_source_names,
+        sync_source=SYNC_SOURCE,
+        destination_label=_of_the_call(destination_label),
         static=static_url,
         command=command_to_type,
         marks=MARKS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,8 @@ from hookline.telemetry.time_buckets import (
     write_time_buckets,
 )
 from hookline.web.lists import address
-from tests.unit.control.running import Running, destination, source
+from tests.unit.control.running import Running, destination, record, source
+from tests.unit.features.accounts.test_access import sign_in
 
 
 @pytest.fixture
@@ -87,6 +89,27 @@ def test_health_is_judged_over_minutes(control: Running) -> None:
     views = {row.view.id: row.view.word for row in destination_list(control.services, "", "", "").rows}
     assert (views["crm"], views["erp"]) == ("Healthy", "Degraded (10% failing)")
     assert control.api("GET", "/destinations/erp/metrics").json["state"] == "degraded"
+
+
+def test_sources_are_called_by_their_names(control: Running) -> None:
+    """Wherever a page mentions one; the id is what is sent, and what the pointer shows. One that is gone has its id."""
+    control.api("PUT", "/sources/site", source(name="Web shop"))
+    to = [{"email": ["a@example.com"]}]
+    rule = {"id": "calm", "name": "Calm", "when": ["source_silent"], "sources": ["site"], "to": to}
+    assert control.api("PUT", "/notifications/calm", rule).status == 201
+    control.append(record("m1"), record("m2", source="gone"))
+    named = re.compile(r"<bdi[^>]*>Web shop</bdi>")
+    for path in ("/", "/destinations", "/destinations/crm", "/events/m1?source=site", "/people/user/u1"):
+        assert named.search(page(control, path)), path
+    assert named.search(page(control, "/settings/notifications/calm"))
+    assert '<option value="site">Web shop</option>' in page(control, "/destinations/crm/replay")
+    assert "<bdi>gone</bdi>" in page(control, "/events/m2?source=gone")
+    assert 'data-source-names="{&#34;site&#34;:&#34;Web shop&#34;}"' in page(control, "/events")
+
+
+def page(control: Running, path: str) -> str:
+    """A page, for somebody who is signed in."""
+    return control.call("GET", path, headers=sign_in(control), token=False).text
 
 
 def test_the_list_has_pages_whose_filters_stay(control: Running) -> None:

@@ -28,7 +28,7 @@ from hookline.outcomes.delivery import ReplayStatus, rule_and_version
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.outcomes.outcome import BECAUSE, DeliveryStatus, because, urgency
 from hookline.route.filters import NO_REQUEST
-from hookline.web.lists import RANGES, address, destination_href
+from hookline.web.lists import RANGES, Label, address, destination_href, destination_label, source_label
 from hookline.web.rendering import MARKS, Screens, Station, Stop, screen, unknown
 
 NO_DESTINATION = "No destination is connected to this source."
@@ -73,8 +73,10 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     return DebuggerPage(
         asked=asked,
         types=[(each, each) for each in get_args(MessageType)],
-        sources=_choices(sources, asked["source"]),
-        destinations=_choices(destinations, asked["destination"]),
+        sources=_choices(sources, asked["source"], source_label(services.store, asked["source"])),
+        destinations=_choices(
+            destinations, asked["destination"], destination_label(services.store, asked["destination"])
+        ),
         ranges=[(name, name) for name in RANGES],
         export="/api/v1/events/export",
         statuses=[(status.value, MARKS[status][2]) for status in ranked],
@@ -85,9 +87,9 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     )
 
 
-def _choices(objects: Sequence[Source] | Sequence[Destination], asked: str) -> list[tuple[str, str]]:
+def _choices(objects: Sequence[Source] | Sequence[Destination], asked: str, found: Label) -> list[tuple[str, str]]:
     named = [(each.id, each.name) for each in objects]
-    return named if not asked or asked in dict(named) else [*named, (asked, asked)]
+    return named if not asked or asked in dict(named) else [*named, (asked, found.name)]
 
 
 PAYLOAD_CHARACTERS_MAX = 64_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -134,7 +133,7 @@ def issue_page(services: Services, issue: Issue, detail: IssueDetail) -> IssuePa
     return IssuePage(
         row=row,
         detail=detail,
-        chart=_chart(detail),
+        chart=_chart(detail, services.store.now_ms() // 1000),
         because=BECAUSE[detail.resolved_because] if detail.resolved_because else "",
         destination_href=destination_href(detail.destination),
         attempts_href=address(destination_href(detail.destination, "attempts"), status),
@@ -151,12 +150,17 @@ def issue_page(services: Services, issue: Issue, detail: IssueDetail) -> IssuePa
     )
 
 
-def _chart(detail: IssueDetail) -> ChartView:
+def _chart(detail: IssueDetail, now: int) -> ChartView:
     counts = {int(datetime.fromisoformat(each.at).timestamp()): each.attempts for each in detail.hours}
-    end = int(time.time()) // HOUR_SECONDS * HOUR_SECONDS
-    times = range(end - (HOURS_KEPT - 1) * HOUR_SECONDS, end + 1, HOUR_SECONDS)
-    values = [float(counts.get(at, 0)) for at in times]
+    first, end = (_hour(at) for at in (datetime.fromisoformat(detail.first_seen_at).timestamp(), now))
+    # One hour before it was first seen is shown, as no data: a line needs a second place on the axis.
+    times = range(max(end - (HOURS_KEPT - 1) * HOUR_SECONDS, first - HOUR_SECONDS), end + 1, HOUR_SECONDS)
+    values = [float(counts.get(at, 0)) if at >= first else None for at in times]
     return chart("failures", "Failed attempts", "an hour", list(times), [(Line("failed attempts", "warn"), values)])
+
+
+def _hour(seconds: float) -> int:
+    return int(seconds) // HOUR_SECONDS * HOUR_SECONDS
 
 
 @get("/issues", needs="viewer")

@@ -135,7 +135,7 @@ def event_view(logged: LoggedEvent) -> EventView:
     event = logged.status
     return EventView(
         key=logged.cursor,
-        href=event_href(event.message_id, event.source),
+        href="" if logged.record.erased else event_href(event.message_id, event.source),
         type=logged.record.type,
         name=title_in(logged.record.type, logged.record.body),
         message_id=event.message_id,

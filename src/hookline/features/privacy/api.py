@@ -119,8 +119,8 @@ class DeletionRequests(Controller):
 
     @get("/{id:str}/evidence", needs="viewer")
     async def get_deletion_evidence(self, services: FromServices, id: Id) -> DeletionEvidence:
-        """Return the report of a deletion request: what was affected, when each destination acknowledged it, what was
-        erased."""
+        """Return the report of a deletion request: what was affected, when the delete message was delivered to each
+        destination, what was erased."""
         return evidence_of(services, deletion_request(services, id))
 
 

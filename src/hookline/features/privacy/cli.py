@@ -101,7 +101,7 @@ def show_request(id: str, /, *, options: Options = HERE) -> int:
 
 @deletions_app.command
 def evidence(id: str, /, *, options: Options = HERE) -> int:
-    """Show what a request affected, when each destination acknowledged it, and what was erased.
+    """Show what a request affected, when each delete message was delivered, and what was erased.
 
     Parameters
     ----------
@@ -160,10 +160,8 @@ def _evidence(report: Json) -> Iterator[str]:
         f"erased: {erased['events']} events, {erased['retries']} retries, {erased['deadLetters']} dead letters,"
         f" {erased['attempts']} attempts, {erased['profiles']} profiles"
     )
-    acknowledged = [
-        each for person in report["people"] for source in person["sources"] for each in source["destinations"]
-    ]
-    if by_hand := sorted({each["destination"] for each in acknowledged if each["status"] == "filtered"}):
+    messages = [each for person in report["people"] for source in person["sources"] for each in source["destinations"]]
+    if by_hand := sorted({each["destination"] for each in messages if each["status"] == "filtered"}):
         yield f"▲ delete by hand in the services of: {', '.join(by_hand)} (nothing was sent there)"
     for person in report["people"]:
         yield f"{person['digest']}: {person['identities']} ids, {person['events']} events"
@@ -175,10 +173,10 @@ def _evidence(report: Json) -> Iterator[str]:
 
 
 def _source(affected: Json) -> str:
-    from hookline.web.lists import source_name
+    from hookline.journal.record import SYNC_SOURCE
+    from hookline.web.lists import SYNCS
 
-    name = source_name(affected["source"])
-    return f"source {name}" if name == affected["source"] else f"syncs of {name}"
+    return f"syncs of {SYNCS}" if affected["source"] == SYNC_SOURCE else f"source {affected['source']}"
 
 
 def _line(request: Json) -> str:

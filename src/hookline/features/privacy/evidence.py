@@ -1,4 +1,4 @@
-"""The evidence of a deletion request: what was affected, who acknowledged it when, what was erased; without any id."""
+"""The evidence of a deletion request: what was affected, when messages were delivered, what was erased; no id."""
 
 from __future__ import annotations
 

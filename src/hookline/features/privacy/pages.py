@@ -13,10 +13,10 @@ from hookline.features.privacy.api import PREFIX, view_of
 from hookline.features.privacy.evidence import BY_HAND, evidence_of
 from hookline.features.privacy.service import deletion_requests, suppressions
 from hookline.privacy.model import request_id
-from hookline.web.rendering import Screens, Stop, screen, unknown
+from hookline.web.rendering import MARKS, Screens, Stop, screen, unknown
 
 ROWS_ON_A_PAGE = 50
-MARKS = {
+STATES = {
     "looking": ("wait", "◔", "finding events"),
     "erasing": ("wait", "◔", "erasing"),
     "clearing": ("wait", "◔", "erasing"),
@@ -24,11 +24,12 @@ MARKS = {
     "done": ("good", "●", "done"),
 }
 STATUSES = {
-    "delivered": ("good", "●", "acknowledged"),
+    "delivered": MARKS["delivered"],
     "open": ("wait", "◔", "open"),
     "not_delivered": ("dead", "■", "not delivered"),
     BY_HAND: ("warn", "▲", "nothing sent"),
 }
+"""The words for the statuses of the evidence; where one differs (``filtered``), the page says so above the table."""
 ACTIONS = (
     ("both", "Erase, and store no more events"),
     ("delete", "Erase stored events"),
@@ -55,7 +56,7 @@ class DeletionScreens(Controller):
             "deletion_requests.html",
             "deletion",
             requests=[view_of(services, each) for each in page],
-            states=MARKS,
+            states=STATES,
             actions=ACTIONS,
             suppressed=suppressions(services).count(),
             first="/deletion-requests" if after else "",
@@ -80,9 +81,8 @@ class DeletionScreens(Controller):
             report=report,
             people=report.people[:PEOPLE_SHOWN],
             more=max(0, len(report.people) - PEOPLE_SHOWN),
-            mark=MARKS[report.state],
+            mark=STATES[report.state],
             statuses=STATUSES,
-            known={each.object.id for each in services.store.sources()},
         )
 
 

@@ -13,7 +13,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.services import Services
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
-from hookline.web.lists import address
+from hookline.web.lists import address, source_label
 from hookline.web.rendering import Screens, Station, number, query_of, screen, unknown
 
 ROWS = 50
@@ -102,12 +102,14 @@ def replay_page(services: Services, replay: Replay) -> ReplayPage:
 
 def _row(services: Services, replay: Replay) -> ReplayRow:
     view = view_of(services, replay)
-    return ReplayRow(view, MARKS.get(view.state, ("off", "○", view.state)), _what(view.request))
+    return ReplayRow(view, MARKS.get(view.state, ("off", "○", view.state)), _what(services, view.request))
 
 
-def _what(request: ReplayRequest) -> list[tuple[str, str]]:
+def _what(services: Services, request: ReplayRequest) -> list[tuple[str, str]]:
     """Return what was asked for, as the form calls it; everything that was not given is left out."""
     fields: dict[str, object] = msgspec.to_builtins(request)
+    if request.source is not None:
+        fields["source"] = source_label(services.store, request.source).name
     what = [(WORDS.get(name, name), _text(value)) for name, value in fields.items() if name not in _LEFT_OUT]
     return [("Dead letters", "selected"), *what] if request.dead_letters is not None else what
 

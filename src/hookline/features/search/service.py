@@ -126,9 +126,10 @@ async def _event(services: Services, asked: str) -> FoundItem | None:
     found = await event_log(services).find(asked, None)
     if found is None:
         return None
-    from hookline.web.lists import event_href  # here: the API is served without the pages
+    from hookline.web.lists import event_href, source_label  # here: the API is served without the pages
 
-    return FoundItem(asked, f"{found.record.type}, {found.record.source}", event_href(asked, found.record.source))
+    source = source_label(services.store, found.record.source).name
+    return FoundItem(asked, f"{found.record.type}, {source}", event_href(asked, found.record.source))
 
 
 EXACT, PREFIX, WORDS, PART = range(4)
@@ -224,8 +225,9 @@ def _actions(id: str, name: str) -> list[_Candidate]:
 def _event_names(services: Services) -> list[_Candidate]:
     from hookline.web.lists import address  # here: the API is served without the pages
 
+    names = {stored.object.id: stored.object.name for stored in services.store.sources()}
     return [
-        _candidate(name, f"{type}, {source}", address("/events", {"event": name, "source": source}))
+        _candidate(name, f"{type}, {names.get(source, source)}", address("/events", {"event": name, "source": source}))
         for source, type, name in schema_log(services).every_name()
     ]
 

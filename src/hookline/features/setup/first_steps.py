@@ -57,6 +57,9 @@ def first_steps(
         return None
     keys = _first_keys(sources, destinations)
     line = snippet("curl", keys[0], collect_url(services.settings)).text if keys else ""
+    how = (
+        "Any Segment SDK works; so does this line." if line else "Any Segment SDK works. A line to paste appears here."
+    )
     open_steps = [not sources, not destinations, not seen_event]
     current = open_steps.index(True)
     steps = [
@@ -74,7 +77,7 @@ def first_steps(
             bool(destinations),
             current == 1,
         ),
-        Step("Send a first event", "Any Segment SDK works; so does this line.", line, seen_event, current == 2),
+        Step("Send a first event", how, line, seen_event, current == 2),
     ]
     watching = ("Waiting for the first source…", "Waiting for a destination…", "Waiting for the first event…")[current]
     return First("First steps", steps, watching, set_up_href(sources, seen_event))

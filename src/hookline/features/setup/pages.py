@@ -224,7 +224,9 @@ def _steps(
 
 async def _first_event(services: Services, source: Source) -> FirstEvent | None:
     page = await event_log(services).newest(EventFilter(source=source.id), EVENTS_LOOKED_AT, None, SEARCH_SECONDS_MAX)
-    found = next((each for each in page.events if each.record.rejection is None), None)
+    # A delete message stands under the source too, and nobody sent it; what was erased has no page.
+    sent = (each for each in page.events if each.record.origin == "sdk" and not each.record.erased)
+    found = next((each for each in sent if each.record.rejection is None), None)
     if found is None:
         return None
     record = found.record

@@ -154,7 +154,7 @@
 
   const say = (form, message) => {
     const place = form.querySelector("[data-said]");
-    if (!place) hookline.toast(message);
+    if (!place) hookline.toast(message, form.dataset.offer);
     else if (place.textContent !== message) place.textContent = message;
   };
 

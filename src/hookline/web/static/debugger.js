@@ -42,7 +42,7 @@
   const dressed = (item, event) => {
     const body = event.event && typeof event.event === "object" ? event.event : {};
     const anonymous = typeof body.anonymousId === "string" ? body.anonymousId : "";
-    return Object.assign(item, { event, status: statusOf(event), ...said(event), name: title(event.type, body), user: event.userId || anonymous });
+    return Object.assign(item, { event, isErased: event.status === "erased", status: statusOf(event), ...said(event), name: title(event.type, body), user: event.userId || anonymous });
   };
   // What a row shows of an event, and says of its destinations: as features/events does for the overview.
   const title = (type, body) => {
@@ -252,7 +252,9 @@
 
   // --- the picked event, and statuses that are open still
   list.addEventListener("pick", (event) => { detail.hidden = false; root.classList.add("has-detail"); detail.show(event.detail); hookline.dress(detail); });
-  list.addEventListener("open", (event) => { if (event.detail) location.assign(event.detail.href); });
+  // The id of an erased event went with its content: it has no page.
+  const visit = (item) => { if (item && !item.isErased) location.assign(item.href); };
+  list.addEventListener("open", (event) => { visit(event.detail); });
   const look = async (item) => {
     const answer = await fetch(item.api).catch(() => null);
     if (!answer?.ok) return;
@@ -272,7 +274,7 @@
     if (event.target.closest("input, select, textarea, dialog, button, a, summary, [role=tabpanel]") && event.key !== "Escape") return;
     const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
     if (step) list.step(step);
-    else if (event.key === "Enter" && list.selected) location.assign(list.selected.href);
+    else if (event.key === "Enter") visit(list.selected);
     else if (event.key === " ") toggle();
     else if (event.key === "Escape") { detail.hidden = true; root.classList.remove("has-detail"); list.focus(); return; }
     else return;

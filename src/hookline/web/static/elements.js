@@ -34,11 +34,13 @@
     return make("a", { href }, make("bdi", { class: "mono" }, id));
   };
 
-  // A source as people read it, and its page; the same as web/lists.py and marks.html.
+  // A source as people read it, by its name, and its page; the same as web/lists.py and marks.html.
   const SYNC_SOURCE = "profiles";
   const isSource = (id) => id !== SYNC_SOURCE;
-  const sourceName = (id) => (isSource(id) ? id : "audiences and traits");
-  const source = (id) => make("a", { href: isSource(id) ? `/sources/${encodeURIComponent(id)}` : "/audiences" }, make("bdi", {}, sourceName(id)));
+  const sourceNames = JSON.parse(document.querySelector("[data-source-names]")?.dataset.sourceNames || "{}");
+  const sourceName = (id) => (!isSource(id) ? "audiences and traits" : Object.hasOwn(sourceNames, id) ? sourceNames[id] : id);
+  const sourceTitle = (id) => (isSource(id) ? id : null);
+  const source = (id) => make("a", { href: isSource(id) ? `/sources/${encodeURIComponent(id)}` : "/audiences", title: sourceTitle(id) }, make("bdi", {}, sourceName(id)));
 
   const moment = (iso) => make("time", { datetime: iso, "data-relative": true }, iso);
   // copying.js does it, with the text as it is at the click.
@@ -60,5 +62,5 @@
   const number = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, isSource, sourceName, source, moment, copyable, Exact, parse, number, quoted };
+  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, isSource, sourceName, sourceTitle, source, moment, copyable, Exact, parse, number, quoted };
 })();

@@ -21,6 +21,13 @@
     show(item) {
       this.#item = item;
       const { event } = item;
+      if (item.isErased) {
+        this.replaceChildren(
+          make("div", { class: "detail-head" }, make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " content erased")),
+          make("p", { class: "muted" }, "A deletion request erased this event. Only its source, type and time are kept."),
+          make("dl", { class: "facts" }, fact("Source", source(event.source)), fact("Accepted", moment(event.receivedAt))));
+        return;
+      }
       this.replaceChildren(
         make("div", { class: "detail-head" },
           make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " ", make("bdi", {}, item.name || event.messageId)),
@@ -39,7 +46,7 @@
 
     // The status has changed; what is being read stays.
     refresh(item) {
-      if (this.#item !== item) return;
+      if (this.#item !== item || item.isErased) return;
       const statuses = this.querySelector(".statuses");
       const isOpen = statuses.querySelector("details")?.open;
       statuses.replaceChildren(...statusesOf(item.event, this.#reasons, "mayConnect" in this.dataset));

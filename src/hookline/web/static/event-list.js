@@ -4,7 +4,7 @@
 // events what people do: "pick" (an item was selected), "open" (Enter or a double click), "away" and "back" (the top
 // was left or reached again), "end" (the oldest row is in sight).
 (() => {
-  const { make, mark, moment, number, sourceName } = hookline.elements;
+  const { make, mark, moment, number, sourceName, sourceTitle } = hookline.elements;
   const BUFFER_MAX = 10_000;
   const ROWS_AROUND = 8;
   const AWAY_PIXELS = 4;
@@ -170,9 +170,9 @@
   const eventRow = (item) => make("div", { role: "option", class: "event-row" },
     make("span", { class: "event-status", title: item.each }, mark(item.status, item.word)),
     make("span", { class: "event-what" },
-      make("span", { class: "type" }, make("bdi", {}, item.event.type)), make("bdi", { class: "cut" }, item.name || item.event.messageId)),
+      make("span", { class: "type" }, make("bdi", {}, item.event.type)), item.isErased ? make("span", { class: "muted" }, "content erased") : make("bdi", { class: "cut" }, item.name || item.event.messageId)),
     make("bdi", { class: "event-user mono cut" }, item.user),
-    make("bdi", { class: "event-source cut" }, sourceName(item.event.source)),
+    make("bdi", { class: "event-source cut", title: sourceTitle(item.event.source) }, sourceName(item.event.source)),
     make("span", { class: "event-time" }, moment(item.event.receivedAt)));
 
   const skippedText = (count) => `${number(count)} more arrived here too fast to show. They are stored and delivered. Filter to see fewer.`;

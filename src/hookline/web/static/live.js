@@ -55,6 +55,7 @@
     for (const part of partsOf(fresh)) {
       const name = part.dataset.part;
       const html = part.innerHTML;
+      if (part.ownerDocument === document) { shown.set(name, html); continue; } // it came with the part around it
       if (shown.get(name) === html) continue;
       const old = partNamed(name);
       if (old && isHeld(old)) continue;

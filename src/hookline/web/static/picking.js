@@ -14,6 +14,7 @@
     head.checked = ids.length > 0 && ids.length === all.length;
     head.indeterminate = ids.length > 0 && ids.length < all.length;
     for (const each of document.querySelectorAll("[data-picked-count]")) each.textContent = ids.length;
+    for (const each of document.querySelectorAll("[data-picked-noun]")) each.textContent = ids.length === 1 ? each.dataset.pickedNoun : each.dataset.many;
     for (const each of document.querySelectorAll("[data-picked-ids]")) each.value = each.defaultValue = JSON.stringify(ids);
   };
   const set = (list, checked) => { for (const each of boxes(list)) each.checked = checked; tell(list); };

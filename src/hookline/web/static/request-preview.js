@@ -1,7 +1,7 @@
 // What an event becomes at a destination that is not saved, as the server makes it: the exact requests, or what is wrong.
 // <request-preview> shows it for the fields of a form; the mapping editor uses the same.
 (() => {
-  const { make } = hookline.elements;
+  const { make, sourceName } = hookline.elements;
   const WAIT_MS = 300;
 
   const ask = async (body) => {
@@ -17,7 +17,7 @@
   const eventLine = ({ name, type, messageId, source, isStored }) => make("p", { class: "line" },
     make("span", { class: "type" }, type), " ",
     isStored ? make("a", { href: `/events/${encodeURIComponent(messageId)}?source=${encodeURIComponent(source)}` }, make("bdi", {}, name || messageId)) : make("bdi", {}, name || "sample"),
-    make("span", { class: "muted" }, isStored ? ` from ${source}` : " not stored"));
+    make("span", { class: "muted" }, isStored ? ` from ${sourceName(source)}` : " not stored"));
 
   // The requests of a report; problems that belong to no field of their own are said here.
   const draw = (report, problems = report.problems) => [

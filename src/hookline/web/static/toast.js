@@ -6,10 +6,12 @@
   if (!place) return;
   let timer = 0;
 
-  hookline.toast = (message) => {
+  // offer: the id of what is offered with it, where there is something, such as a button that opens a dialog.
+  hookline.toast = (message, offer = "") => {
     if (!message) return;
     clearTimeout(timer);
-    place.textContent = message;
+    const offered = document.getElementById(offer)?.cloneNode(true).childNodes ?? [];
+    place.replaceChildren(message, ...(offered.length ? [" ", ...offered] : []));
     timer = setTimeout(() => { place.textContent = ""; }, SHOWN_MS);
   };
   // The page that comes next says it, such as a list after something of it was deleted.

@@ -45,7 +45,7 @@ def test_the_list_has_members_the_last_sync_and_who_is_told(people: People) -> N
     """Counted as the last sync left them; the destination is a link of its own."""
     control = people.control
     wait_until(lambda: "in sync Buyers buyers 2 +2" in shown(control, "/audiences"))
-    wait_until(lambda: "in sync Spend spend 4" in shown(control, "/traits"))
+    wait_until(lambda: "no destination Spend spend 4" in shown(control, "/traits"))
     assert {"/audiences/buyers", "/destinations/crm"} <= links(control, "/audiences")
     assert "No audience matches" in shown(control, "/audiences?search=nobody")
 
@@ -77,7 +77,7 @@ def test_members_and_values_lead_to_the_person_and_to_why(people: People) -> Non
 
 
 def test_lists_of_people_have_pages(control: Running) -> None:
-    """Fifty at a time; the next page goes on with the person after."""
+    """Fifty at a time; the next page goes on with the person after. What is synced to nobody says so."""
     everybody = {**BUYERS, "condition": {"event": "Order"}, "destinations": []}
     assert control.api("POST", "/sources", source()).status == 201
     assert control.api("POST", "/audiences", everybody).status == 201
@@ -93,6 +93,15 @@ def test_lists_of_people_have_pages(control: Running) -> None:
         text = shown(control, after)
         assert list(re.findall(r"p\d\d", text)) == ["p50", "p51", "p52"]
         assert "First page" in text
+        # It has no destination: no page says that it is in sync, or that it will be.
+        assert "no destination Buyers buyers 53" in shown(control, "/audiences")
+        for path, says in (("/audiences", "none yet"), ("/audiences/buyers", "no destination gets it yet")):
+            assert f"{says} Connect one" in shown(control, path)
+            assert "/audiences/buyers/edit#sync-to" in links(control, path)
+        assert "no destination 53 members" in text
+        assert re.search(r"p52 \S+ – no destination Why", text)
+        why = shown(control, "/audiences/buyers/why?user=p50")
+        assert re.search(r"A member since the sync \S+ , and no destination gets it yet\.", why)
     finally:
         found.close()
 

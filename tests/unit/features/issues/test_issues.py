@@ -287,7 +287,7 @@ def test_the_next_step_fits_what_is_left(world: World) -> None:
 
 
 def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
-    """The newest attempt with its answer and its event, the last hours, and the next step."""
+    """The newest attempt with its answer and its event, the hours since it was first seen, and the next step."""
     world.control.append(record("m0", "Order Completed"))
     world.fail(0)
     detail = world.control.api("GET", f"/issues/{world.one()['id']}").json
@@ -295,6 +295,11 @@ def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
     assert (detail["sample"]["messageId"], detail["sample"]["event"]) == ("m0", "Order Completed")
     assert [each["attempts"] for each in detail["hours"]] == [1]
     assert detail["nextStep"].endswith(" Once this is mended, retry 1 dead letter.")
+    assert [row.values[0] for row in world.page(detail["id"]).chart.rows] == [None, 1], "no data before the first one"
+    world.pass_time(180)
+    world.fail(1)
+    rows = world.page(world.one()["id"]).chart.rows
+    assert [row.values[0] for row in rows] == [None, 1, 0, 0, 1]
     assert world.control.api("GET", "/issues/0123456789abcdef").status == 404
     assert world.control.api("GET", "/issues/nonsense").status == 404
 

@@ -127,7 +127,7 @@ def test_the_page_says_in_plain_words_what_is_kept_and_what_syncs_sent(control: 
     assert "BLAKE2b" not in plain
     assert "BLAKE2b-256 of the user id" in folded
     assert '<a class="over" href="/audiences"><bdi>audiences and traits</bdi></a>' in page
-    assert "their destinations are told for the sources, or are disabled" in page
+    assert "their destinations get the message for the sources, or are disabled" in page
     assert ">profiles<" not in page
 
 

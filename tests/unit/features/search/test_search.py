@@ -81,7 +81,7 @@ def test_ids_come_first(people: People) -> None:
     assert found["id"][0]["href"] == f"/deletion-requests/dr{request.number}"
     people.control.append(of("message-17", "track", "ann", None, event="Order"))
     event = search(people.control, "message-17")["id"]
-    assert event == [{"title": "message-17", "detail": "track, site", "href": "/events/message-17?source=site"}]
+    assert event == [{"title": "message-17", "detail": "track, Site", "href": "/events/message-17?source=site"}]
     assert "id" not in search(people.control, "message-1")
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hookline.settings import Collect
 from tests.service.receiver import Receiver
-from tests.unit.control.running import Running
+from tests.unit.control.running import Running, record
+from tests.unit.features.accounts.test_access import sign_in
 
 SOURCE = {"id": "shop", "name": "Shop", "type": "web", "writeKeys": ["wk_shop"]}
 
@@ -40,6 +42,17 @@ def test_it_is_sent_as_a_client_would(tmp_path: Path, receiver: Receiver) -> Non
     assert (request.path, request.headers["authorization"]) == ("/events/v1/track", "Basic d2tfc2hvcDo=")
     event = {"messageId": sent.json["messageId"], "anonymousId": "hookline-test", "event": "Test Event"}
     assert request.json == event
+
+
+def test_the_first_event_is_one_that_somebody_sent(tmp_path: Path) -> None:
+    """No delete message, which Hookline sends under the source, nor one that was erased."""
+    sent = record("m1", "Signed Up", source="shop")
+    deletion = msgspec.structs.replace(record("m2", source="shop"), type="delete", origin="deletion")
+    erased = msgspec.structs.replace(record("m3", source="shop"), erased=True)
+    with control_of(tmp_path, "https://events.example.com") as control:
+        control.append(sent, deletion, erased)
+        page = control.call("GET", "/setup?source=shop&step=event", headers=sign_in(control), token=False).text
+    assert '<a href="/events/m1?source=shop">' in page
 
 
 def test_a_refusal_says_who_refused(tmp_path: Path, receiver: Receiver) -> None:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Definition
 from hookline.features.audiences.pages.progress import DefinitionProgress, DefinitionSection, progress_of
-from hookline.features.audiences.pages.tabs import SyncedDestination, synced_destinations
-from hookline.web.lists import address
+from hookline.web.lists import Label, address, destination_label
 
 ROWS = 50
 SYNCED_SHOWN = 3
@@ -25,7 +24,7 @@ class DefinitionRow(NamedTuple):
     definition: Definition
     href: str
     progress: DefinitionProgress
-    synced_to: Sequence[SyncedDestination]
+    synced_to: Sequence[Label]
     synced_to_more: int
 
 
@@ -77,7 +76,7 @@ async def definition_list(
                 definition=definition,
                 href=section.href(definition.id),
                 progress=progress,
-                synced_to=synced_destinations(services, definition.destinations[:SYNCED_SHOWN]),
+                synced_to=[destination_label(services.store, id) for id in definition.destinations[:SYNCED_SHOWN]],
                 synced_to_more=max(0, len(definition.destinations) - SYNCED_SHOWN),
             )
             for definition, progress in rows

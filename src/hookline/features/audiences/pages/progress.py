@@ -99,6 +99,8 @@ def _mark(definition: Definition, found: _SyncReading, now_ms: int) -> Mark:
         return "wait", "◔", "first sync pending"
     if found.unread:
         return "wait", "◔", f"{number(found.unread)} stored events left to read"
+    if not definition.destinations and not found.state.is_anew:
+        return "off", "○", "no destination"
     if found.state.is_telling:
         return "wait", "◔", "syncing"
     if found.state.is_anew:

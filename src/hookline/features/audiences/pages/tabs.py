@@ -24,7 +24,7 @@ from hookline.features.people.service import ProfileReader, profile_log
 from hookline.people.definitions.reason import clause_text, trait_text
 from hookline.people.sync.results import EndedSync, Held, empty_value
 from hookline.web.chart_view import ChartView, Line, chart
-from hookline.web.lists import address, destination_href, person_href
+from hookline.web.lists import Label, address, destination_label, person_href
 from hookline.web.rendering import NUMBER_SPACE, json_text
 
 
@@ -54,21 +54,6 @@ def _said(condition: Condition) -> SentenceStep:
     return SentenceStep("with" if condition.if_ is not None else "who", clause_text(condition), "", "", ())
 
 
-class SyncedDestination(NamedTuple):
-    """A destination and its page."""
-
-    name: str
-    href: str
-
-
-def synced_destinations(services: Services, ids: Sequence[str]) -> list[SyncedDestination]:
-    """Return the destinations with these ids."""
-    found = [(id, services.store.destination(id)) for id in ids]
-    return [
-        SyncedDestination(id if stored is None else stored.object.name, destination_href(id)) for id, stored in found
-    ]
-
-
 ASKED_BY_SHOWN = 20
 
 
@@ -94,7 +79,7 @@ class OverviewTab(NamedTuple):
 
     said: SentenceStep
     written: Sequence[Written]
-    synced_to: Sequence[SyncedDestination]
+    synced_to: Sequence[Label]
     asks: Sequence[Named]
     asked_by: Sequence[Named]
     asked_by_more: int
@@ -112,7 +97,7 @@ async def overview_tab(services: Services, definition: Definition) -> OverviewTa
             Written("yaml", "connections.yaml", definition_text(definition)),
             Written("json", "API", msgspec.json.format(msgspec.json.encode(definition), indent=2).decode()),
         ],
-        synced_to=synced_destinations(services, definition.destinations),
+        synced_to=[destination_label(services.store, id) for id in definition.destinations],
         asks=_asks(services, definition),
         asked_by=asked_by[:ASKED_BY_SHOWN],
         asked_by_more=max(0, len(asked_by) - ASKED_BY_SHOWN),

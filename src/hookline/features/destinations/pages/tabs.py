@@ -42,7 +42,7 @@ from hookline.outcomes.outcome import BECAUSE, Outcome
 from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, attempt_key
 from hookline.replays.dead_letters import DeadLetterFilter
-from hookline.web.lists import TimeRange, address, destination_href, time_range
+from hookline.web.lists import TimeRange, address, destination_href, source_label, time_range
 
 ATTEMPT_ROWS = 50
 ATTEMPT_FILTERS = ("outcome", "httpStatus", "url")
@@ -206,7 +206,7 @@ async def replay_tab(services: Services, stored: Stored[Destination], query: Map
         message_id=query.get("messageId", ""),
         bounds=time_range("", query, {}, services.store.now_ms()).bounds,
         source=query.get("source", ""),
-        sources=[(each, each) for each in stored.object.sources],
+        sources=[(each, source_label(services.store, each).name) for each in stored.object.sources],
         types=[(each, each) for each in get_args(MessageType)],
         replays=replay_list(services, query, destination_href(id, "replay"), id),
     )

@@ -113,9 +113,9 @@ async def _record(services: Services, data: Preview) -> tuple[Record, bool]:
     if event is None and data.message_id is None and data.sample is None and source is not None:
         filter = EventFilter(source=source)
         page = await event_log(services).newest(filter, EVENTS_LOOKED_AT, None, SEARCH_SECONDS_MAX)
-        found = next(
-            (each.record for each in page.events if not each.record.rejection and not each.record.erased), None
-        )
+        records = (each.record for each in page.events)
+        # No delete message: most mappings say nothing of one, and nobody sent it.
+        found = next((each for each in records if each.origin == "sdk" and not (each.rejection or each.erased)), None)
         if found is not None:
             return found, True
     now_ms = services.store.now_ms()

@@ -116,7 +116,7 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     page.get_by_label("Reason").fill("<b>maintenance</b>")
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.locator(".destination-head .line")).to_contain_text("Paused")
-    expect(page.locator(".destination-head bdi")).to_have_text("<b>maintenance</b>")
+    expect(page.locator(".destination-head .line bdi")).to_have_text("<b>maintenance</b>")
     standing = "destinations/crm/metrics"
     wait_until(lambda: hookline.api("GET", standing).json["state"] == "paused", what="deliver has heard of it")
     message_id = hookline.track("While paused")

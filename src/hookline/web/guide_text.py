@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _LINE = re.compile(r"(?P<heading>#{1,6}) +(?P<title>.+)|(?P<bullet>[-*]|\d{1,3}\.) +(?P<item>.+)")
 _GO_ON = ("paragraph", "numbers", "bullets")
-_PIECE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\((https?://[^\s)]+)\)")
+_PIECE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\((https?://[^\s)]+)\)|\*([^*\s][^*]*)\*")
 _OWN_PIECE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^\s)]+)\)|\*([^*\s][^*]*)\*")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _UNSEEN = re.compile(r"<!--.*-->|<a id=\"[\w-]*\"></a>|!\[[^\]]*\]\([^)]*\)")
@@ -112,14 +112,14 @@ def _pieces(text: str, link: Link | None) -> Iterator[Piece]:
     for found in (_PIECE if link is None else _OWN_PIECE).finditer(text):
         if found.start() > end:
             yield Piece("text", text[end : found.start()])
-        code, strong, label, target, *emphasis = found.groups()
+        code, strong, label, target, emphasis = found.groups()
         if code or strong:
             yield Piece("code", code) if code else Piece("strong", strong)
         elif label:
             href = target if link is None else link(target)
             yield Piece("link", label.replace("`", ""), href) if href else Piece("text", label.replace("`", ""))
         else:
-            yield Piece("em", emphasis[0])
+            yield Piece("em", emphasis)
         end = found.end()
     if end < len(text):
         yield Piece("text", text[end:])

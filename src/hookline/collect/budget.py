@@ -7,7 +7,6 @@ once a reserve beyond ``retention.bytes`` is spent too.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.beats import next_beat
 from hookline.database.location import location_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import BoundedBytes, Needed
@@ -118,7 +118,7 @@ class Budget:
         """Return when it is time to look: after a while, or when a flood has brought much since the last look."""
         pauses = round(POLL_SECONDS / FLOOD_LOOK_SECONDS) if self.is_near() else 1
         for _ in range(pauses):
-            await asyncio.sleep(POLL_SECONDS / pauses)
+            await next_beat(POLL_SECONDS / pauses)
             if sum(self._journal.taken_bytes.values()) >= self._bytes_max * FLOOD_SHARE:
                 return
 

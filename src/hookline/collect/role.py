@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hookline.beats import next_beat
 from hookline.collect.before_opening import JournalEnds, KeptConnections, ask_server, keep_ends_noted
 from hookline.collect.server import Edge
 from hookline.connections.model import Snapshot
@@ -114,7 +115,7 @@ class CollectRole:
         self._log = logger()
         self._settings = settings
         self._boot_id = boot_id
-        self._run_folder = data / "run"
+        self._reporter = metrics.Reporter(data / "run", "collect")
         self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
         self._is_all_known = asked.is_all
@@ -196,7 +197,7 @@ class CollectRole:
             if self.edge.ready != was_ready:
                 self._publish()  # whoever asks about the whole hears at once what /readyz says
             is_early = is_patient and not self._is_of_this_boot
-            await asyncio.sleep(READY_LOOK_SECONDS if is_early else CONNECTIONS_SECONDS)
+            await next_beat(READY_LOOK_SECONDS if is_early else CONNECTIONS_SECONDS)
 
     async def _ask_late(self) -> None:
         """The journal was opened while PostgreSQL was away: have it opened anew if it should have gone on behind."""
@@ -348,7 +349,7 @@ class CollectRole:
     async def _every(self, seconds: float, beat: Any) -> None:
         while True:
             beat()
-            await asyncio.sleep(seconds)
+            await next_beat(seconds)
 
     async def _follow_budget(self, budget: Budget) -> None:
         """Retention of a local journal: by age now and then, by bytes as soon as they are spent."""
@@ -405,4 +406,4 @@ class CollectRole:
         if self.tracing is not None:
             values["hookline_collect_spans_total"] = {"outcome": self.tracing.counts}
         troubles = {"journal_away": self.edge.away, "not_taking_events": not self.edge.ready}
-        metrics.publish(self._run_folder, "collect", values, troubles)
+        self._reporter.publish(values, troubles)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
+from hookline.beats import seconds_to_beat
 from hookline.client_address import ProxyHeader
 from hookline.collect.batch import BrowserAddresses
 from hookline.collect.counters import Counters
@@ -164,7 +165,7 @@ class Edge:
         return ProxyHeader(self._proxies, self._connect)
 
     def _tick(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(seconds_to_beat(SWEEP_SECONDS), self._tick)
         self._clients.sweep()
 
 

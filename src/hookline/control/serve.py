@@ -19,6 +19,7 @@ from hookline.api.auth.service import admin_token, login_link
 from hookline.api.calls import current_call, may_refer, note_version
 from hookline.api.client_connection import Clients
 from hookline.api.services import Services
+from hookline.beats import seconds_to_beat
 from hookline.client_address import ProxyHeader
 from hookline.connections.model import AnySettings
 from hookline.connections.secrets import KEPT_MS
@@ -187,7 +188,7 @@ class Server(client_connection.Server):
         while not await self.on_tick(0):
             self._clients.sweep()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), TICK_SECONDS)
+                await asyncio.wait_for(self._stopping.wait(), seconds_to_beat(TICK_SECONDS))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing new and let what is being answered end, for which uvicorn waits although nobody is there."""

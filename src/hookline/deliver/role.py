@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hookline.beats import next_beat
 from hookline.connections.model import Snapshot
 from hookline.connections.state import Feed
 from hookline.database.location import Schema, location_of
@@ -67,8 +68,11 @@ RETENTION_SECONDS = 30.0
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
 WAKE_BYTES_MAX = 64
-IDLE_BEATS = 100
-"""After this many beats with nothing in flight, memory that only makes look-ups quicker is given back."""
+REST_AFTER_SECONDS = 0.5
+"""With nothing to do for so long there are only the beats that look whether there is. Between events that come one
+after the other it is not worth going to rest."""
+SPARE_AFTER_SECONDS = 5.0
+"""With nothing in flight for so long, memory that only makes look-ups quicker is given back."""
 
 
 class DeliverRole:
@@ -134,7 +138,12 @@ class DeliverRole:
         self._unfollowed: Snapshot | None = None
         """The connections while not everything has followed them yet."""
         self._rests_until = 0.0
-        self._idle_beats = 0
+        self._busy = asyncio.Event()
+        """Not set at rest: nothing is under way. Who begins something sets it."""
+        self._busy.set()
+        self._idle_since = self._unused_since = clock.monotonic()
+        self._is_spare = False
+        """Whether that memory is given back."""
         self._load_at = (0.0, 0.0)
         self._forgotten: dict[int, int] = {}
         self._log = logger()
@@ -254,14 +263,14 @@ class DeliverRole:
         loop = asyncio.get_running_loop()
         loop.add_reader(wake, self._woken, wake)
         beats = [
-            loop.create_task(self._every(BEAT_SECONDS, self.beat)),
-            loop.create_task(self._every(CONNECTIONS_SECONDS, self.follow_connections)),
-            loop.create_task(self._every(PUBLISH_SECONDS, self.reports.publish)),
+            loop.create_task(self._while_busy(BEAT_SECONDS, self.beat)),
+            loop.create_task(self._every(CONNECTIONS_SECONDS, self._look_around)),
+            loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
-            loop.create_task(self._save()),
+            loop.create_task(self._while_busy(SAVE_SECONDS, self.checkpointer.tick)),
         ]
         if self._loop is not None:  # in a simulation the time that the processor takes is no part of what happens
-            beats.append(loop.create_task(self._every(LOAD_SECONDS, self._look_at_load)))
+            beats.append(loop.create_task(self._while_busy(LOAD_SECONDS, self._look_at_load)))
         if self._keep_time is not None:
             beats.append(loop.create_task(self._every(KEEP_SECONDS, self._keep_time)))
         stopped = loop.create_task(stop.wait())
@@ -312,24 +321,42 @@ class DeliverRole:
             result = beat()
             if asyncio.iscoroutine(result):
                 await result
-            await asyncio.sleep(seconds)
+            await next_beat(seconds)
 
-    async def _save(self) -> None:
+    async def _while_busy(self, seconds: float, beat: Any) -> None:
         while True:
-            await asyncio.sleep(SAVE_SECONDS)
-            await self.checkpointer.tick()
+            await self._busy.wait()
+            await asyncio.sleep(seconds)
+            result = beat()
+            if asyncio.iscoroutine(result):
+                await result
 
     def _woken(self, wake: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
             while True:
                 wake.recv(WAKE_BYTES_MAX)
-        self.feeder.wake()
+        self._go_on()
 
     def _arrived(self) -> None:
         """More of a journal on Kafka is there; called on the follower's thread."""
         assert self._loop is not None, "only a simulation, which has its own journal, brings its own turns"
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self.feeder.wake)
+            self._loop.call_soon_threadsafe(self._go_on)
+
+    def _go_on(self) -> None:
+        self.feeder.wake()  # before the beats, which have time
+        if not self._busy.is_set():
+            self._get_busy()
+
+    def _get_busy(self) -> None:
+        self._idle_since = self.engine.clock.monotonic()
+        self._busy.set()
+
+    def _look_around(self) -> None:
+        """Follow the connections; at rest, look also for what nobody tells of."""
+        self.follow_connections()
+        if not self._busy.is_set():
+            self.beat()
 
     def beat(self) -> None:
         """Do what is due by the clock: requests that take too long, retries, a look at the journal's end."""
@@ -343,16 +370,42 @@ class DeliverRole:
         self.lane_set.look_at_draining()
         if not self.engine.in_flight:
             self.engine.offer_slots()
-        self._idle_beats = 0 if self.engine.in_flight else self._idle_beats + 1
+        is_used = self.engine.in_flight > 0
         for shared in self.feeder.shared.values():
-            if shared.duplicates.work():
-                self._idle_beats = 0
-            elif self._idle_beats == IDLE_BEATS:
-                shared.duplicates.rest()
+            is_used |= shared.duplicates.work()
             if shared.end > shared.next_offset:
                 self.feeder.wake()
         if self.feeder.catch_up.waits:
             self.feeder.wake()
+        now = self.engine.clock.monotonic()
+        self._spare_memory(now, is_used)
+        if is_used or self._has_work():
+            self._get_busy()
+        elif now - self._idle_since >= REST_AFTER_SECONDS:
+            self._busy.clear()
+
+    def _spare_memory(self, now: float, is_used: bool) -> None:
+        if is_used:
+            self._unused_since, self._is_spare = now, False
+        elif not self._is_spare and now - self._unused_since >= SPARE_AFTER_SECONDS:
+            self._is_spare = True
+            for shared in self.feeder.shared.values():
+                shared.duplicates.rest()
+
+    def _has_work(self) -> bool:
+        """Return whether anything is under way or waits for its time, so that beats have to be quick. One of many
+        processes always has: it watches the others."""
+        return (
+            self.worker is not None
+            or self.engine.has_work
+            or self.feeder.has_work
+            or self.lane_set.has_draining
+            or bool(self.replays.lanes)
+            or self.checkpointer.has_work
+        )
+
+    async def _publish(self) -> None:
+        await self.reports.publish(is_at_rest=not self._busy.is_set())
 
     def _look_at_load(self) -> None:
         now, used = time.monotonic(), time.thread_time()

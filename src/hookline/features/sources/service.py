@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookline.api.services import Services, part
+from hookline.beats import seconds_to_beat
 from hookline.database.connect import connect
 from hookline.database.connection import transaction
 from hookline.database.location import DatabaseLocation, location_of
@@ -84,7 +85,7 @@ class SchemaWatch:
             except Exception:  # noqa: BLE001 - the loop's border: an event we cannot read must not end all schemas
                 logger().error("schema_watch_failed", exc_info=True)
                 rest = FAILED_SECONDS
-            await asyncio.sleep(rest)
+            await asyncio.sleep(seconds_to_beat(rest) if rest == IDLE_SECONDS else rest)
 
     def _read(self) -> float:
         """Read on for a moment; return how long to rest then."""

@@ -201,7 +201,7 @@ class Followed:
         return DatabaseUnreadable(f"{self._location if unlike is None else f'{unlike} and'} cannot be read: {error}")
 
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.5
 """After so long a file is opened for a look although it was not written to: somebody may have locked it."""
 SETTLED_NS = 3_000_000_000
 """So long after it was written to, another write gives a file another time, whatever the steps of the time are."""

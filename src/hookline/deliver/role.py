@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.beats import next_beat
+from hookline.beats import Bell, next_beat
 from hookline.connections.model import Snapshot
 from hookline.connections.state import Feed
 from hookline.database.location import Schema, location_of
@@ -44,7 +43,7 @@ from hookline.deliver.work import Counters
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Lookups, Reader
-from hookline.journal.reading import at_hand
+from hookline.journal.reading import CHANGES, RECORDS, at_hand, listen_for_wakes, take_wakes
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing, RingKeeper
 from hookline.privacy.shared_erased import ErasureFeed
@@ -63,11 +62,12 @@ SATURATED_SHARE = 0.9
 """Of a core: with so much used, the event loop has hardly waited for anybody."""
 SAVE_SECONDS = 0.1
 CONNECTIONS_SECONDS = 0.25
+REST_SECONDS = 1.0
+"""From one look at rest to the next, where control tells of its changes: then it is only for what was not told."""
 PUBLISH_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
-WAKE_BYTES_MAX = 64
 REST_AFTER_SECONDS = 0.5
 """With nothing to do for so long there are only the beats that look whether there is. Between events that come one
 after the other it is not worth going to rest."""
@@ -138,6 +138,10 @@ class DeliverRole:
         self._unfollowed: Snapshot | None = None
         """The connections while not everything has followed them yet."""
         self._rests_until = 0.0
+        self._bell = Bell()
+        """Rings when there is something to follow."""
+        self._is_told = self._loop is not None and isinstance(location_of(settings, "control"), Path)
+        self._can_follow = False
         self._busy = asyncio.Event()
         """Not set at rest: nothing is under way. Who begins something sets it."""
         self._busy.set()
@@ -259,12 +263,12 @@ class DeliverRole:
         """Deliver until told to stop, then let what is in flight end and save the positions."""
         if self._loop is not None:  # a simulated power cut takes what it likes of the ring
             self._ring_keeper.start()
-        wake = _listen(self.settings.socket_path("deliver.wake"))
+        wake = listen_for_wakes(self.settings.socket_path("deliver.wake"))
         loop = asyncio.get_running_loop()
         loop.add_reader(wake, self._woken, wake)
         beats = [
             loop.create_task(self._while_busy(BEAT_SECONDS, self.beat)),
-            loop.create_task(self._every(CONNECTIONS_SECONDS, self._look_around)),
+            loop.create_task(self._look_around()),
             loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
             loop.create_task(self._while_busy(SAVE_SECONDS, self.checkpointer.tick)),
@@ -332,10 +336,11 @@ class DeliverRole:
                 await result
 
     def _woken(self, wake: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                wake.recv(WAKE_BYTES_MAX)
-        self._go_on()
+        found = take_wakes(wake)
+        if RECORDS in found:
+            self._go_on()
+        if CHANGES in found:
+            self._bell.ring()
 
     def _arrived(self) -> None:
         """More of a journal on Kafka is there; called on the follower's thread."""
@@ -345,18 +350,27 @@ class DeliverRole:
 
     def _go_on(self) -> None:
         self.feeder.wake()  # before the beats, which have time
-        if not self._busy.is_set():
+        if self.is_at_rest:
             self._get_busy()
+            self._bell.ring()
 
     def _get_busy(self) -> None:
         self._idle_since = self.engine.clock.monotonic()
         self._busy.set()
 
-    def _look_around(self) -> None:
+    async def _look_around(self) -> None:
         """Follow the connections; at rest, look also for what nobody tells of."""
-        self.follow_connections()
-        if not self._busy.is_set():
-            self.beat()
+        while True:
+            self.follow_connections()
+            if self.is_at_rest:
+                self.beat()
+            rests = self.is_at_rest and self._is_told and self._can_follow
+            await self._bell.rest(REST_SECONDS if rests else CONNECTIONS_SECONDS)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether nothing is under way: beats are few then."""
+        return not self._busy.is_set()
 
     def beat(self) -> None:
         """Do what is due by the clock: requests that take too long, retries, a look at the journal's end."""
@@ -405,7 +419,7 @@ class DeliverRole:
         )
 
     async def _publish(self) -> None:
-        await self.reports.publish(is_at_rest=not self._busy.is_set())
+        await self.reports.publish(self.is_at_rest)
 
     def _look_at_load(self) -> None:
         now, used = time.monotonic(), time.thread_time()
@@ -418,7 +432,9 @@ class DeliverRole:
         if began < self._rests_until:
             return
         try:
+            self._can_follow = False
             self._follow()
+            self._can_follow = True
             self._unread.end()
         except DatabaseUnreadable as error:  # what was in force stays so
             self._unread.begin(error)
@@ -461,13 +477,3 @@ def _network(sink: Sink, settings: Settings, limits: Limits) -> Sender:
     new_tls = partial(tls_context, settings.deliver.ca_file)
     parts = sink, resolver, new_tls(), settings.deliver.connection_age
     return Pools(*parts, lambda pair: ClientCertificate(pair, settings, new_tls), proxy_of(settings))
-
-
-def _listen(path: Path) -> socket.socket:
-    """Return the datagram socket that collect pokes after each commit."""
-    path.unlink(missing_ok=True)
-    wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    wake.setblocking(False)
-    wake.bind(str(path))
-    os.chmod(path, 0o600)
-    return wake

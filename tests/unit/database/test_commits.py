@@ -119,6 +119,16 @@ def test_a_file_that_cannot_be_read_knows_nothing(settings: Settings, before: Pa
     assert begin(settings).known in (4, 1)  # of a schema it forgot under which name it counted
 
 
+def test_each_commit_is_told_once_it_is_there(settings: Settings) -> None:
+    """Whoever is told finds it; what is not changed is not told."""
+    seen: list[int] = []
+    commits = begin(settings)
+    commits.on_done = lambda: seen.append(commits.known)
+    write(settings)
+    write(settings)
+    assert seen == [commits.known - 1, commits.known]
+
+
 def test_numbers_that_were_given_away_are_kept(settings: Settings) -> None:
     """Whatever becomes of the database."""
     begin(settings).give_away(version=7, lane=3)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import date, timedelta
 
 from hookline.api.services import Services, control_database, part
-from hookline.beats import seconds_to_beat
+from hookline.beats import Bell
 from hookline.connections.history import Kind
 from hookline.connections.model import is_sink
 from hookline.connections.store import Store
@@ -123,11 +123,11 @@ class DeletionWatch:
         self._usage_fails = False
         self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._profiles = ErasedProfiles(settings)
-        self._asked = asyncio.Event()
+        self._asked = Bell()
 
     def wake(self) -> None:
         """A request was made; for the event loop's thread."""
-        self._asked.set()
+        self._asked.ring()
 
     def close(self) -> None:
         """Let go of files; idempotent."""
@@ -143,11 +143,7 @@ class DeletionWatch:
                 is_asked = await self.look()
             except DatabaseAway:
                 pass  # nor can requests be found now
-            try:
-                await asyncio.wait_for(self._asked.wait(), seconds_to_beat(POLL_SECONDS if is_asked else REST_SECONDS))
-            except TimeoutError:
-                pass
-            self._asked.clear()
+            await self._asked.rest(POLL_SECONDS if is_asked else REST_SECONDS)
 
     def _note_usage(self) -> None:
         try:

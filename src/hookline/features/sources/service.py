@@ -58,7 +58,7 @@ REST_SECONDS = 0.05
 """While there is more to read; a sixth of one core at most, and never longer than a page waits for anything."""
 CROWDED_REST_SECONDS = 2.0
 """Where others had the core for most of that time: what is read pushes what they work with out of the cache."""
-IDLE_SECONDS = 1.0
+IDLE_SECONDS = 2.0
 FAILED_SECONDS = 10.0
 LOWEST_PRIORITY = 19
 _SCHEDULED = Path("/proc/thread-self/schedstat")

@@ -353,10 +353,11 @@ class CollectRole:
     async def _look_after_journal(self) -> None:
         bounded = self.appender.bounded
         if bounded is not None:
-            from hookline.collect.budget import Budget
+            from hookline.collect.budget import FLOOD_LOOK_SECONDS, Budget
 
             budget = self.budget = Budget(self._settings, bounded)
-            self.edge.on_client = budget.bell.ring
+            # Not before the first request is answered, which the look would hold up.
+            self.edge.on_client = partial(asyncio.get_running_loop().call_later, FLOOD_LOOK_SECONDS, budget.bell.ring)
             try:
                 await self._follow_budget(self.budget)
             finally:

@@ -71,6 +71,8 @@ DRAIN_SECONDS = 6.0
 REST_AFTER_SECONDS = 0.5
 """With nothing to do for so long there are only the beats that look whether there is. Between events that come one
 after the other it is not worth going to rest."""
+GET_UP_SECONDS = 0.01
+"""From the first event after a rest until beats are quick again: what they look at would hold up its request."""
 SPARE_AFTER_SECONDS = 5.0
 """With nothing in flight for so long, memory that only makes look-ups quicker is given back."""
 
@@ -145,6 +147,7 @@ class DeliverRole:
         self._busy = asyncio.Event()
         """Not set at rest: nothing is under way. Who begins something sets it."""
         self._busy.set()
+        self._gets_up = False
         self._idle_since = self._unused_since = clock.monotonic()
         self._is_spare = False
         """Whether that memory is given back."""
@@ -349,10 +352,15 @@ class DeliverRole:
             self._loop.call_soon_threadsafe(self._go_on)
 
     def _go_on(self) -> None:
-        self.feeder.wake()  # before the beats, which have time
-        if self.is_at_rest:
-            self._get_busy()
-            self._bell.ring()
+        self.feeder.wake()
+        if self.is_at_rest and not self._gets_up:
+            self._gets_up = True
+            asyncio.get_running_loop().call_later(GET_UP_SECONDS, self._get_up)
+
+    def _get_up(self) -> None:
+        self._gets_up = False
+        self._get_busy()
+        self._bell.ring()
 
     def _get_busy(self) -> None:
         self._idle_since = self.engine.clock.monotonic()

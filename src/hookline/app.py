@@ -66,6 +66,8 @@ EXIT_UNUSABLE = 2
 """Starting again would not help: the settings, the connections file, the address or the database must change."""
 CONTROLS: tuple[Which, ...] = ("control", "insights", "privacy")
 """The databases that control alone writes."""
+FOLLOWED: tuple[Which, ...] = ("control", "privacy")
+"""Those of them that other roles follow."""
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
 """Of the garbage collector, in every role: it is to look seldom at the many small objects of a batch."""
 FREEZE_SECONDS = 1.0
@@ -201,6 +203,26 @@ def _pages() -> Sequence[ControllerRouterHandler]:
     return routes()
 
 
+def tell_of_changes(settings: Settings) -> None:
+    """Have control tell the roles beside it of what it commits; on PostgreSQL others do as well, and they look by
+    themselves."""
+    from hookline.database.commits import commits_of
+    from hookline.database.location import location_of
+    from hookline.journal.reading import CHANGES, Wake
+
+    wakes = [Wake(settings.socket_path(name), CHANGES) for name in ("collect.wake", "deliver.wake")]
+
+    def tell() -> None:
+        for wake in wakes:
+            wake.poke()
+
+    for which in FOLLOWED:
+        place = location_of(settings, which)
+        commits = commits_of(place)
+        if isinstance(place, Path) and commits is not None:
+            commits.on_done = tell
+
+
 def boot_id() -> str | None:
     """Return what all roles under one supervisor share, and no others: the pipe whose end ends them."""
     descriptor = os.environ.get(SUPERVISOR_FD)
@@ -284,6 +306,7 @@ async def _opened(settings: Settings, connections_file: Path | None) -> Store | 
     if stop.is_set():
         return None
     count_commits(settings, *CONTROLS)
+    tell_of_changes(settings)
     opened: list[Store] = []
     await until_done(lambda: opened.append(open_connections(settings, connections_file, boot_id())), stop)
     return opened[0] if opened else None

@@ -7,7 +7,6 @@ once a reserve beyond ``retention.bytes`` is spent too.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.beats import Bell
 from hookline.database.location import location_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import BoundedBytes, Needed
@@ -28,6 +28,8 @@ NEAR_SHARE = 0.8
 RESERVE_SHARE = 0.1
 """Beyond the bytes: for sources within their fair share."""
 POLL_SECONDS = 0.25
+QUIET_SECONDS = 1.0
+"""The same while nobody is connected: who connects ends the wait."""
 FLOOD_SHARE = 0.01
 """Of the bytes: once they are near, it is looked anew as soon as so much more came. The reserve is the others', however
 fast one source floods."""
@@ -99,6 +101,7 @@ class Budget:
         self._window_ms = int(settings.deliver.retry_window * 1000)
         self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._stored = StoredBytes(settings.data_path / "run" / FILE, self._window_ms)
+        self.bell = Bell()
         self.insisted_bytes = 0
         """How much working lanes wait for and do not let go, as far as it was looked for."""
         self.since_ms: dict[str, int] = {}
@@ -114,11 +117,14 @@ class Budget:
         """Return whether so much is stored that it matters what of it is waited for."""
         return self.stored_bytes >= self._bytes_max * NEAR_SHARE
 
-    async def wait(self) -> None:
+    async def wait(self, is_quiet: bool = False) -> None:
         """Return when it is time to look: after a while, or when a flood has brought much since the last look."""
+        if is_quiet:
+            await self.bell.rest(QUIET_SECONDS)
+            return
         pauses = round(POLL_SECONDS / FLOOD_LOOK_SECONDS) if self.is_near() else 1
         for _ in range(pauses):
-            await asyncio.sleep(POLL_SECONDS / pauses)
+            await self.bell.rest(POLL_SECONDS / pauses)
             if sum(self._journal.taken_bytes.values()) >= self._bytes_max * FLOOD_SHARE:
                 return
 

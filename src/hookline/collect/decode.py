@@ -75,6 +75,8 @@ DROP_BYTES_MAX = 512 * 1024
 DROP_CLIENTS_MAX = 8
 """Who has a turn at once: a flood of them costs a few hundredths of a core, and they wait for each other."""
 SWEEP_SECONDS = 0.5
+QUIET_SWEEP_SECONDS = 1.0
+"""The same while nobody is connected."""
 UPLOAD_SECONDS_MAX = 3.0
 """How long an end waits for requests that are still arriving while it takes new ones all the same."""
 QUIET_SECONDS = 0.25

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hookline.beats import Bell, next_beat
 from hookline.collect.before_opening import JournalEnds, KeptConnections, ask_server, keep_ends_noted
 from hookline.collect.server import Edge
 from hookline.connections.model import Snapshot
@@ -20,6 +22,7 @@ from hookline.database.sqlite import DatabaseAway, DatabaseNotMade, DatabaseUnre
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Appender, JournalAway, JournalBackend, JournalError, JournalFailed, Needed
+from hookline.journal.reading import listen_for_wakes, take_wakes
 from hookline.journal.remote import serve_append
 from hookline.listening import handed_on, has_successor
 from hookline.privacy.suppressions import Suppressed, SuppressionFeed
@@ -96,6 +99,8 @@ class JournalWatch:
 AnswerT = TypeVar("AnswerT")
 
 CONNECTIONS_SECONDS = 0.25
+TOLD_SECONDS = 1.0
+"""The same where control tells of its changes: then it is only for what was not told."""
 PUBLISH_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
 NEEDED_SECONDS = 1.0
@@ -114,7 +119,7 @@ class CollectRole:
         self._log = logger()
         self._settings = settings
         self._boot_id = boot_id
-        self._run_folder = data / "run"
+        self._reporter = metrics.Reporter(data / "run", "collect")
         self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
         self._is_all_known = asked.is_all
@@ -133,6 +138,10 @@ class CollectRole:
         """Whether that was read, or taken from what was kept."""
         self._list_is_unreadable = False
         self._asked_for_kept = False
+        self._bell = Bell()
+        """Rings when there is something to follow."""
+        self._is_told = settings.database.is_local
+        self._could_look = False
         self._erased = self._erased_elsewhere(settings, journal)
         self._kept = KeptConnections(data)
         self._snapshot: Snapshot | None = None
@@ -145,12 +154,13 @@ class CollectRole:
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
-        socket = self._settings.socket_path("collect.sock")
-        inner = await serve_append(socket, self.appender, self._refresh)
+        inner = await serve_append(self._settings.socket_path("collect.sock"), self.appender, self._refresh)
         sockets = handed_on()
         host, port = await (self.edge.start(sockets) if sockets else self.edge.serve())
         self._log.info("collecting", address=f"{host}:{port}")
         loop = asyncio.get_running_loop()
+        wake = listen_for_wakes(self._settings.socket_path("collect.wake"))
+        loop.add_reader(wake, self._woken, wake)
         beats = [
             loop.create_task(self._follow_connections()),
             loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
@@ -169,6 +179,8 @@ class CollectRole:
         for task in [*beats, *ends]:
             task.cancel()
         await asyncio.gather(*beats, *ends, return_exceptions=True)
+        loop.remove_reader(wake)
+        wake.close()
         await self.edge.stop(is_handed_on=has_successor())
         inner.close()
         await self.appender.close()
@@ -196,7 +208,12 @@ class CollectRole:
             if self.edge.ready != was_ready:
                 self._publish()  # whoever asks about the whole hears at once what /readyz says
             is_early = is_patient and not self._is_of_this_boot
-            await asyncio.sleep(READY_LOOK_SECONDS if is_early else CONNECTIONS_SECONDS)
+            rest_seconds = TOLD_SECONDS if self._is_told and self._could_look else CONNECTIONS_SECONDS
+            await self._bell.rest(READY_LOOK_SECONDS if is_early else rest_seconds)
+
+    def _woken(self, wake: socket.socket) -> None:
+        take_wakes(wake)
+        self._bell.ring()
 
     async def _ask_late(self) -> None:
         """The journal was opened while PostgreSQL was away: have it opened anew if it should have gone on behind."""
@@ -215,15 +232,17 @@ class CollectRole:
     async def _look(self, is_patient: bool = False) -> None:
         """Follow what control wrote, with patience until it says that all is there; what cannot be read stays as it was
         known last."""
+        self._could_look = True
         try:
             await self._follow_suppressions()  # before the first event is taken
         except DatabaseAway:
-            pass  # what that means for events is decided there
+            self._could_look = False  # what that means for events is decided there
         try:
             if not (self._is_of_this_boot or await self._is_due(is_patient)):
                 return
             await self._read_connections()
         except DatabaseAway as away:
+            self._could_look = False
             self.edge.doubt(may_be_old=True)
             if isinstance(away, DatabaseUnreadable):
                 self._unread["connections"].begin(away)
@@ -334,9 +353,11 @@ class CollectRole:
     async def _look_after_journal(self) -> None:
         bounded = self.appender.bounded
         if bounded is not None:
-            from hookline.collect.budget import Budget
+            from hookline.collect.budget import FLOOD_LOOK_SECONDS, Budget
 
-            self.budget = Budget(self._settings, bounded)
+            budget = self.budget = Budget(self._settings, bounded)
+            # Not before the first request is answered, which the look would hold up.
+            self.edge.on_client = partial(asyncio.get_running_loop().call_later, FLOOD_LOOK_SECONDS, budget.bell.ring)
             try:
                 await self._follow_budget(self.budget)
             finally:
@@ -348,7 +369,7 @@ class CollectRole:
     async def _every(self, seconds: float, beat: Any) -> None:
         while True:
             beat()
-            await asyncio.sleep(seconds)
+            await next_beat(seconds)
 
     async def _follow_budget(self, budget: Budget) -> None:
         """Retention of a local journal: by age now and then, by bytes as soon as they are spent."""
@@ -364,7 +385,7 @@ class CollectRole:
                 budget.retain(now_ms, needed)
                 budget.save()
             self.edge.refuse(budget.look(now_ms, needed if is_near else None))
-            await budget.wait()
+            await budget.wait(is_quiet=self.edge.is_quiet)
 
     def _publish(self) -> None:
         counters = self.edge.counters
@@ -405,4 +426,4 @@ class CollectRole:
         if self.tracing is not None:
             values["hookline_collect_spans_total"] = {"outcome": self.tracing.counts}
         troubles = {"journal_away": self.edge.away, "not_taking_events": not self.edge.ready}
-        metrics.publish(self._run_folder, "collect", values, troubles)
+        self._reporter.publish(values, troubles)

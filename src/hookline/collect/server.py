@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
+from hookline.beats import seconds_to_beat
 from hookline.client_address import ProxyHeader
 from hookline.collect.batch import BrowserAddresses
 from hookline.collect.counters import Counters
@@ -18,6 +19,7 @@ from hookline.collect.decode import (
     CONNECTIONS_MAX,
     DRAIN_SECONDS_MAX,
     QUIET_SECONDS,
+    QUIET_SWEEP_SECONDS,
     SWEEP_SECONDS,
     UNPROVEN_CONNECTIONS_MAX,
     UPLOAD_SECONDS_MAX,
@@ -65,6 +67,10 @@ class Edge:
         self._accept = self._connect_handed_on if settings.collect.proxy_protocol else self._connect
         self._servers: list[tuple[asyncio.Server, socket.socket]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self.is_quiet = False
+        """Whether nobody was connected at the last sweep, and nobody has since."""
+        self.on_client: Callable[[], object] = lambda: None
+        """Called when somebody connects and nobody was."""
 
     @property
     def ready(self) -> bool:
@@ -151,20 +157,27 @@ class Edge:
         await self._clients.drain(DRAIN_SECONDS_MAX)
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self.is_quiet = None, False
 
     def sweep(self) -> None:
         """Close what is past its deadline; called twice a second while the edge is up."""
         self._clients.sweep()
 
     def _connect(self) -> Connection:
+        if self.is_quiet:  # the coarse clock stood still
+            self._tick(is_quiet=False)
+            self.on_client()
         return Connection(self._clients, self._intake)
 
     def _connect_handed_on(self) -> asyncio.Protocol:
         return ProxyHeader(self._proxies, self._connect)
 
-    def _tick(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._tick)
+    def _tick(self, is_quiet: bool | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.is_quiet = not self.counters.open_connections if is_quiet is None else is_quiet
+        seconds = seconds_to_beat(QUIET_SWEEP_SECONDS if self.is_quiet else SWEEP_SECONDS)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._tick)
         self._clients.sweep()
 
 

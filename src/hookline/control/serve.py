@@ -7,7 +7,7 @@ import math
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from hookline.api.auth.service import admin_token, login_link
 from hookline.api.calls import current_call, may_refer, note_version
 from hookline.api.client_connection import Clients
 from hookline.api.services import Services
+from hookline.beats import Bell
 from hookline.client_address import ProxyHeader
 from hookline.connections.model import AnySettings
 from hookline.connections.secrets import KEPT_MS
@@ -170,14 +171,14 @@ class Server(client_connection.Server):
         self._clients = Clients(own_metrics(services).connections_ended, idle_seconds_max)
         super().__init__(_config(build(services, pages), self._clients, services.settings))
         self._services = services
-        self._stopping = asyncio.Event()
+        self._stopping = Bell()
 
     def stop(self) -> None:
         """Begin to stop; called again, stop without waiting."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._clients.are_leaving = True
-        self._stopping.set()
+        self._stopping.ring()
         # Whose sockets another one takes over stays ready: no balancer needs to send its calls elsewhere.
         self._services.ready = self._services.ready and has_successor()
         live_events(self._services).close()
@@ -186,8 +187,7 @@ class Server(client_connection.Server):
         """Wait for the stop, where uvicorn looks for it ten times a second."""
         while not await self.on_tick(0):
             self._clients.sweep()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), TICK_SECONDS)
+            await self._stopping.rest(TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing new and let what is being answered end, for which uvicorn waits although nobody is there."""

@@ -17,7 +17,7 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -89,6 +89,8 @@ class Commits:
         self.known, self._at_ms = kept.number, kept.at_ms
         """The number of the last commit that was confirmed."""
         self._lock = threading.Lock()
+        self.on_done: Callable[[], None] = lambda: None
+        """Called after each commit, on whichever thread made it."""
         self.is_behind = False
         """Whether the database was found behind since ``begin``."""
         self._found = 0
@@ -129,6 +131,7 @@ class Commits:
         """The transaction with this number was committed."""
         self.known, self._at_ms = number, time.time_ns() // 1_000_000
         self._save()
+        self.on_done()
 
     def give_away(self, **numbers: int) -> None:
         """Remember numbers that control is about to give away."""

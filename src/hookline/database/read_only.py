@@ -6,6 +6,7 @@ knows are read as far as that goes, and older ones from the number on that the r
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -200,6 +201,27 @@ class Followed:
         return DatabaseUnreadable(f"{self._location if unlike is None else f'{unlike} and'} cannot be read: {error}")
 
 
+LOOK_SECONDS = 1.5
+"""After so long a file is opened for a look although it was not written to: somebody may have locked it."""
+SETTLED_NS = 3_000_000_000
+"""So long after it was written to, another write gives a file another time, whatever the steps of the time are."""
+
+Files = tuple[int, int, int]
+
+
+def _files_of(location: DatabaseLocation) -> Files | None:
+    """Return what differs from an earlier answer if something was committed in between: that goes to the write-ahead
+    log. None where it cannot be told."""
+    if not isinstance(location, Path):
+        return None
+    try:
+        found = os.stat(f"{location}-wal")
+    except OSError:
+        return None
+    is_settled = time.time_ns() - found.st_mtime_ns > SETTLED_NS
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if is_settled else None
+
+
 class ChangeFeed(Followed, Generic[ValueT]):
     """Something of a database that somebody follows: read again only when it changed. For one thread.
 
@@ -225,9 +247,20 @@ class ChangeFeed(Followed, Generic[ValueT]):
         """Have the next look read it anew, unless its number is ``known``."""
         self._seen: Any = None
         self._known = known
+        self._files: Files | None = None
+        self._looked_seconds = 0.0
 
     def poll(self) -> ValueT | None:
         """Return all of it if it changed since the last answer, else None; costs next to nothing if nothing did."""
+        files, now = _files_of(self._location), time.monotonic()
+        if files is not None and files == self._files and now - self._looked_seconds < LOOK_SECONDS:
+            return None
+        self._files = None  # what cannot be read is asked for again
+        found = self._look()
+        self._files, self._looked_seconds = files, now
+        return found
+
+    def _look(self) -> ValueT | None:
         with self.reading() as connection:
             # Before anything is read: a commit between the two is then seen by the next look.
             seen = self.mark(connection)

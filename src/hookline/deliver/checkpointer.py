@@ -71,6 +71,11 @@ class Checkpointer:
         self._synced_seconds = 0.0
 
     @property
+    def has_work(self) -> bool:
+        """Return whether there is something to save, or to synchronise."""
+        return self.committing is not None or self._unsynced or self._is_dirty()
+
+    @property
     def is_synced(self) -> bool:
         """Return whether a power cut takes nothing back of what was committed."""
         return not self._unsynced

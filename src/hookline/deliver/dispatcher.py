@@ -99,6 +99,12 @@ class Dispatcher(Work, Sink):
         """Return whether sending must wait for a checkpoint: there is no more room for what comes of it."""
         return self.ring.full or len(self.batch.attempts) >= self._failures_held_max
 
+    @property
+    def has_work(self) -> bool:
+        """Return whether lanes have anything in flight, or that goes on at a time of its own."""
+        now_or_later = self.open_lanes, self.retrying, self.probing, self._ready, self._wanting_slot, self._paced
+        return self.in_flight > 0 or any(now_or_later)
+
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the slots in flight and the ring allow."""
         queue = lane.queue

@@ -56,13 +56,17 @@ class TimeBucketReports:
         self._before: Counter[str] = Counter()
         self._lane_filtered: dict[int, int] = {}
 
+    @property
+    def is_over(self) -> bool:
+        """Return whether the time bucket that is counted in has ended."""
+        return time_bucket_of(self._engine.clock.now_ms()) != self._at
+
     def ended(self) -> list[TimeBucket] | None:
         """Return the last time buckets, if one has ended since the last call; asked about once a second."""
-        at = time_bucket_of(self._engine.clock.now_ms())
-        if at == self._at:
+        if not self.is_over:
             return None
         self._time_buckets.append(self._closed(self._at))
-        self._at = at
+        self._at = time_bucket_of(self._engine.clock.now_ms())
         return list(self._time_buckets)
 
     def _closed(self, at: int) -> TimeBucket:
@@ -183,9 +187,16 @@ class Reports:
         self._tracing = tracing
         self._run_folder = run_folder
         self._time_buckets = TimeBucketReports(engine, feeder)
+        self._rested_since: float | None = None
+        """When a report was written last, if nothing has moved since."""
 
-    async def publish(self) -> None:
-        """Write how things are now; return when it is written."""
+    async def publish(self, is_at_rest: bool = False) -> None:
+        """Write how things are now; return when it is written. At rest, what stands there is enough for a while."""
+        now, before = self._engine.clock.monotonic(), self._rested_since
+        is_recent = before is not None and now - before < metrics.REPEATED_SECONDS
+        if is_at_rest and is_recent and not self._time_buckets.is_over:
+            return
+        self._rested_since = now if is_at_rest else None
         await asyncio.get_running_loop().run_in_executor(None, self.gather())
 
     def gather(self) -> Callable[[], None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hookline.beats import Bell, next_beat
 from hookline.connections.model import Snapshot
 from hookline.connections.state import Feed
 from hookline.database.location import Schema, location_of
@@ -43,7 +43,7 @@ from hookline.deliver.work import Counters
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Lookups, Reader
-from hookline.journal.reading import at_hand
+from hookline.journal.reading import CHANGES, RECORDS, at_hand, listen_for_wakes, take_wakes
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing, RingKeeper
 from hookline.privacy.shared_erased import ErasureFeed
@@ -62,13 +62,19 @@ SATURATED_SHARE = 0.9
 """Of a core: with so much used, the event loop has hardly waited for anybody."""
 SAVE_SECONDS = 0.1
 CONNECTIONS_SECONDS = 0.25
+REST_SECONDS = 1.0
+"""From one look at rest to the next, where control tells of its changes: then it is only for what was not told."""
 PUBLISH_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
-WAKE_BYTES_MAX = 64
-IDLE_BEATS = 100
-"""After this many beats with nothing in flight, memory that only makes look-ups quicker is given back."""
+REST_AFTER_SECONDS = 0.5
+"""With nothing to do for so long there are only the beats that look whether there is. Between events that come one
+after the other it is not worth going to rest."""
+GET_UP_SECONDS = 0.01
+"""From the first event after a rest until beats are quick again: what they look at would hold up its request."""
+SPARE_AFTER_SECONDS = 5.0
+"""With nothing in flight for so long, memory that only makes look-ups quicker is given back."""
 
 
 class DeliverRole:
@@ -134,7 +140,17 @@ class DeliverRole:
         self._unfollowed: Snapshot | None = None
         """The connections while not everything has followed them yet."""
         self._rests_until = 0.0
-        self._idle_beats = 0
+        self._bell = Bell()
+        """Rings when there is something to follow."""
+        self._is_told = self._loop is not None and isinstance(location_of(settings, "control"), Path)
+        self._can_follow = False
+        self._busy = asyncio.Event()
+        """Not set at rest: nothing is under way. Who begins something sets it."""
+        self._busy.set()
+        self._gets_up = False
+        self._idle_since = self._unused_since = clock.monotonic()
+        self._is_spare = False
+        """Whether that memory is given back."""
         self._load_at = (0.0, 0.0)
         self._forgotten: dict[int, int] = {}
         self._log = logger()
@@ -250,18 +266,18 @@ class DeliverRole:
         """Deliver until told to stop, then let what is in flight end and save the positions."""
         if self._loop is not None:  # a simulated power cut takes what it likes of the ring
             self._ring_keeper.start()
-        wake = _listen(self.settings.socket_path("deliver.wake"))
+        wake = listen_for_wakes(self.settings.socket_path("deliver.wake"))
         loop = asyncio.get_running_loop()
         loop.add_reader(wake, self._woken, wake)
         beats = [
-            loop.create_task(self._every(BEAT_SECONDS, self.beat)),
-            loop.create_task(self._every(CONNECTIONS_SECONDS, self.follow_connections)),
-            loop.create_task(self._every(PUBLISH_SECONDS, self.reports.publish)),
+            loop.create_task(self._while_busy(BEAT_SECONDS, self.beat)),
+            loop.create_task(self._look_around()),
+            loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
-            loop.create_task(self._save()),
+            loop.create_task(self._while_busy(SAVE_SECONDS, self.checkpointer.tick)),
         ]
         if self._loop is not None:  # in a simulation the time that the processor takes is no part of what happens
-            beats.append(loop.create_task(self._every(LOAD_SECONDS, self._look_at_load)))
+            beats.append(loop.create_task(self._while_busy(LOAD_SECONDS, self._look_at_load)))
         if self._keep_time is not None:
             beats.append(loop.create_task(self._every(KEEP_SECONDS, self._keep_time)))
         stopped = loop.create_task(stop.wait())
@@ -312,24 +328,57 @@ class DeliverRole:
             result = beat()
             if asyncio.iscoroutine(result):
                 await result
-            await asyncio.sleep(seconds)
+            await next_beat(seconds)
 
-    async def _save(self) -> None:
+    async def _while_busy(self, seconds: float, beat: Any) -> None:
         while True:
-            await asyncio.sleep(SAVE_SECONDS)
-            await self.checkpointer.tick()
+            await self._busy.wait()
+            await asyncio.sleep(seconds)
+            result = beat()
+            if asyncio.iscoroutine(result):
+                await result
 
     def _woken(self, wake: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                wake.recv(WAKE_BYTES_MAX)
-        self.feeder.wake()
+        found = take_wakes(wake)
+        if RECORDS in found:
+            self._go_on()
+        if CHANGES in found:
+            self._bell.ring()
 
     def _arrived(self) -> None:
         """More of a journal on Kafka is there; called on the follower's thread."""
         assert self._loop is not None, "only a simulation, which has its own journal, brings its own turns"
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self.feeder.wake)
+            self._loop.call_soon_threadsafe(self._go_on)
+
+    def _go_on(self) -> None:
+        self.feeder.wake()
+        if self.is_at_rest and not self._gets_up:
+            self._gets_up = True
+            asyncio.get_running_loop().call_later(GET_UP_SECONDS, self._get_up)
+
+    def _get_up(self) -> None:
+        self._gets_up = False
+        self._get_busy()
+        self._bell.ring()
+
+    def _get_busy(self) -> None:
+        self._idle_since = self.engine.clock.monotonic()
+        self._busy.set()
+
+    async def _look_around(self) -> None:
+        """Follow the connections; at rest, look also for what nobody tells of."""
+        while True:
+            self.follow_connections()
+            if self.is_at_rest:
+                self.beat()
+            rests = self.is_at_rest and self._is_told and self._can_follow
+            await self._bell.rest(REST_SECONDS if rests else CONNECTIONS_SECONDS)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether nothing is under way: beats are few then."""
+        return not self._busy.is_set()
 
     def beat(self) -> None:
         """Do what is due by the clock: requests that take too long, retries, a look at the journal's end."""
@@ -343,16 +392,42 @@ class DeliverRole:
         self.lane_set.look_at_draining()
         if not self.engine.in_flight:
             self.engine.offer_slots()
-        self._idle_beats = 0 if self.engine.in_flight else self._idle_beats + 1
+        is_used = self.engine.in_flight > 0
         for shared in self.feeder.shared.values():
-            if shared.duplicates.work():
-                self._idle_beats = 0
-            elif self._idle_beats == IDLE_BEATS:
-                shared.duplicates.rest()
+            is_used |= shared.duplicates.work()
             if shared.end > shared.next_offset:
                 self.feeder.wake()
         if self.feeder.catch_up.waits:
             self.feeder.wake()
+        now = self.engine.clock.monotonic()
+        self._spare_memory(now, is_used)
+        if is_used or self._has_work():
+            self._get_busy()
+        elif now - self._idle_since >= REST_AFTER_SECONDS:
+            self._busy.clear()
+
+    def _spare_memory(self, now: float, is_used: bool) -> None:
+        if is_used:
+            self._unused_since, self._is_spare = now, False
+        elif not self._is_spare and now - self._unused_since >= SPARE_AFTER_SECONDS:
+            self._is_spare = True
+            for shared in self.feeder.shared.values():
+                shared.duplicates.rest()
+
+    def _has_work(self) -> bool:
+        """Return whether anything is under way or waits for its time, so that beats have to be quick. One of many
+        processes always has: it watches the others."""
+        return (
+            self.worker is not None
+            or self.engine.has_work
+            or self.feeder.has_work
+            or self.lane_set.has_draining
+            or bool(self.replays.lanes)
+            or self.checkpointer.has_work
+        )
+
+    async def _publish(self) -> None:
+        await self.reports.publish(self.is_at_rest)
 
     def _look_at_load(self) -> None:
         now, used = time.monotonic(), time.thread_time()
@@ -365,7 +440,9 @@ class DeliverRole:
         if began < self._rests_until:
             return
         try:
+            self._can_follow = False
             self._follow()
+            self._can_follow = True
             self._unread.end()
         except DatabaseUnreadable as error:  # what was in force stays so
             self._unread.begin(error)
@@ -408,13 +485,3 @@ def _network(sink: Sink, settings: Settings, limits: Limits) -> Sender:
     new_tls = partial(tls_context, settings.deliver.ca_file)
     parts = sink, resolver, new_tls(), settings.deliver.connection_age
     return Pools(*parts, lambda pair: ClientCertificate(pair, settings, new_tls), proxy_of(settings))
-
-
-def _listen(path: Path) -> socket.socket:
-    """Return the datagram socket that collect pokes after each commit."""
-    path.unlink(missing_ok=True)
-    wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    wake.setblocking(False)
-    wake.bind(str(path))
-    os.chmod(path, 0o600)
-    return wake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import heapq
 import os
@@ -144,11 +145,18 @@ def size_bytes(records: Sequence[Record], record_bytes_max: int = RECORD_BYTES_M
     return total
 
 
+RECORDS = b"\0"
+CHANGES = b"c"
+"""What a datagram tells of: new records, or a commit of control's."""
+_SIGN_BYTES_MAX = 64
+
+
 class Wake:
     """Sends a datagram to a socket that a reader listens on; no one needs to be there."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, sign: bytes = RECORDS) -> None:
         self._address = str(path) if path else None
+        self._sign = sign
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
 
@@ -156,13 +164,32 @@ class Wake:
         """Tell the reader to look."""
         if self._address is not None:
             try:
-                self._socket.sendto(b"\0", self._address)
+                self._socket.sendto(self._sign, self._address)
             except OSError:
                 pass  # no one listens, or has enough pokes waiting: readers also look by themselves
 
     def close(self) -> None:
         """Give back the socket."""
         self._socket.close()
+
+
+def listen_for_wakes(path: Path) -> socket.socket:
+    """Return the datagram socket that is poked there."""
+    path.unlink(missing_ok=True)
+    wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    wake.setblocking(False)
+    wake.bind(str(path))
+    os.chmod(path, 0o600)
+    return wake
+
+
+def take_wakes(wake: socket.socket) -> set[bytes]:
+    """Return what the datagrams that wait there tell of."""
+    found: set[bytes] = set()
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            found.add(wake.recv(_SIGN_BYTES_MAX))
+    return found
 
 
 def lock_folder(folder: Path) -> int:

@@ -93,11 +93,16 @@ class ProgressRing:
         self.synchronised = 0
         """Entries up to this written outlive a power cut."""
         self._pack = ENTRY.pack_into
+        self._news = threading.Event()
+        self._is_awaited = False
+        """Whether somebody waits for ``_news``: an entry then sets it."""
 
     def add(self, position: int, at_ms: int, tag: int, result: int, milliseconds: int) -> None:
         """Write one entry; the caller keeps ``uncheckpointed`` below ``ring_entries``."""
         self._pack(self._map, self.written * ENTRY_BYTES % self._bytes, position, at_ms, tag, result, milliseconds)
         self.written += 1
+        if self._is_awaited:
+            self.wake()
 
     def add_packed(self, packed: bytes) -> None:
         """Write several entries at once, as ``pack_entries`` makes them."""
@@ -108,6 +113,8 @@ class ProgressRing:
         else:
             self._map[at:], self._map[: len(packed) - until_end] = packed[:until_end], packed[until_end:]
         self.written += len(packed) // ENTRY_BYTES
+        if self._is_awaited:
+            self.wake()
 
     @property
     def uncheckpointed(self) -> int:
@@ -144,6 +151,19 @@ class ProgressRing:
             getattr(os, "fdatasync", os.fsync)(self._descriptor)  # takes the pages that were written through the map
             self.synchronised = written
 
+    def wait_for_news(self) -> None:
+        """Return once something is written that is not synchronised, or at ``wake``; for the one that synchronises."""
+        self._is_awaited = True  # before the look, as an entry is counted before this is asked for: one sees the other
+        if self.written == self.synchronised:
+            self._news.wait()
+        self._is_awaited = False
+        self._news.clear()
+
+    def wake(self) -> None:
+        """End a wait for news, or the next one."""
+        self._is_awaited = False
+        self._news.set()
+
     def close(self) -> None:
         """Let go of the file."""
         self._map.close()
@@ -151,7 +171,7 @@ class ProgressRing:
 
 
 class RingKeeper:
-    """Synchronises a ring from a thread of its own, so that nothing waits for the disk."""
+    """Synchronises a ring from a thread of its own, so that nothing waits for the disk; without news it sleeps."""
 
     def __init__(self, ring: ProgressRing) -> None:
         self._ring = ring
@@ -165,11 +185,15 @@ class RingKeeper:
     def stop(self) -> None:
         """End the thread; the ring may be closed afterwards. Idempotent."""
         self._stopped.set()
+        self._ring.wake()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(SYNC_SECONDS):
+        while True:
+            self._ring.wait_for_news()
+            if self._stopped.wait(SYNC_SECONDS):  # what comes in the meantime is synchronised with it
+                return
             with contextlib.suppress(OSError):  # the next one may succeed, and what is at stake are repeats
                 self._ring.sync()
 

@@ -222,6 +222,9 @@ METRICS: dict[str, Metric] = {
 }
 
 
+MEMORY_BYTES_MAX = 256
+"""Of what the system says of a process's memory."""
+
 DURATION_BUCKETS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 """Upper bounds of the histograms of times, in milliseconds; one more bucket is everything above."""
 
@@ -240,6 +243,28 @@ PROCESS_TROUBLES = "process_troubles"
 _STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _started_seconds = time.time()
 _started_steady_seconds = time.clock_gettime(_STEADY_CLOCK)
+
+
+REPEATED_SECONDS = 1.5
+"""A report is written each second, but where it says the same again only each other one: whoever reads them takes one
+for old after five."""
+
+
+class Reporter:
+    """Writes the reports of a role."""
+
+    def __init__(self, run_folder: Path, role: Role) -> None:
+        self._run_folder = run_folder
+        self._role: Role = role
+        self._last: bytes | None = None
+        self._last_seconds = 0.0
+
+    def publish(self, values: dict[str, Any], troubles: Mapping[str, bool] | None = None) -> None:
+        """Write it as ``publish`` does, unless the same was written a moment ago."""
+        now, said = time.monotonic(), msgspec.json.encode((values, troubles))
+        if said != self._last or now - self._last_seconds >= REPEATED_SECONDS:
+            self._last, self._last_seconds = said, now
+            publish(self._run_folder, self._role, values, troubles)
 
 
 def publish(run_folder: Path, role: Role, values: dict[str, Any], troubles: Mapping[str, bool] | None = None) -> None:
@@ -266,7 +291,8 @@ def clock_shift_seconds() -> float:
 
 def _resident_bytes() -> int:
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            return int(file.read(MEMORY_BYTES_MAX).split()[1]) * resource.getpagesize()
     except OSError:  # not Linux: the highest so far is the best there is
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

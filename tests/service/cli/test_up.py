@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.service.waiting import WAIT_SECONDS
 
 NewHookline = Callable[..., Hookline]
+
+IDLE_SECONDS = 4.0
+WAKES_MAX = 160
+"""In that time: 3 to 4 times what it is. It was 440 while timers went on with nothing to do."""
 
 
 def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: NewHookline) -> None:
@@ -43,6 +50,32 @@ def test_a_new_start_waits_for_what_a_killed_supervisor_left(new_hookline: NewHo
     hookline.process.wait(WAIT_SECONDS)
     with hookline:
         hookline.track()
+
+
+def test_an_idle_service_is_seldom_woken(receiver: Receiver, new_hookline: NewHookline) -> None:
+    """Once what came is delivered, its processes hardly wake; the next event is delivered as ever."""
+    with new_hookline(webhook("crm", receiver.url())) as hookline:
+        receiver.wait_for(hookline.track())
+        wait_until(lambda: wakes_in(hookline, IDLE_SECONDS) < WAKES_MAX, what="rest")
+        receiver.wait_for(hookline.track())
+
+
+def wakes_in(hookline: Hookline, seconds: float) -> int:
+    """How often threads of the service went to sleep within so long, and so were woken."""
+    before = sleeps(hookline)
+    time.sleep(seconds)
+    return sum(count - before.get(thread, 0) for thread, count in sleeps(hookline).items())
+
+
+def sleeps(hookline: Hookline) -> dict[str, int]:
+    """By thread, how often it went to sleep so far."""
+    found: dict[str, int] = {}
+    for pid in hookline.members():
+        for path in Path(f"/proc/{pid}/task").glob("*/status"):
+            with contextlib.suppress(OSError):  # it has ended
+                lines = dict(line.partition(":")[::2] for line in path.read_text().splitlines())
+                found[str(path)] = int(lines["voluntary_ctxt_switches"])
+    return found
 
 
 def test_what_can_never_start_ends_the_service(new_hookline: NewHookline) -> None:

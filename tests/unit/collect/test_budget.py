@@ -121,6 +121,20 @@ def test_a_flood_is_looked_at_before_it_has_spent_the_reserve(tmp_path: Path, mo
     spend(tmp_path, {"web": 9}, 0, then)
 
 
+def test_while_nobody_is_connected_a_look_is_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And who connects ends the wait."""
+    monkeypatch.setattr("hookline.collect.budget.QUIET_SECONDS", 3600.0)
+
+    async def then(budget: Budget, _: LocalAppender) -> None:
+        looked = asyncio.ensure_future(budget.wait(is_quiet=True))
+        await budget.wait()
+        assert not looked.done()
+        budget.bell.ring()
+        await asyncio.wait_for(looked, WAIT_SECONDS)
+
+    spend(tmp_path, {"web": 1}, None, then)
+
+
 def test_while_deliver_has_said_nothing_all_is_waited_for(tmp_path: Path) -> None:
     """Nothing acknowledged is traded away because nobody could be asked."""
 

@@ -432,3 +432,16 @@ def test_lingering_ends(start: Callable[..., Running]) -> None:
     assert wire.answer().status == 400
     edge.pass_seconds(6)
     edge.until(lambda: edge.edge.counters.open_connections == 0)
+
+
+def test_the_first_to_connect_ends_the_quiet(start: Callable[..., Running]) -> None:
+    """While nobody is connected the coarse clock may stand still; it is right again before anybody is timed by it."""
+    running = start()
+    calls: list[bool] = []
+    running.edge.on_client = lambda: calls.append(running.edge.is_quiet)
+    running.until(lambda: running.edge.is_quiet)
+    running.clock.ahead_seconds += 3600
+    wire = running.wire().send(GET + b"\r\n")
+    assert (wire.answer().status, calls) == (200, [False])
+    running.pass_seconds(1)
+    assert wire.send(GET + b"\r\n").answer().status == 200

@@ -12,12 +12,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from hookline.app import tell_of_changes
 from hookline.database import commits as module
 from hookline.database.commits import FILE, Commits, DatabaseWentBack, Highest, commits_of, found_behind
 from hookline.database.connect import connect
 from hookline.database.location import Which, location_of
 from hookline.database.open import count_commits, ensure
 from hookline.database.postgres.installation import verify_installation
+from hookline.journal.reading import CHANGES, listen_for_wakes, take_wakes
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
 
@@ -117,6 +119,31 @@ def test_a_file_that_cannot_be_read_knows_nothing(settings: Settings, before: Pa
     write(settings)
     assert told(settings) == []
     assert begin(settings).known in (4, 1)  # of a schema it forgot under which name it counted
+
+
+def test_each_commit_is_told_once_it_is_there(settings: Settings) -> None:
+    """Whoever is told finds it; what is not changed is not told."""
+    seen: list[int] = []
+    commits = begin(settings)
+    commits.on_done = lambda: seen.append(commits.known)
+    write(settings)
+    write(settings)
+    assert seen == [commits.known - 1, commits.known]
+
+
+def test_control_tells_the_roles_beside_it_of_its_commits(settings: Settings) -> None:
+    """Of files; on PostgreSQL there are others who write, so everybody looks by themselves."""
+    (settings.data_path / "run").mkdir()
+    listening = [listen_for_wakes(settings.socket_path(f"{role}.wake")) for role in ("collect", "deliver")]
+    begin(settings)
+    tell_of_changes(settings)
+    assert [take_wakes(each) for each in listening] == [set(), set()]
+    write(settings)
+    told = {CHANGES} if settings.database.is_local else set()
+    assert [take_wakes(each) for each in listening] == [told, told]
+    for each in listening:
+        each.close()
+    write(settings)  # nobody needs to be there
 
 
 def test_numbers_that_were_given_away_are_kept(settings: Settings) -> None:

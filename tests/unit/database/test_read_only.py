@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.read_only import Followed, ReadOnly
+from hookline.database.read_only import SETTLED_NS, ChangeFeed, Followed, ReadOnly
 from hookline.database.sqlite import DatabaseUnreadable, OperationalError
 from tests.unit.conftest import LocationOf
 
@@ -67,3 +70,30 @@ def test_a_file_that_is_no_database_is_not_empty(tmp_path: Path, content: bytes)
     with followed.reading() as connection:
         assert connection.execute("SELECT count(*) FROM versions").fetchone() == (0,)
     followed.close()
+
+
+def test_a_file_that_nobody_writes_to_is_not_opened_for_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until something is committed, which the next look sees; and now and then all the same, for it may be locked."""
+    ensure(place := tmp_path / "control.db", "control")
+    writer = connect(place)
+    writer.execute("INSERT INTO replay_changes (id, next) VALUES (1, 1)")
+    long_ago = time.time_ns() - 2 * SETTLED_NS
+    os.utime(f"{place}-wal", ns=(long_ago, long_ago))
+    looks: list[int] = []
+
+    def number(connection: Connection) -> int:
+        return int(connection.execute("SELECT next FROM replay_changes").fetchone()[0])
+
+    feed = ChangeFeed(place, "control", number, number)
+    real = feed.mark
+    monkeypatch.setattr(feed, "mark", lambda connection: looks.append(1) or real(connection))
+    assert [feed.poll(), feed.poll(), feed.poll(), len(looks)] == [1, None, None, 1]
+    writer.execute("UPDATE replay_changes SET next = 2")
+    assert [feed.poll(), feed.poll(), len(looks)] == [2, None, 3]
+    os.utime(f"{place}-wal", ns=(long_ago, long_ago))
+    monkeypatch.setattr("hookline.database.read_only.LOOK_SECONDS", 0.0)
+    assert [feed.poll(), feed.poll(), len(looks)] == [None, None, 5]
+    feed.forget()
+    assert feed.poll() == 2
+    feed.close()
+    writer.close()

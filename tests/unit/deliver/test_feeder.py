@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hookline.deliver.role import REST_AFTER_SECONDS
 from hookline.journal.port import Follower, Group
 from hookline.journal.record import Rejection
 from hookline.limits import LIMITS
@@ -252,3 +253,27 @@ def test_each_partition_is_read(make_rig: MakeRig, partitions: int) -> None:
     taken = {request.delivery.event.record.message_id for request in rig.network.sent}
     assert taken == {f"m{n}" for n in range(60)}
     assert len({request.partition for request in rig.network.sent}) == partitions
+
+
+def test_with_nothing_to_do_it_rests(make_rig: MakeRig) -> None:
+    """Once all is delivered and saved, beats are few; what begins anew makes them quick, told of or found."""
+    rig = make_rig()
+    begin(rig, "crm")
+    rig.append("m0")
+    rig.turn()
+    rig.pass_time(REST_AFTER_SECONDS)
+    assert not rig.role.is_at_rest, "a request is under way"
+    rig.answer_all()
+    rig.pass_time(REST_AFTER_SECONDS)
+    assert not rig.role.is_at_rest, "what came of it is to be saved"
+    for _ in range(2):  # the second finds no lane open any more
+        rig.checkpoint()
+    rig.pass_time(REST_AFTER_SECONDS / 2)
+    assert not rig.role.is_at_rest, "an event may come right after the last one"
+    rig.pass_time(REST_AFTER_SECONDS / 2)
+    assert rig.role.is_at_rest
+    rig.append("m1")
+    rig.role.beat()
+    assert not rig.role.is_at_rest
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hookline.limits import LIMITS
 from hookline.outcomes.progress import (
     ENTRY_BYTES,
     POSITION_SHIFT,
+    SYNC_SECONDS,
     URL_BITS,
     Entry,
     ProgressRing,
@@ -174,3 +176,29 @@ def test_new_facts_are_brought_to_the_disk(path: Path, monkeypatch: pytest.Monke
     keeper.stop()
     ring.close()
     assert (asked.count(3), asked.count(6)) == (2, 1)
+
+
+def test_the_keeper_sleeps_while_nothing_is_new(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle service must not be woken fifty times a second; the next entry wakes it, however it is written."""
+    looks: list[int] = []
+    ring = ProgressRing(path)
+    real = ring.sync
+
+    def counted() -> None:
+        looks.append(ring.written)
+        real()
+
+    monkeypatch.setattr(ring, "sync", counted)
+    keeper = RingKeeper(ring)
+    keeper.start()
+    time.sleep(SYNC_SECONDS * 10)
+    assert looks == []
+    ring.add(1, 1_000, TAG, 200, 7)
+    wait_until(lambda: ring.synchronised == 1)
+    time.sleep(SYNC_SECONDS * 10)
+    assert looks == [1]
+    ring.add_packed(pack_entries([2, 3], 1_000, TAG, 200, 7))
+    wait_until(lambda: ring.synchronised == 3)
+    keeper.stop()
+    ring.close()
+    assert looks == [1, 3]

@@ -103,6 +103,11 @@ class LaneSet:
         self._engine.open_lanes.add(lane)
         return lane
 
+    @property
+    def has_draining(self) -> bool:
+        """Return whether lanes are to end once they have sent what they have."""
+        return bool(self._draining)
+
     def look_at_draining(self) -> None:
         """Read on for lanes that end, and put on the record which have ended; called several times a second."""
         for lane in list(self._draining):

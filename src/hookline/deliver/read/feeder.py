@@ -41,6 +41,12 @@ class Feeder:
         engine.on_open = self.detach
         engine.on_recovered = self.room
 
+    @property
+    def has_work(self) -> bool:
+        """Return whether there is something to read, or a journal is waited for."""
+        is_behind = any(shared.end > shared.next_offset for shared in self.shared.values())
+        return self._scheduled or is_behind or self.catch_up.waits
+
     def wake(self) -> None:
         """Something may be there to read: take a turn soon."""
         if not self._scheduled and not self.engine.stopping:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.api.services import Services, part
+from hookline.beats import next_beat
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.store import Store
 from hookline.database.location import Schema, location_of
@@ -278,7 +279,7 @@ def _overlap_step(reader: ProfileReader, this: str, other: str, after: int) -> O
     return reader.sync_states.overlap(this, other, after)
 
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 MARK = "profiles.wanted"
 """The file that says so to the supervisor where the database is none."""
 
@@ -304,7 +305,7 @@ class DefinitionWatch:
                         "profiles_not_made", error=str(error), next_step="it is tried again until it works"
                     )
                 failed = True
-            await asyncio.sleep(POLL_SECONDS)
+            await next_beat(POLL_SECONDS)
         if failed:
             logger().info("profiles_made")
 

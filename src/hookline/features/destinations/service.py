@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.api.services import Services, part
+from hookline.beats import next_beat
 from hookline.connections.model import Destination, LaneConfig, Offsets, Pause
 from hookline.connections.state import decode_object
 from hookline.connections.store import ChangeRefused, Store
@@ -108,7 +109,7 @@ class LaneWatch:
     async def run_forever(self) -> None:
         """Look once a second until cancelled."""
         while True:
-            await asyncio.sleep(POLL_SECONDS)
+            await next_beat(POLL_SECONDS)
             began = self._monotonic()
             try:
                 self.look()

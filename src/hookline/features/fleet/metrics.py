@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from hookline.beats import next_beat
 from hookline.database.outages import OUTAGES
-from hookline.telemetry.metrics import publish
+from hookline.telemetry.metrics import Reporter, Role
 from hookline.telemetry.notices import KINDS
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ class OwnMetrics:
 
     async def report_forever(self, run_folder: Path) -> None:
         """Write the report once a second until cancelled."""
+        reporter = Reporter(run_folder, "control")
         while True:
-            publish(run_folder, "control", self.values())
-            await asyncio.sleep(REPORT_SECONDS)
+            reporter.publish(self.values())
+            await next_beat(REPORT_SECONDS)
 
 
 class CountAnswers:
@@ -117,6 +118,10 @@ class RoleMetrics:
             if report is not None:
                 found[report.role] = report
         return found
+
+    def report(self, role: Role) -> RoleReport | None:
+        """Return that of one role."""
+        return self._read(self._folder / f"metrics-{role}.json")
 
     def _read(self, path: Path) -> RoleReport | None:
         try:

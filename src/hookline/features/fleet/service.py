@@ -246,7 +246,7 @@ def fleet_log(services: Services) -> FleetLog:
 
 
 REPORT_SECONDS_MAX = 10.0
-"""A report that is older says nothing: roles write one a second, and profiles after each batch."""
+"""A report that is older says nothing: roles write one every two seconds at least, and profiles after each batch."""
 WHOLE_KEPT_SECONDS = 0.5
 """What was found is answered again for so long, however many ask."""
 WORKING = "working"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.api.services import Services, part
+from hookline.beats import next_beat
 from hookline.database.location import location_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.features.fleet.metrics import RoleMetrics
@@ -59,7 +60,7 @@ class SeriesWatch:
                 failing = True
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all series
                 logger().error("series_watch_failed", exc_info=True)
-            await asyncio.sleep(POLL_SECONDS)
+            await next_beat(POLL_SECONDS)
 
     def run_once(self) -> None:
         """One look at what the roles wrote."""

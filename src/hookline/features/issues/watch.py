@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from hookline.beats import seconds_to_beat
 from hookline.connections.store import Store
 from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
 from hookline.database.sqlite import engine as sqlite
@@ -93,7 +94,7 @@ class IssueWatch:
                 failing = True
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all issues
                 logger().error("issue_watch_failed", exc_info=True)
-            await asyncio.sleep(rest)
+            await asyncio.sleep(seconds_to_beat(rest) if rest == POLL_SECONDS else rest)
 
     def _look(self) -> float:
         """Do one step; return how long to rest then."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hookline.api.services import Services, part
+from hookline.beats import next_beat
 from hookline.connections.notifications import enabled_rules
 from hookline.connections.store import Store
 from hookline.database.location import location_of
@@ -97,7 +98,7 @@ class NoticeWatch:
                 logger().warning("notices_not_written", error=str(error))
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all notices
                 logger().error("notice_watch_failed", exc_info=True)
-            await asyncio.sleep(POLL_SECONDS)
+            await next_beat(POLL_SECONDS)
 
     def run_once(self) -> None:
         """One look at everything."""

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from hookline.api.services import Services, part
+from hookline.beats import next_beat
 from hookline.connections.notifications import Channel, Notification
 from hookline.connections.store import Store
 from hookline.database.sqlite import DatabaseAway
@@ -92,7 +93,7 @@ class NotificationWatch:
                 logger().warning("notifications_not_written", error=str(error))
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all notifications
                 logger().error("notification_watch_failed", exc_info=True)
-            await asyncio.sleep(POLL_SECONDS)
+            await next_beat(POLL_SECONDS)
 
     def look(self) -> None:
         """Compare the notices with what was said of them, and write down what is to be said."""

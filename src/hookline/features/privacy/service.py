@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import date, timedelta
 
 from hookline.api.services import Services, control_database, part
+from hookline.beats import Bell
 from hookline.connections.history import Kind
 from hookline.connections.model import is_sink
 from hookline.connections.store import Store
@@ -62,7 +63,7 @@ class SuppressedUsage:
 
     def note(self) -> None:
         """Look once; without anything new nothing is written."""
-        report = self._metrics.reports().get("collect")
+        report = self._metrics.report("collect")
         counts = report.by_label(METRIC) if report is not None else {}
         if report is None or counts == self._last or not counts:
             return
@@ -95,10 +96,12 @@ class SuppressedUsage:
 
 
 POLL_SECONDS = 0.5
+"""While requests are under way."""
+REST_SECONDS = 1.0
 
 
 class DeletionWatch:
-    """Looks twice a second, and at once when a request was made."""
+    """Looks once a second, twice while requests are under way, and at once when one was made."""
 
     def __init__(
         self,
@@ -120,11 +123,11 @@ class DeletionWatch:
         self._usage_fails = False
         self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._profiles = ErasedProfiles(settings)
-        self._asked = asyncio.Event()
+        self._asked = Bell()
 
     def wake(self) -> None:
         """A request was made; for the event loop's thread."""
-        self._asked.set()
+        self._asked.ring()
 
     def close(self) -> None:
         """Let go of files; idempotent."""
@@ -135,15 +138,12 @@ class DeletionWatch:
         """Look until cancelled."""
         while True:
             self._note_usage()
+            is_asked = False
             try:
-                await self.look()
+                is_asked = await self.look()
             except DatabaseAway:
                 pass  # nor can requests be found now
-            try:
-                await asyncio.wait_for(self._asked.wait(), POLL_SECONDS)
-            except TimeoutError:
-                pass
-            self._asked.clear()
+            await self._asked.rest(POLL_SECONDS if is_asked else REST_SECONDS)
 
     def _note_usage(self) -> None:
         try:
@@ -157,15 +157,18 @@ class DeletionWatch:
             return
         self._usage_fails = False
 
-    async def look(self) -> None:
-        """Take every request that is under way as far as it goes now; what fails is tried again at the next look."""
-        for request in self._requests.under_way():
+    async def look(self) -> bool:
+        """Take every request that is under way as far as it goes now; return whether there were any. What fails is
+        tried again at the next look."""
+        requests = self._requests.under_way()
+        for request in requests:
             try:
                 await self._advance(request)
             except DatabaseAway:
                 raise
             except (engine.Error, OSError, JournalError) as error:
                 logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
+        return bool(requests)
 
     async def _advance(self, request: DeletionRequest) -> None:
         """Do steps until one has to wait for somebody else."""

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from hookline.api.services import Services, deliver_reader, part
+from hookline.beats import next_beat
 from hookline.connections.store import Store
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
@@ -97,7 +98,7 @@ class ReplayWatch:
                 await asyncio.sleep(LOCKED_REST * (time.monotonic() - began))
             except (engine.Error, OSError) as error:
                 logger().warning("replay_watch_failed", error=str(error), next_step="it looks again in a second")
-            await asyncio.sleep(POLL_SECONDS)
+            await next_beat(POLL_SECONDS)
 
     def look(self) -> None:
         """Look once."""

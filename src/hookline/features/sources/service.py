@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookline.api.services import Services, part
+from hookline.beats import seconds_to_beat
 from hookline.database.connect import connect
 from hookline.database.connection import transaction
 from hookline.database.location import DatabaseLocation, location_of
@@ -57,7 +58,7 @@ REST_SECONDS = 0.05
 """While there is more to read; a sixth of one core at most, and never longer than a page waits for anything."""
 CROWDED_REST_SECONDS = 2.0
 """Where others had the core for most of that time: what is read pushes what they work with out of the cache."""
-IDLE_SECONDS = 1.0
+IDLE_SECONDS = 2.0
 FAILED_SECONDS = 10.0
 LOWEST_PRIORITY = 19
 _SCHEDULED = Path("/proc/thread-self/schedstat")
@@ -84,7 +85,7 @@ class SchemaWatch:
             except Exception:  # noqa: BLE001 - the loop's border: an event we cannot read must not end all schemas
                 logger().error("schema_watch_failed", exc_info=True)
                 rest = FAILED_SECONDS
-            await asyncio.sleep(rest)
+            await asyncio.sleep(seconds_to_beat(rest) if rest == IDLE_SECONDS else rest)
 
     def _read(self) -> float:
         """Read on for a moment; return how long to rest then."""

@@ -13,7 +13,7 @@ from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.send import pool as pool_module
 from hookline.deliver.send.connection import AGES_FROM
-from hookline.deliver.send.pool import SWEEPS_PER_ROUND, Pool, Pools
+from hookline.deliver.send.pool import Pool, Pools
 from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.send.tls import tls_context
 from tests.unit.deliver.test_egress_sending import NO_TARGET
@@ -112,16 +112,17 @@ def test_connections_end_by_age_not_all_at_once_and_idle_ones_too() -> None:
     asyncio.run(scenario())
 
 
-def test_a_pool_at_rest_is_swept_once_in_a_round() -> None:
-    """With a request under way each time; what is due at rest is done within a round."""
-    moving = Moving()
+def test_a_pool_at_rest_is_swept_once_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a request under way each time; what is due at rest is done within a round, however seldom sweeps are."""
+    moving, seconds = Moving(), [monotonic()]
+    monkeypatch.setattr(pool_module, "monotonic", lambda: seconds[0])
 
     async def scenario() -> None:
         async with await asyncio.start_server(moving.serve, OLD, 0) as server:
             sink = Told()
             pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"], lambda address: False)), tls_context(None), 60.0)
             url = parse_receiver_url(f"http://{OLD}:{server.sockets[0].getsockname()[1]}/")
-            pool, *others = (pools.of(url, ("", str(number))) for number in range(2 * SWEEPS_PER_ROUND))
+            pool, *others = (pools.of(url, ("", str(number))) for number in range(40))
             swept: list[float] = []
             sweep = pool.sweep
 
@@ -129,24 +130,26 @@ def test_a_pool_at_rest_is_swept_once_in_a_round() -> None:
                 swept.append(now)
                 sweep(now, timeout)
 
-            def sweeps_in(count: int) -> int:
+            def sweeps_in(rounds: float, count: int) -> int:
                 before = len(swept)
                 for _ in range(count):
-                    pools.sweep(5.0)
+                    seconds[0] += rounds * pool_module.ROUND_SECONDS / count
+                    pools.sweep(60.0)
                 return len(swept) - before
 
             pool.sweep = counted  # type: ignore[method-assign,assignment]
             pool.send(NO_TARGET, [(1, request(1))])
-            assert sweeps_in(5) == 5
+            assert sweeps_in(0.1, 5) == 5
             for number, other in enumerate(others):
                 other.send(NO_TARGET, [(number, request(number))])
             for _ in range(1 + len(others)):
                 await sink.next()
             await asyncio.sleep(0)
-            pools.sweep(5.0)
-            assert sweeps_in(10 * SWEEPS_PER_ROUND) in range(9, 12)
-            pool.idle[0].old_at = monotonic()
-            assert sweeps_in(2 * SWEEPS_PER_ROUND) > 0
+            pools.sweep(60.0)
+            assert sweeps_in(10, 200) in range(9, 12)
+            assert sweeps_in(2, 2) == 2
+            pool.idle[0].old_at = seconds[0]
+            assert sweeps_in(1, 1) == 1
             assert len(pool) == 0
             pools.close()
 

@@ -40,8 +40,8 @@ BELIEVED_SECONDS = 3600.0
 """So long it is believed what was seen: one that restarts closes all of its connections once."""
 IDLE_MAX = 10_000
 """Of all origins together, or a third of the open files that are allowed: one with TLS holds 34 KB."""
-SWEEPS_PER_ROUND = 20
-"""In so many sweeps, a second, each pool is swept whose connections are all at rest: of ten thousand some at a time."""
+ROUND_SECONDS = 1.0
+"""In so long each pool is swept whose connections are all at rest: of ten thousand a few at a time."""
 
 _KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
 
@@ -260,7 +260,7 @@ class Pools:
         """Those that had a request under way when they were swept last, and all that were asked since."""
         self._round: list[Pool] = []
         """Those that are still to be swept in this round, at rest or not."""
-        self._at_a_time = 0
+        self._swept_seconds = 0.0
 
     def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
         """Return the pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
@@ -284,18 +284,19 @@ class Pools:
 
     def sweep(self, timeout_seconds: float) -> None:
         """Sweep the pools with requests under way, and some of those at rest."""
+        now = monotonic()
         if not self._round:
             self._limit_idle()
             self._round = list(self._active)
-            self._at_a_time = -(-len(self._round) // SWEEPS_PER_ROUND)
-        now = monotonic()
-        for pool in self._busy.union(self._round[: self._at_a_time]):
+        some = math.ceil(len(self._active) * min(1.0, (now - self._swept_seconds) / ROUND_SECONDS))
+        self._swept_seconds = now
+        for pool in self._busy.union(self._round[:some]):
             pool.sweep(now, timeout_seconds)
             if pool.is_at_rest:
                 self._busy.discard(pool)
             if not len(pool):
                 self._active.discard(pool)
-        del self._round[: self._at_a_time]
+        del self._round[:some]
 
     def close(self) -> None:
         """Drop every connection; what has been answered by then is told."""

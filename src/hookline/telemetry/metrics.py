@@ -11,6 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -249,22 +250,34 @@ REPEATED_SECONDS = 1.5
 """A report is written each second, but where it says the same again only each other one: whoever reads them takes one
 for old after five."""
 
+REWRITTEN_SECONDS = 10.0
+"""After so long it is written as a whole again: how much memory the process has is in it."""
+
 
 class Reporter:
     """Writes the reports of a role."""
 
     def __init__(self, run_folder: Path, role: Role) -> None:
         self._run_folder = run_folder
+        self._path = report_path(run_folder, role)
         self._role: Role = role
         self._last: bytes | None = None
-        self._last_seconds = 0.0
+        self._last_seconds = self._written_seconds = 0.0
 
     def publish(self, values: dict[str, Any], troubles: Mapping[str, bool] | None = None) -> None:
-        """Write it as ``publish`` does, unless the same was written a moment ago."""
-        now, said = time.monotonic(), msgspec.json.encode((values, troubles))
-        if said != self._last or now - self._last_seconds >= REPEATED_SECONDS:
-            self._last, self._last_seconds = said, now
-            publish(self._run_folder, self._role, values, troubles)
+        """Write it as ``publish`` does. Where the same stands there, only say now and then that it is so still."""
+        now = time.monotonic()
+        said = msgspec.json.encode((values, troubles, round(clock_shift_seconds(), 1)))
+        is_same = said == self._last
+        if is_same and now - self._last_seconds < REPEATED_SECONDS:
+            return
+        self._last, self._last_seconds = said, now
+        if is_same and now - self._written_seconds < REWRITTEN_SECONDS:
+            with suppress(OSError):  # it was taken away
+                os.utime(self._path)
+                return
+        self._written_seconds = now
+        publish(self._run_folder, self._role, values, troubles)
 
 
 def publish(run_folder: Path, role: Role, values: dict[str, Any], troubles: Mapping[str, bool] | None = None) -> None:
@@ -280,7 +293,12 @@ def publish(run_folder: Path, role: Role, values: dict[str, Any], troubles: Mapp
         PROCESS_CLOCK_SHIFT: round(clock_shift_seconds(), 3),
         **values,
     }
-    try_to_write_whole(run_folder / f"metrics-{role}.json", msgspec.json.encode(values))
+    try_to_write_whole(report_path(run_folder, role), msgspec.json.encode(values))
+
+
+def report_path(run_folder: Path, role: Role) -> Path:
+    """Return where the report of a role is."""
+    return run_folder / f"metrics-{role}.json"
 
 
 def clock_shift_seconds() -> float:

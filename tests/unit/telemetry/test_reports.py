@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -35,4 +37,7 @@ def test_the_same_is_written_again_only_after_a_while(tmp_path: Path, monkeypatc
     counts["200"] += 1
     assert is_written({"away": True})
     monkeypatch.setattr("hookline.telemetry.metrics.REPEATED_SECONDS", 0.0)
-    assert is_written({"away": True})
+    os.utime(path, (0, 0))
+    reporter.publish({"hookline_collect_requests_total": {"status": counts}}, {"away": True})
+    assert time.time() - path.stat().st_mtime < 60, "it is seen to be fresh"
+    assert is_written({"away": True}), "it was taken away"

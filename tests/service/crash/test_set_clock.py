@@ -43,7 +43,7 @@ def service(new_hookline: Callable[..., Hookline], receiver: Receiver, clock: Pa
     faked = {
         "LD_PRELOAD": str(preload),
         "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_CACHE_DURATION": "1",  # to look at each call takes more than all else that the service does
+        "FAKETIME_CACHE_DURATION": "1",  # seconds; without it the file is read at each look at the clock
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     return new_hookline(webhook("crm", receiver.url()), settings=SETTINGS, environment=faked).start()

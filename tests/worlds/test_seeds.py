@@ -17,7 +17,7 @@ from tests.worlds.plan import Plan, plain_plan_of, plan_of
 from tests.worlds.run import run
 from tests.worlds.shrink import shrink
 
-SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "120"))
+SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "60"))
 FIRST = int(os.environ.get("HOOKLINE_TEST_SIMULATION_FIRST", "0"))
 SEEDS_PER_TEST = 15
 ROOT = Path(__file__).parents[2]

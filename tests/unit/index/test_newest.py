@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,28 +39,43 @@ def users() -> list[str]:
     return ["rare" if n in (5, 20, 58) else "often" if n % 4 == 0 else f"u{n}" for n in range(EVENTS)]
 
 
-@pytest.fixture
-def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
-    """Looks for users in a journal of which all but the last events are in runs."""
-    monkeypatch.setattr(lookup, "STRETCH_MIN", 3)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a journal, of which all but the last events are in runs; it is only read."""
+    folder = tmp_path_factory.mktemp("newest")
 
     async def append() -> None:
-        appender = LocalAppender(tmp_path / "journal", retention_seconds=86_400, retention_bytes=1 << 30)
+        appender = LocalAppender(folder / "journal", retention_seconds=86_400, retention_bytes=1 << 30)
         for number, user in enumerate(users()):
             await appender.append([of(user, number)])
         await appender.close()
 
     asyncio.run(append())
-    reader = LocalReader(tmp_path / "journal")
+    reader = LocalReader(folder / "journal")
     options = {"window_seconds": 3600, "bytes_max": 1 << 30, "run_events": RUN_EVENTS}
-    index = Duplicates(tmp_path / "index" / "0", reader, 0, **options)  # type: ignore[arg-type]
+    index = Duplicates(folder / "index" / "0", reader, 0, **options)  # type: ignore[arg-type]
     for group in reader.read(0, 0):
         index.feed(group.records, group.first_offset)
         finish(index)
     index.close()
+    reader.close()
+    return folder
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    """A copy of it, for who damages it."""
+    return shutil.copytree(written, tmp_path / "copy")
+
+
+@pytest.fixture
+def look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
+    """Looks for users in the journal."""
+    monkeypatch.setattr(lookup, "STRETCH_MIN", 3)
+    reader = LocalReader(folder / "journal")
 
     def looked(*keys: str, before: int = EVENTS) -> list[int]:
-        stretches = list(newest_of(reader, tmp_path / "index", 0, keys, before))
+        stretches = list(newest_of(reader, folder / "index", 0, keys, before))
         starts = [each.first_offset for each in stretches]
         assert starts == sorted(starts, reverse=True), "backwards"
         assert not stretches or starts[-1] == 0, "to the start"
@@ -67,7 +83,8 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
         assert len(set(offsets)) == len(offsets), "each once"
         return offsets
 
-    return looked
+    yield looked
+    reader.close()
 
 
 def expected(*keys: str, before: int = EVENTS) -> Sequence[int]:
@@ -82,19 +99,19 @@ def test_exactly_the_records_of_the_users_newest_first(look: Look, keys: tuple[s
     assert look(*keys, before=before) == expected(*keys, before=before)
 
 
-def test_a_run_that_is_gone_or_damaged_is_made_up_for_by_the_journal(look: Look, tmp_path: Path) -> None:
+def test_a_run_that_is_gone_or_damaged_is_made_up_for_by_the_journal(look: Look, folder: Path) -> None:
     """Nothing is left out, and nothing comes twice."""
-    runs = sorted((tmp_path / "index" / "0").glob("*.run"))
+    runs = sorted((folder / "index" / "0").glob("*.run"))
     assert len(runs) == EVENTS // RUN_EVENTS
     runs[0].unlink()
     runs[2].write_bytes(b"damaged")
     assert look("often", "rare") == expected("often", "rare")
 
 
-def test_who_has_enough_has_not_looked_further(look: Look, tmp_path: Path) -> None:
+def test_who_has_enough_has_not_looked_further(look: Look, folder: Path) -> None:
     """The first stretch is the end of the journal alone."""
-    reader = LocalReader(tmp_path / "journal")
-    first = next(newest_of(reader, tmp_path / "index", 0, ["rare"], EVENTS))
+    reader = LocalReader(folder / "journal")
+    first = next(newest_of(reader, folder / "index", 0, ["rare"], EVENTS))
     assert first.first_offset == EVENTS - 3
     assert [(offset, record.user_key) for offset, record in first.found if record] == [(58, "rare")]
     reader.close()

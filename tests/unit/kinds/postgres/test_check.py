@@ -8,6 +8,7 @@ import pytest
 
 from hookline.kinds.sink import SinkContext, SinkFailed, check_sink
 from tests.postgres import PLAIN_USER
+from tests.service.waiting import wait_until
 from tests.unit.kinds.postgres.warehouse import Warehouse
 
 MODULE = "hookline.kinds.postgres.sink"
@@ -36,7 +37,8 @@ def test_nothing_is_made(warehouse: Warehouse) -> None:
     before = schemas(warehouse)
     assert check(warehouse) == ""
     assert schemas(warehouse) == before
-    assert warehouse.run(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{warehouse.name}'") == [(1,)]
+    connected = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{warehouse.name}'"
+    wait_until(lambda: warehouse.run(connected) == [(1,)], what="the connection is gone, a moment after it was closed")
 
 
 def test_what_is_in_the_way_is_said_with_the_next_step(warehouse: Warehouse) -> None:

@@ -83,7 +83,7 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
     assert not sticks_out(page)
     page.get_by_role("link", name="Continue").click()
     expect(test).to_have_class("failed")
-    expect(page.get_by_text("Once it is enabled, every new event of web-shop is posted to 2 URLs.")).to_be_visible()
+    expect(page.get_by_text("Once it is enabled, every new event of Web shop is posted to 2 URLs.")).to_be_visible()
     expect(page.get_by_role("link", name="replay")).to_have_attribute("href", "/destinations/crm/replay")
     page.go_back()
     receiver.reply_with(200)

@@ -126,7 +126,7 @@ def test_the_page_says_in_plain_words_what_is_kept_and_what_syncs_sent(control: 
     assert "only a fingerprint of it, made with this installation’s own key" in plain
     assert "BLAKE2b" not in plain
     assert "BLAKE2b-256 of the user id" in folded
-    assert '<a class="over" href="/audiences"><bdi>audiences and traits</bdi></a>' in page
+    assert '<a class="over named" href="/audiences"><bdi>audiences and traits</bdi></a>' in page
     assert "their destinations get the message for the sources, or are disabled" in page
     assert ">profiles<" not in page
 

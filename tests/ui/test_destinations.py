@@ -168,7 +168,7 @@ def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
         expect(page.locator("[data-toast]")).to_contain_text(re.compile(r"1 event waits for a retry\.\s+Try now"))
     form.get_by_role("button", name="Try now").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("the event that is waiting for a retry at once")
+    expect(dialog).to_contain_text("the event that waits for a retry at once")
     dialog.get_by_role("button", name="Try now").click()
     hookline.wait_status(message_id, "crm", "delivered")
     expect(form.locator("[data-offered]")).to_be_empty()

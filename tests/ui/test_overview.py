@@ -125,9 +125,11 @@ def test_lines_to_paste_have_tabs(overview: Page, hookline: Hookline) -> None:
     panel.get_by_role("button", name="Copy").last.click()
     wait_until(lambda: overview.evaluate("window.saidCopied === true"), what="the button says Copied")
     assert "import hookline_client" in overview.evaluate("navigator.clipboard.readText()")
+    before = hookline.api("GET", "sources/site").json["name"]
     hookline.api("PATCH", "sources/site", {"name": "Renamed"})
     expect(overview.get_by_role("heading", level=1)).to_have_text("Renamed")
     expect(source.get_by_role("tab", name="Python")).to_have_attribute("aria-selected", "true")
+    hookline.api("PATCH", "sources/site", {"name": before})
 
 
 def test_tab_order_begins_with_the_way_to_the_content(overview: Page) -> None:

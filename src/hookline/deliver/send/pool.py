@@ -11,7 +11,7 @@ import re
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Set
-from random import random
+from random import random, sample
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
@@ -39,7 +39,7 @@ REST_SHARE = 0.75
 BELIEVED_SECONDS = 3600.0
 """So long it is believed what was seen: one that restarts closes all of its connections once."""
 IDLE_MAX = 10_000
-"""Of all origins together, or a third of the open files that are allowed: one with TLS holds 34 KB."""
+"""Of all origins together, or half of the open files that are allowed: one with TLS holds 34 KB."""
 ROUND_SECONDS = 1.0
 """In so long each pool is swept whose connections are all at rest: of ten thousand a few at a time."""
 
@@ -305,12 +305,13 @@ class Pools:
             pool.close()
 
     def _limit_idle(self) -> None:
-        """Close what has been at rest the longest where too many are."""
-        most = min(IDLE_MAX, open_files_max() // 3)
+        """Close some where too many are at rest, by chance: with more origins than room that get an event in turn, the
+        one at rest the longest is needed next."""
+        most = min(IDLE_MAX, open_files_max() // 2)
         excess = sum(len(pool.idle) for pool in self._active) - most
         if excess > 0:
-            resting = sorted((pool for pool in self._active if pool.idle), key=lambda pool: pool.idle[0].idle_since)
-            for pool in resting[:excess]:
+            resting = [pool for pool in self._active if pool.idle]
+            for pool in sample(resting, min(excess, len(resting))):
                 pool.idle.popleft().close()
 
     def _make_room(self) -> None:

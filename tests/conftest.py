@@ -6,7 +6,6 @@ for how many seeds, cases and kills there are.
 
 from __future__ import annotations
 
-import gc
 import time
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from tests.clients.languages import left_out
 
 settings.register_profile("hunt", max_examples=2_000, deadline=None, print_blob=True)
 settings.load_profile("ci")
-
-gc.disable()  # until all tests are collected: what that makes stays
 
 WITH_SERVICES = ("tests/clients/", "tests/fuzz/test_living", "tests/service/", "tests/ui/")
 """Tests that start services, browsers and SDKs, and mostly wait for them."""
@@ -71,13 +68,6 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests with services at one end and all others at the other, the longest files outermost."""
     items.sort(key=_place)
-
-
-def pytest_collection_finish() -> None:
-    """Have the garbage collector pass over thousands of tests and all modules, which it would look through again and
-    again: that is an eighth of what the unit tests take."""
-    gc.freeze()
-    gc.enable()
 
 
 def _place(item: pytest.Item) -> tuple[int, int]:

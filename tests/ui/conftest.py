@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from hookline.bench.machine import processes
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 
 WAIT_MS = 120_000
@@ -82,57 +78,16 @@ class Watched:
             self.problems.append(f"policy: {text}")
 
 
-class Chromium:
-    """Chromium as the distribution has it, and another one where it had to be killed."""
-
-    def __init__(self, playwright: Playwright) -> None:
-        self._playwright = playwright
-        self._mark = f"--hookline-tests={uuid4()}"
-        self._running: Browser | None = None
-
-    @property
-    def running(self) -> Browser:
-        """One that answers."""
-        if self._running is None or not self._running.is_connected():
-            path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-            assert path, "the pages are tested in Chromium; install it (Debian: apt-get install chromium)"
-            arguments = ["--no-sandbox", self._mark]
-            self._running = self._playwright.chromium.launch(executable_path=path, args=arguments, timeout=WAIT_MS)
-        return self._running
-
-    def close(self, context: BrowserContext) -> None:
-        """Close a profile. Chromium was seen to never answer this once beside much else: then it is killed."""
-        timer = threading.Timer(WAIT_MS / 1000, self._kill)
-        timer.start()
-        try:
-            context.close()
-        except Error:
-            if self._running is not None and self._running.is_connected():
-                raise
-        finally:
-            timer.cancel()
-
-    def _kill(self) -> None:
-        for process in processes():
-            if self._mark in process.arguments:
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
-
-
 # Not for the whole session: while Playwright runs, no other test in this process can run an event loop.
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Chromium]:
-    """What starts the browser."""
+def browser() -> Iterator[Browser]:
+    """Chromium as the distribution has it."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert path, "the pages are tested in Chromium; install it (Debian: apt-get install chromium)"
     with sync_playwright() as playwright:
-        made = Chromium(playwright)
-        yield made
-        made.running.close()
-
-
-@pytest.fixture
-def browser(chromium: Chromium) -> Browser:
-    """The browser."""
-    return chromium.running
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=WAIT_MS)
+        yield running
+        running.close()
 
 
 @pytest.fixture(scope="session")
@@ -177,9 +132,9 @@ def screen() -> tuple[int, str]:
 
 
 @pytest.fixture
-def page(chromium: Chromium, origin: str, screen: tuple[int, Any]) -> Iterator[Page]:
+def page(browser: Browser, origin: str, screen: tuple[int, Any]) -> Iterator[Page]:
     """A page of a fresh browser profile, signed out."""
-    context = chromium.running.new_context(
+    context = browser.new_context(
         base_url=origin,
         viewport={"width": screen[0], "height": 900},
         color_scheme=screen[1],
@@ -189,7 +144,7 @@ def page(chromium: Chromium, origin: str, screen: tuple[int, Any]) -> Iterator[P
     opened = context.new_page()
     yield opened
     opened.wait_for_load_state()  # a test may end with a click that leads elsewhere
-    chromium.close(context)
+    context.close()
     assert watched.problems == []
 
 

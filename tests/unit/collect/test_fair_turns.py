@@ -225,9 +225,12 @@ def test_a_call_passes_the_batches_that_wait(start: Callable[..., Running]) -> N
     """Eight large batches and another source's call are there at once: the call is stored among the first events."""
     edge = start()
     assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
-    flood, other, gate = [edge.wire() for _ in range(8)], edge.wire(), threading.Event()
-    edge.until(lambda: edge.edge.counters.open_connections == 9)  # the one before is gone, each of these is taken
-    edge.loop.call_soon_threadsafe(gate.wait, WAIT_SECONDS)
+    edge.until(lambda: edge.edge.counters.open_connections == 0)
+    flood, other = [edge.wire() for _ in range(8)], edge.wire()
+    edge.until(lambda: edge.edge.counters.open_connections == 9)
+    stands, gate = threading.Event(), threading.Event()
+    edge.loop.call_soon_threadsafe(lambda: (stands.set(), gate.wait(WAIT_SECONDS)))
+    assert stands.wait(WAIT_SECONDS)
     for number, wire in enumerate(flood):
         wire.send(request("/v1/batch", _batch(number, 2_000), Content_Encoding="gzip"))
     other.send(request("/v1/track", {**TRACK, "messageId": "passing"}, OTHER_KEY))

@@ -149,6 +149,22 @@ def test_a_reader_that_fails_costs_a_turn(
     assert kept.finish() == alone.finish()
 
 
+@pytest.mark.parametrize("written", [r"\144\0", r"\144\0\0\0", r"\144\0\0\0page"])
+def test_what_a_reader_was_writing_when_it_ended_is_no_page(
+    kept: Kept, alone: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """It is not taken for a page, nor for the end of a turn."""
+    reader = tmp_path / "reader"
+    reader.write_text(f"#!/bin/sh\ncat > /dev/null\nprintf '{written}'\n")
+    reader.chmod(0o700)
+    with monkeypatch.context() as other:
+        other.setattr(ahead.sys, "executable", str(reader))
+        kept.read_ahead()
+    with pytest.raises(NotReadAhead, match="ended"):
+        kept.read_on()
+    assert kept.finish() == alone.finish()
+
+
 def test_nothing_of_who_was_erased_comes_from_what_was_read_ahead(tmp_path: Path) -> None:
     """The reader has read the person before; what it has read is not taken any more."""
     folder = tmp_path / "journal"

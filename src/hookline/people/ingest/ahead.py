@@ -102,8 +102,11 @@ class Ahead:
         """Bring pages into memory, as far as there is room for them."""
         output = _output(self._process)
         with suppress(OSError):
-            while length := output.read(_LENGTH_BYTES):
-                page = output.read(int.from_bytes(length, "little"))
+            while len(head := output.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
+                length = int.from_bytes(head, "little")
+                page = output.read(length)
+                if len(page) < length:  # killed while it wrote
+                    break
                 with self._change:
                     self._change.wait_for(lambda: self._waiting_bytes < PAGES_BYTES_MAX or self._ended)
                     if self._ended:

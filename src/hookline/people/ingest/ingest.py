@@ -157,7 +157,7 @@ class Ingest:
                 for page in self._turn():
                     self._apply(page, batch)
             except BaseException:
-                self._identities.forget()  # some of them are those of a batch that will not be written
+                self._identities.abandon()
                 self.read_alone()
                 raise
             if batch.is_empty:

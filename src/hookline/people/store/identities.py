@@ -46,7 +46,7 @@ class Identities:
 
     def __init__(self, store: LoadsIdentities, next_person: int) -> None:
         self._store = store
-        self._next_person = next_person
+        self._next_person = self._first_of_batch = next_person
         self._users: dict[str, int] = {}
         self._anonymous: dict[str, int] = {}
         """Below zero where the person is known to have no user id; such a person has this one id and no other."""
@@ -60,6 +60,7 @@ class Identities:
     def begin(self, batch: Batch) -> None:
         """Write what changes to this batch from now on; the one before is stored."""
         self._batch = batch
+        self._first_of_batch = self._next_person
         if self._moved:
             self.forget()
         if len(self._users) > self._held:
@@ -71,6 +72,11 @@ class Identities:
         """Hold no id in memory any more; between batches only."""
         self._users, self._anonymous, self._moved = {}, {}, {}
         self._users_before, self._anonymous_before = {}, {}
+
+    def abandon(self) -> None:
+        """Take back what the batch changed, which will not be written: its numbers of new persons are given again."""
+        self._next_person = self._first_of_batch
+        self.forget()
 
     def load(self, who: Iterable[tuple[str, str]]) -> None:
         """Make everything known of the user ids and anonymous ids that records have, empty where they have none; what

@@ -203,24 +203,24 @@ def _pages() -> Sequence[ControllerRouterHandler]:
     return routes()
 
 
-def tell_of_changes(settings: Settings) -> None:
-    """Have control tell the roles beside it of what it commits; on PostgreSQL others do as well, and they look by
+def notify_of_changes(settings: Settings) -> None:
+    """Have control notify the roles beside it of what it commits; on PostgreSQL others commit as well, and they look by
     themselves."""
+    if not settings.database.is_local:
+        return
     from hookline.database.commits import commits_of
     from hookline.database.location import location_of
     from hookline.journal.reading import CHANGES, Wake
 
     wakes = [Wake(settings.socket_path(name), CHANGES) for name in ("collect.wake", "deliver.wake")]
 
-    def tell() -> None:
+    def notify() -> None:
         for wake in wakes:
             wake.poke()
 
     for which in FOLLOWED:
-        place = location_of(settings, which)
-        commits = commits_of(place)
-        if isinstance(place, Path) and commits is not None:
-            commits.on_done = tell
+        if (commits := commits_of(location_of(settings, which))) is not None:
+            commits.on_done = notify
 
 
 def boot_id() -> str | None:
@@ -241,7 +241,7 @@ def _run(
 
     async def whole() -> int:
         asyncio.get_running_loop().call_later(FREEZE_SECONDS, gc.freeze)
-        return await main(_until_told_to_stop(ending))
+        return await main(_until_stopped(ending))
 
     from hookline.database import installation as database
     from hookline.database.commits import any_went_back
@@ -266,21 +266,21 @@ def _run(
         return _ended_by_damage(settings, error)
 
 
-def _until_told_to_stop(ending: Ending) -> asyncio.Event:
+def _until_stopped(ending: Ending) -> asyncio.Event:
     """Return what is set by a signal to end, or when the supervisor is gone."""
     stop = asyncio.Event()
 
-    def told() -> None:
+    def ended() -> None:
         ending.begin()
         stop.set()
 
     def orphaned(descriptor: int) -> None:
         loop.remove_reader(descriptor)  # a closed pipe stays readable
-        told()
+        ended()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        loop.add_signal_handler(number, told)
+        loop.add_signal_handler(number, ended)
     descriptor = os.environ.get(SUPERVISOR_FD)
     if descriptor:
         loop.add_reader(int(descriptor), orphaned, int(descriptor))
@@ -298,7 +298,7 @@ async def _opened(settings: Settings, connections_file: Path | None) -> Store | 
     from hookline.features.connections.service import open_connections
     from hookline.features.fleet.standing_by import StandingBy
 
-    stop = _until_told_to_stop(Ending())
+    stop = _until_stopped(Ending())
     await wait_for_database(settings, stop, writes="control")
     await wait_for_leader_lock(settings, "control", stop, StandingBy(settings))
     for which in CONTROLS:
@@ -306,7 +306,7 @@ async def _opened(settings: Settings, connections_file: Path | None) -> Store | 
     if stop.is_set():
         return None
     count_commits(settings, *CONTROLS)
-    tell_of_changes(settings)
+    notify_of_changes(settings)
     opened: list[Store] = []
     await until_done(lambda: opened.append(open_connections(settings, connections_file, boot_id())), stop)
     return opened[0] if opened else None

@@ -117,7 +117,7 @@ V1_BYTES_MAX = 107
 """As the protocol has it, with the line end."""
 V2_BYTES_MAX = 4 * 1024
 """Of what follows the first 16 bytes: two addresses, and whatever a balancer adds; certificates are the longest."""
-TOLD_SECONDS = 60.0
+LOG_SECONDS = 60.0
 """From one log line about connections without a header to the next."""
 
 _V1 = b"PROXY "
@@ -260,15 +260,15 @@ class ProxyHeader(asyncio.Protocol):
         transport, self._transport = self._transport, None
         if transport is None:
             return
-        _tell(transport.get_extra_info("peername"), why)
+        _log(transport.get_extra_info("peername"), why)
         transport.abort()
 
 
-_told_at = [-TOLD_SECONDS]
+_logged_at = [-LOG_SECONDS]
 
 
-def _tell(peer: object, why: str) -> None:
-    if monotonic() - _told_at[0] >= TOLD_SECONDS:
-        _told_at[0] = monotonic()
+def _log(peer: object, why: str) -> None:
+    if monotonic() - _logged_at[0] >= LOG_SECONDS:
+        _logged_at[0] = monotonic()
         next_step = "have it send the PROXY protocol, or take it out of collect.trusted_proxies"
         logger().warning("proxy_header_refused", peer=str(peer), reason=why, next_step=next_step)

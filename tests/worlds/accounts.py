@@ -77,7 +77,12 @@ class Accounts:
         key = lane, position
         name = f"{self._ledger.events[position].record.message_id} in lane {lane}"
         tries = self._watch.tries.get(key)
-        if tries is not None and tries.told_at is not None and key not in self._delivered and not self._is_mixed(key):
+        if (
+            tries is not None
+            and tries.answered_at is not None
+            and key not in self._delivered
+            and not self._is_mixed(key)
+        ):
             yield f"{name}: its success was known and is not on record"
         if key in self._delivered:
             return
@@ -96,7 +101,7 @@ class Accounts:
         was_taken = tries is not None and tries.taken
         not_delivered = self._ledger.disconnected(position, lane, destination)
         # A try of which nothing was known when the process ended was none: what reads it again may meet other filters.
-        was_tried = tries is not None and (tries.told_at is not None or tries.failed_at is not None)
+        was_tried = tries is not None and (tries.answered_at is not None or tries.failed_at is not None)
         if status == "filtered" and not was_tried and self._may_be_filtered(position, lane, destination):
             return
         if self._is_settled_by_replay(position, lane, tries):

@@ -296,9 +296,9 @@ class World:
         self._trace.update(line.encode())
         return answer
 
-    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+    def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken an answer in (``network.Traffic``)."""
-        self._watch.told(request, result, retry_after)
+        self._watch.answered(request, result, retry_after)
 
     def _receiver_of(self, lane: int, url: int) -> Receiver:
         return self._connected.receiver_of(lane, url)

@@ -104,7 +104,7 @@ class Starvation:
                 disconnected
                 or (tries is None and self._ledger.may_be_filtered(position, lane))
                 or (lane, position) in self._watch.lost
-                or (tries is not None and (tries.told_at is not None or tries.final))
+                or (tries is not None and (tries.answered_at is not None or tries.final))
                 or (tries is not None and self._may_be_done(lane, position, tries))
                 or (tries is not None and self._clock.steady_ms() > tries.first_at_ms + self._window_ms)
             ):

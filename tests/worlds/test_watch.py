@@ -60,7 +60,7 @@ class Scene:
         return request
 
     def fail(self, result: int | Outcome = 503, retry_after: bytes | None = None) -> None:
-        self.watch.told(self.send(), result, retry_after)
+        self.watch.answered(self.send(), result, retry_after)
         self.clock.seconds += 1.0
 
     def says(self, words: str) -> bool:
@@ -75,21 +75,21 @@ def scene() -> Scene:
 def test_an_ordinary_course_is_not_wrong(scene: Scene) -> None:
     """A failure, a retry, a success: nothing to say."""
     scene.fail()
-    scene.watch.told(scene.send(), 200, None)
+    scene.watch.answered(scene.send(), 200, None)
     assert scene.watch.violations == []
 
 
 def test_a_known_success_must_not_be_sent_again(scene: Scene) -> None:
     """After a success the event is done in that lane, also after a kill."""
-    scene.watch.told(scene.send(), 200, None)
+    scene.watch.answered(scene.send(), 200, None)
     scene.watch.crashed(scene.clock.seconds - 1, ring_kept=True)
     scene.send()
     assert scene.says("although its success was known")
 
 
 def test_a_power_cut_may_take_a_success_back(scene: Scene) -> None:
-    """What was told after the last checkpoint that survived may be sent again, and is counted."""
-    scene.watch.told(scene.send(), 200, None)
+    """What was answered after the last checkpoint that survived may be sent again, and is counted."""
+    scene.watch.answered(scene.send(), 200, None)
     scene.watch.crashed(scene.clock.seconds - 1, ring_kept=False)
     scene.send()
     assert (scene.watch.violations, scene.watch.resent) == ([], 1)
@@ -151,9 +151,9 @@ def test_an_open_breaker_sends_single_probes(scene: Scene) -> None:
     """Two attempts within a second are no probes, unless the first one's event was refused for itself."""
     scene.clock.seconds += 10
     scene.lane.breaker.state, scene.lane.breaker.allowance = "open", 0
-    scene.watch.told(scene.send(), 422, None)
+    scene.watch.answered(scene.send(), 422, None)
     scene.clock.seconds += 0.1
-    scene.watch.told(scene.send(), 503, None)
+    scene.watch.answered(scene.send(), 503, None)
     assert scene.watch.violations == []
     scene.clock.seconds += 0.1
     scene.send()
@@ -180,7 +180,7 @@ def test_what_a_filter_stops_is_not_sent(scene: Scene) -> None:
     scene.clock.seconds += 2
     scene.connect(filters=(Filter(condition="true", do="dropProperties", properties=("properties.card",)),))
     scene.clock.seconds += 2
-    scene.watch.told(scene.send(), 503, None)
+    scene.watch.answered(scene.send(), 503, None)
     assert scene.says("not as its filters leave it")
 
 
@@ -206,13 +206,13 @@ def test_with_all_each_url_takes_it_once(scene: Scene) -> None:
     scene.ledger.versions.clear()
     scene.connect(urls=2, delivery=DeliveryOptions(fan_out="all"))
     first, second = scene.send(0), scene.send(1)
-    scene.watch.told(first, 200, None)
-    scene.watch.told(second, 503, None)
-    assert scene.watch.tries[1, PLACE].told_at is None
-    scene.watch.told(scene.send(1), 200, None)
-    assert scene.watch.tries[1, PLACE].told_at is not None
+    scene.watch.answered(first, 200, None)
+    scene.watch.answered(second, 503, None)
+    assert scene.watch.tries[1, PLACE].answered_at is None
+    scene.watch.answered(scene.send(1), 200, None)
+    assert scene.watch.tries[1, PLACE].answered_at is not None
     assert scene.watch.violations == []
-    scene.watch.tries[1, PLACE].told_at = None
+    scene.watch.tries[1, PLACE].answered_at = None
     scene.send(0)
     assert scene.says("to URL 0, which took it")
 
@@ -221,7 +221,7 @@ def test_a_crash_may_forget_what_one_url_took(scene: Scene) -> None:
     """Until the attempt is saved as a row nobody else knows of it."""
     scene.ledger.versions.clear()
     scene.connect(urls=2, delivery=DeliveryOptions(fan_out="all"))
-    scene.watch.told(scene.send(0), 200, None)
+    scene.watch.answered(scene.send(0), 200, None)
     scene.watch.crashed(scene.clock.seconds, ring_kept=True)
     scene.send(0)
     assert scene.watch.violations == []

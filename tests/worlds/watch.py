@@ -30,6 +30,7 @@ class Tries:
 
     __slots__ = (
         "accepted",
+        "answered_at",
         "asked_at",
         "asked_long",
         "began_ms",
@@ -40,7 +41,6 @@ class Tries:
         "may_have_accepted",
         "not_before_ms",
         "takers",
-        "told_at",
     )
 
     def __init__(self, now_ms: int) -> None:
@@ -56,7 +56,7 @@ class Tries:
         self.may_have_accepted: set[int] = set()
         """URLs whose acceptance a crash may have taken back, or not: a retry row was on its way to the disk."""
         """By URL: when the sender learned of its success."""
-        self.told_at: float | None = None
+        self.answered_at: float | None = None
         """When the sender learned that it is delivered: of a success, with fan-out ``all`` of every URL's."""
         self.failed_at: float | None = None
         """When the sender first learned of a failure."""
@@ -144,7 +144,7 @@ class Watch:
             tries.takers.add(request.url)
         return answer
 
-    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+    def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken in what became of a request."""
         tries = self.tries[request.lane, self._ledger.positions[request.message_id]]
         self._under_way.pop((request.lane, request.message_id, request.url), None)
@@ -153,7 +153,7 @@ class Watch:
             tries.accepted.setdefault(request.url, self._clock.seconds)
             needed = self._ledger.urls_of_all(self._ledger.positions[request.message_id], request.lane)
             if len(tries.accepted) >= (needed or 1):
-                tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
+                tries.answered_at = self._clock.seconds if tries.answered_at is None else tries.answered_at
                 tries.not_before_ms = 0
                 if needed is None:  # if all had to accept it when it was sent, it goes on, and its window with it
                     tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
@@ -178,10 +178,10 @@ class Watch:
     def crashed(self, kept_until: float, ring_kept: bool) -> None:
         """The process is gone; what it learned before ``kept_until`` is in the database, successes also in the ring."""
         for key, tries in self.tries.items():
-            if tries.told_at is not None and tries.told_at >= kept_until and not ring_kept:
-                tries.told_at = None
+            if tries.answered_at is not None and tries.answered_at >= kept_until and not ring_kept:
+                tries.answered_at = None
                 self.lost.add(key)
-            if tries.told_at is None:  # what one URL accepted is known again only from a retry row
+            if tries.answered_at is None:  # what one URL accepted is known again only from a retry row
                 begun = kept_until - self._attempt_seconds
                 tries.may_have_accepted |= tries.accepted.keys()
                 tries.accepted = {url: at for url, at in tries.accepted.items() if at < begun}
@@ -238,7 +238,7 @@ class Watch:
 
     def _check_repeats(self, request: Request, key: LanePlace, tries: Tries) -> None:
         needed = self._ledger.urls_of_all(key[1], request.lane)
-        if tries.told_at is not None and needed is not None:
+        if tries.answered_at is not None and needed is not None:
             self.wrong(f"{request.message_id} is sent again in lane {request.lane} although its success was known")
         elif request.url in tries.accepted and needed:
             self.wrong(f"{request.message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")

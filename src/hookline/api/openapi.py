@@ -236,20 +236,20 @@ def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
     for bound in ("minimum", "maximum"):
         if bound in schema:
             schema[bound] = int(schema[bound])
-    told: dict[str, Any] = {name: parameter[name] for name in ("name", "in", "description") if name in parameter}
+    described: dict[str, Any] = {name: parameter[name] for name in ("name", "in", "description") if name in parameter}
     if parameter["required"]:
-        told["required"] = True
-    return {**told, "schema": schema}
+        described["required"] = True
+    return {**described, "schema": schema}
 
 
 def _answer(answer: dict[str, Any]) -> dict[str, Any]:
     """Return it with the headers that every answer has; what is no JSON is text."""
-    told: dict[str, Any] = {"description": "Done.", "headers": dict(ANSWER_HEADERS)}
+    described: dict[str, Any] = {"description": "Done.", "headers": dict(ANSWER_HEADERS)}
     if "content" in answer:
-        told["content"] = {
+        described["content"] = {
             kind: content if kind == MediaType.JSON else {"schema": TEXT} for kind, content in answer["content"].items()
         }
-    return told
+    return described
 
 
 def _operation_id(handler: HTTPRouteHandler, method: object, path: object) -> str:

@@ -107,16 +107,16 @@ async def known_by_all(settings: Settings, stop: asyncio.Event) -> JournalEnds:
     is_as_left = is_there and read_ends(settings.data_path) is not None
     # Who never took an event takes none before the server has said by which connections.
     is_new = not any((settings.data_path / each).exists() for each in (FOLDER, FILE))
-    told = False
+    logged = False
     while not stop.is_set():
         try:
             return await ask_server(settings, stop)
         except DatabaseAway as away:
             if is_as_left or is_new:
                 return JournalEnds(furthest(settings, has_server=False), is_all=False)
-            if not told:
+            if not logged:
                 logger().warning("waiting_for_database", reason=f"{NOT_AS_LEFT}: {away}")
-                told = True
+                logged = True
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
     return JournalEnds({})

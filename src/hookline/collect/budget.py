@@ -33,7 +33,7 @@ QUIET_SECONDS = 1.0
 FLOOD_SHARE = 0.01
 """Of the bytes: once they are near, it is looked anew as soon as so much more came. The reserve is the others', however
 fast one source floods."""
-FLOOD_LOOK_SECONDS = 0.02
+FLOOD_POLL_SECONDS = 0.02
 """From one look for a flood to the next; what is looked at is a few numbers."""
 SLOTS = 16
 """The window is counted in so many parts."""
@@ -122,7 +122,7 @@ class Budget:
         if is_quiet:
             await self.bell.rest(QUIET_SECONDS)
             return
-        pauses = round(POLL_SECONDS / FLOOD_LOOK_SECONDS) if self.is_near() else 1
+        pauses = round(POLL_SECONDS / FLOOD_POLL_SECONDS) if self.is_near() else 1
         for _ in range(pauses):
             await self.bell.rest(POLL_SECONDS / pauses)
             if sum(self._journal.taken_bytes.values()) >= self._bytes_max * FLOOD_SHARE:

@@ -58,7 +58,7 @@ class JournalWatch:
             await asyncio.sleep(POLL_SECONDS)
         retained = 0.0
         while True:
-            self._tell(await asyncio.to_thread(self._appender.state))
+            self._note(await asyncio.to_thread(self._appender.state))
             if not self._reason and time.monotonic() - retained >= RETENTION_SECONDS:
                 retained = time.monotonic()
                 await self._retain()
@@ -68,9 +68,9 @@ class JournalWatch:
         try:
             await asyncio.to_thread(self._appender.open)
         except JournalAway as away:
-            self._tell(str(away))
+            self._note(str(away))
             return False
-        self._tell("")
+        self._note("")
         return True
 
     async def _retain(self) -> None:
@@ -86,7 +86,7 @@ class JournalWatch:
         if dropped:
             self._log.info("retention_dropped", events=dropped)
 
-    def _tell(self, reason: str) -> None:
+    def _note(self, reason: str) -> None:
         self._edge.set_away(bool(reason))
         if reason and reason != self._reason:
             next_step = "events are answered 503 until brokers answer; start them or see what they say"
@@ -99,15 +99,15 @@ class JournalWatch:
 AnswerT = TypeVar("AnswerT")
 
 CONNECTIONS_SECONDS = 0.25
-TOLD_SECONDS = 1.0
-"""The same where control tells of its changes: then it is only for what was not told."""
+NOTIFIED_SECONDS = 1.0
+"""The same where control notifies us of its changes: then it is only for notifications that were lost."""
 PUBLISH_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
 NEEDED_SECONDS = 1.0
 """How old what lanes wait for may be: they only go on, and what is behind them is kept meanwhile."""
 CONTROL_WAIT_SECONDS = 10.0
 """How long to wait for control to load the connections file before going on with those of before."""
-READY_LOOK_SECONDS = 0.02
+READY_POLL_SECONDS = 0.02
 """From one look whether it has to the next."""
 
 
@@ -140,7 +140,7 @@ class CollectRole:
         self._asked_for_kept = False
         self._bell = Bell()
         """Rings when there is something to follow."""
-        self._is_told = settings.database.is_local
+        self._is_notified = settings.database.is_local
         self._could_look = False
         self._erased = self._erased_elsewhere(settings, journal)
         self._kept = KeptConnections(data)
@@ -208,8 +208,8 @@ class CollectRole:
             if self.edge.ready != was_ready:
                 self._publish()  # whoever asks about the whole hears at once what /readyz says
             is_early = is_patient and not self._is_of_this_boot
-            rest_seconds = TOLD_SECONDS if self._is_told and self._could_look else CONNECTIONS_SECONDS
-            await self._bell.rest(READY_LOOK_SECONDS if is_early else rest_seconds)
+            rest_seconds = NOTIFIED_SECONDS if self._is_notified and self._could_look else CONNECTIONS_SECONDS
+            await self._bell.rest(READY_POLL_SECONDS if is_early else rest_seconds)
 
     def _woken(self, wake: socket.socket) -> None:
         take_wakes(wake)
@@ -353,11 +353,11 @@ class CollectRole:
     async def _look_after_journal(self) -> None:
         bounded = self.appender.bounded
         if bounded is not None:
-            from hookline.collect.budget import FLOOD_LOOK_SECONDS, Budget
+            from hookline.collect.budget import FLOOD_POLL_SECONDS, Budget
 
             budget = self.budget = Budget(self._settings, bounded)
             # Not before the first request is answered, which the look would hold up.
-            self.edge.on_client = partial(asyncio.get_running_loop().call_later, FLOOD_LOOK_SECONDS, budget.bell.ring)
+            self.edge.on_client = partial(asyncio.get_running_loop().call_later, FLOOD_POLL_SECONDS, budget.bell.ring)
             try:
                 await self._follow_budget(self.budget)
             finally:

@@ -61,7 +61,7 @@ WATCHES = (
     deletion_watch,
 )
 """What a feature does by itself, beside the calls; each is made before the first call, so that what fails says so."""
-OLD_SECRETS_LOOK_SECONDS = 3600.0
+OLD_SECRETS_POLL_SECONDS = 3600.0
 """They are kept for 30 days: an hour more or less is nothing."""
 BACKLOG = 128
 GRACE_SECONDS = 1
@@ -155,7 +155,7 @@ async def remove_old_secrets_forever(store: Store) -> None:
                 logger().info("old_secrets_removed", destinations=removed)
         except (DatabaseAway, engine.Error) as error:
             logger().warning("old_secrets_not_removed", error=str(error), next_step="it is tried again in an hour")
-        await asyncio.sleep(OLD_SECRETS_LOOK_SECONDS)
+        await asyncio.sleep(OLD_SECRETS_POLL_SECONDS)
 
 
 def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server) -> None:

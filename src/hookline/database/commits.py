@@ -34,7 +34,7 @@ FILE = "last-commits"
 NUMBER_MAX = 2**31 - 1
 """Of a file's ``user_version``; at ten commits a second it begins again after seven years."""
 
-TOLD_SECONDS = 86_400.0
+REPORTED_SECONDS = 86_400.0
 """How long people are told of it."""
 ALONE = bytes(16)
 """The writer of a file."""
@@ -102,7 +102,7 @@ class Commits:
             if self._is_of_power_cut(self.known - found):
                 logger().info("database_lost_a_moment", database=self._which, commits=self.known - found)
             else:
-                self._tell(found, found_ms)
+                self._report(found, found_ms)
         self.known = found
         self._save()
 
@@ -115,7 +115,7 @@ class Commits:
             is_first, self.is_behind = not self.is_behind, True
         if is_first:
             self._found = number - 1
-            self._tell(number - 1, found_ms)
+            self._report(number - 1, found_ms)
             self._slot.write(self._kept(number - 1))
             os.kill(os.getpid(), signal.SIGTERM)
         raise DatabaseWentBack(
@@ -153,7 +153,7 @@ class Commits:
         may = self.writer == ALONE and self._which in MAY_LOSE_A_MOMENT and lost <= MOMENT_COMMITS_MAX
         return may and self._at_ms < self._booted_ms
 
-    def _tell(self, found: int, found_ms: int) -> None:
+    def _report(self, found: int, found_ms: int) -> None:
         lost = self.known - found
         since = f"between {_clock(found_ms)} and {_clock(self._at_ms)}" if found_ms else f"before {_clock(self._at_ms)}"
         detail = f"{lost} commits of this machine, made {since}, are not in it; {AFFECTED[self._which]}"
@@ -180,7 +180,7 @@ def found_behind(folder: Path, now_seconds: float) -> list[WentBack]:
     for which in get_args(Which):
         note = folder / "run" / _note_name(which)
         try:
-            if abs(now_seconds - note.stat().st_mtime) < TOLD_SECONDS:
+            if abs(now_seconds - note.stat().st_mtime) < REPORTED_SECONDS:
                 found.append(msgspec.json.decode(note.read_bytes(), type=WentBack))
         except (FileNotFoundError, msgspec.MsgspecError):
             continue

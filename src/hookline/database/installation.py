@@ -34,7 +34,7 @@ _STAND_BY_SECONDS = 1.0
 
 
 def verify_installation(settings: Settings) -> None:
-    """Hold the data folder against ``database.url``, as far as can be told without a server; raise DatabaseUnusable."""
+    """Hold the data folder against ``database.url``, as far as it can be without a server; raise DatabaseUnusable."""
     folder, url = settings.data_path, settings.database.url
     refuse_copy(folder)
     is_noted = (folder / NOTE_FILE).exists()
@@ -130,16 +130,16 @@ async def until_done(
     on_away: Callable[[], object] = lambda: None,
 ) -> None:
     """Do it in a thread, again and again while the database cannot be used, which is said once; until ``stop``."""
-    told = False
+    logged = False
     while not stop.is_set():
         try:
             await asyncio.to_thread(work)
             return
         except DatabaseAway as away:
-            if not told:
+            if not logged:
                 logger().warning("waiting_for_database", reason=str(away))
                 on_away()
-                told = True
+                logged = True
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause_seconds)
 
@@ -153,22 +153,22 @@ async def wait_for_version(
     What it wrote there might be wrong, so it stands by, and says so; ``meanwhile`` is entered then.
     """
     async with AsyncExitStack() as entered:
-        told = ""
+        logged = ""
         while not stop.is_set():
             try:
                 await asyncio.to_thread(_refuse_newer, settings, role)
                 return
             except DatabaseTooNew as newer:
-                if meanwhile is not None and not told:
+                if meanwhile is not None and not logged:
                     await entered.enter_async_context(meanwhile)
                 reason, event = str(newer), "standing_by"
             except DatabaseAway as away:
                 reason, event = str(away), "waiting_for_database"
             except engine.Error:
                 return  # whoever opens it to write meets that again
-            if reason != told:
+            if reason != logged:
                 logger().warning(event, role=role, reason=reason)
-                told = reason
+                logged = reason
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
 
@@ -208,18 +208,18 @@ async def _take_turn(
 
     turn = LeaderLock(settings.database.url, role)
     async with AsyncExitStack() as entered:
-        told = False
+        logged = False
         while not stop.is_set():
             try:
                 if await asyncio.to_thread(turn.take):
                     turn.keep()
                     return turn
-                if not told:
+                if not logged:
                     reason = "another machine has it; it is taken over when that ends"
                     logger().info("standing_by", role=role, reason=reason)
                     if meanwhile is not None:
                         await entered.enter_async_context(meanwhile)
-                    told = True
+                    logged = True
                 publish(settings.data_path / "run", role, {PROCESS_STANDING_BY: 1})
             except DatabaseAway as away:
                 logger().warning("waiting_for_database", reason=str(away))

@@ -113,7 +113,7 @@ def _way(which: Which, number: int | None, last: int | None) -> list[str]:
 
 
 @contextmanager
-def told_of(name: str) -> Iterator[None]:
+def naming(name: str) -> Iterator[None]:
     """Say in an error that this database could not be brought to the newest schema, and whether it may be later."""
     try:
         yield

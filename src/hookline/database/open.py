@@ -15,7 +15,7 @@ from hookline.database.commits import Commits, begin_counting, commits_of
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation, Schema, Which, location_of
-from hookline.database.migrate import migrate_file, needs_migration, schema_number, told_of
+from hookline.database.migrate import migrate_file, naming, needs_migration, schema_number
 from hookline.database.sqlite import DatabaseError, DatabaseUnusable, engine
 from hookline.database.sqlite import connect as connect_file
 from hookline.settings import Settings
@@ -121,7 +121,7 @@ def _bring_up_to_date(path: Path, which: Which) -> None:
     with closing(connect_file(path)) as connection:
         number = schema_number(connection, which)
         if needs_migration(number, which, str(path)):
-            with told_of(str(path)):
+            with naming(str(path)):
                 migrate_file(connection, which, number)
 
 

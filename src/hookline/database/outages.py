@@ -47,7 +47,7 @@ class Outage:
         return self.trouble.kind
 
 
-def _cannot_tell(_: str) -> bool:
+def _unknown(_: str) -> bool:
     return False
 
 
@@ -82,7 +82,7 @@ class Outages:
 
     def begin(self, away: Trouble) -> None:
         """The server does not answer."""
-        self._note(SERVER, away, _cannot_tell)
+        self._note(SERVER, away, _unknown)
 
     def end(self, is_back: bool) -> None:
         """It answers again, or nobody of this process wants it any more."""
@@ -94,7 +94,7 @@ class Outages:
         if outage is not None and is_back:
             logger().info("database_back", database=SERVER, kind="away", seconds=round(self.last_seconds, 1))
 
-    def note(self, database: str, trouble: Trouble, lasts: Callable[[str], bool] = _cannot_tell) -> None:
+    def note(self, database: str, trouble: Trouble, lasts: Callable[[str], bool] = _unknown) -> None:
         """Somebody could not do what it wanted. ``lasts`` asks whether that is so still, where it can be asked."""
         self._note(database, trouble, lasts)
         with self._lock:

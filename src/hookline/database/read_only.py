@@ -201,7 +201,7 @@ class Followed:
         return DatabaseUnreadable(f"{self._location if unlike is None else f'{unlike} and'} cannot be read: {error}")
 
 
-LOOK_SECONDS = 1.5
+POLL_SECONDS = 1.5
 """After so long a file is opened for a look although it was not written to: somebody may have locked it."""
 SETTLED_NS = 3_000_000_000
 """So long after it was written to, another write gives a file another time, whatever the steps of the time are."""
@@ -253,7 +253,7 @@ class ChangeFeed(Followed, Generic[ValueT]):
     def poll(self) -> ValueT | None:
         """Return all of it if it changed since the last answer, else None; costs next to nothing if nothing did."""
         files, now = _files_of(self._location), time.monotonic()
-        if files is not None and files == self._files and now - self._looked_seconds < LOOK_SECONDS:
+        if files is not None and files == self._files and now - self._looked_seconds < POLL_SECONDS:
             return None
         self._files = None  # what cannot be read is asked for again
         found = self._look()

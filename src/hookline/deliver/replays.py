@@ -204,8 +204,8 @@ class Replays:
     def _finish(self, lane: ReplayLane) -> None:
         if not self._is_shared:
             self._end(lane, "done")
-        elif lane.cursors.keys() - lane.told:
-            lane.told.update(lane.cursors)
+        elif lane.cursors.keys() - lane.reported:
+            lane.reported.update(lane.cursors)
             self._engine.open_lanes.add(lane)
             now_ms = self._engine.clock.now_ms()
             self._engine.batch.replays.setdefault(lane.number, ReplayRow(lane.number, "running", now_ms))

@@ -94,7 +94,7 @@ class TimeBucketReports:
             lag=sum(max(shared.end - shared.next_offset, 0) for shared in self._feeder.shared.values()),
             response=[moved[f"response {index}"] for index in range(len(counters.durations.buckets))],
             latency=[moved[f"latency {index}"] for index in range(len(counters.latencies.buckets))],
-            destinations={told.lane.destination.id: _time_bucket(told) for told in _foremost(destinations)},
+            destinations={each.lane.destination.id: _time_bucket(each) for each in _foremost(destinations)},
             sources=self._sources(),
             omitted=max(0, len(destinations) - DESTINATIONS_MAX),
         )
@@ -107,9 +107,9 @@ class TimeBucketReports:
         lanes = set(engine.lanes.values())
         behind = (lanes - self._attached()) | {lane for lane in lanes if lane.backfills}
         # Of ten thousand lanes most have nothing to tell, and to ask each would hold up deliveries.
-        told = {lane for lane in lanes if lane.filtered} | {lane for lane in lanes if lane.number in by_lane}
-        told |= behind | (lanes & (engine.open_lanes | engine.retrying))
-        for lane in sorted(told, key=_number):
+        active = {lane for lane in lanes if lane.filtered} | {lane for lane in lanes if lane.number in by_lane}
+        active |= behind | (lanes & (engine.open_lanes | engine.retrying))
+        for lane in sorted(active, key=_number):
             if lane.is_replay:
                 continue
             counts = by_lane.get(lane.number, nothing)
@@ -150,20 +150,20 @@ def _number(lane: Lane) -> int:
 def _foremost(found: list[ActiveDestination]) -> list[ActiveDestination]:
     """Return the failing ones first, and then the busiest."""
     return nsmallest(
-        DESTINATIONS_MAX, found, key=lambda told: (-told.counts.failures, -told.counts.delivered, -told.waiting)
+        DESTINATIONS_MAX, found, key=lambda each: (-each.counts.failures, -each.counts.delivered, -each.waiting)
     )
 
 
-def _time_bucket(told: ActiveDestination) -> DestinationCounts:
-    counts = told.counts
+def _time_bucket(each: ActiveDestination) -> DestinationCounts:
+    counts = each.counts
     return DestinationCounts(
         delivered=counts.delivered,
         attempted=counts.attempted,
         failures=counts.failures,
         retries=counts.retries,
         not_delivered=counts.not_delivered,
-        filtered=told.filtered,
-        waiting=told.waiting,
+        filtered=each.filtered,
+        waiting=each.waiting,
         response=counts.response if counts.delivered else [],
     )
 
@@ -261,7 +261,7 @@ class Reports:
             "hookline_dedup_window_seconds": min(
                 (s.duplicates.window_seconds_real(engine.clock.steady_ms()) for s in shared), default=0.0
             ),
-            "hookline_dedup_index_failing": sum(s.tell_index_failure() for s in shared),
+            "hookline_dedup_index_failing": sum(s.report_index_failure() for s in shared),
             "hookline_dedup_ranges_given_up_total": sum(s.duplicates.runs_given_up for s in shared),
         }
         if self._tracing is not None:

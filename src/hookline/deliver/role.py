@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.beats import Bell, next_beat
@@ -142,7 +141,7 @@ class DeliverRole:
         self._rests_until = 0.0
         self._bell = Bell()
         """Rings when there is something to follow."""
-        self._is_told = self._loop is not None and isinstance(location_of(settings, "control"), Path)
+        self._is_notified = self._loop is not None and settings.database.is_local
         self._can_follow = False
         self._busy = asyncio.Event()
         """Not set at rest: nothing is under way. Who begins something sets it."""
@@ -372,7 +371,7 @@ class DeliverRole:
             self.follow_connections()
             if self.is_at_rest:
                 self.beat()
-            rests = self.is_at_rest and self._is_told and self._can_follow
+            rests = self.is_at_rest and self._is_notified and self._can_follow
             await self._bell.rest(REST_SECONDS if rests else CONNECTIONS_SECONDS)
 
     @property

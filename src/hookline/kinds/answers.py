@@ -164,9 +164,9 @@ def _failed(rule: Items, entry: Json, status: int, words: str = "") -> Verdict:
     said = words if words and isinstance(entry, int) else _at(entry, rule.error) if rule.error is not None else None
     error = said if isinstance(said, str) else msgspec.json.encode(entry if said is None else said).decode()
     own = _at(entry, rule.status) if rule.status is not None else None
-    told = own if isinstance(own, int) else status
+    code = own if isinstance(own, int) else status
     retry = rule.retry or (isinstance(own, int) and (own in (408, 429) or own >= 500))
-    return Verdict(False, retry=retry, of_event=not retry, error=error[:ERROR_CHARACTERS_MAX], status=told)
+    return Verdict(False, retry=retry, of_event=not retry, error=error[:ERROR_CHARACTERS_MAX], status=code)
 
 
 def _at(value: Json, path: str) -> Json:

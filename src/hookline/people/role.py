@@ -108,7 +108,7 @@ class ProfilesRole:
         while not stop.is_set():
             failures = self._failures
             worked = self.work()
-            worked = await self._tell() or worked
+            worked = await self._sync() or worked
             self._failing = self._failures > failures
             rest = throttle.rest_seconds()
             if throttle.is_busy:
@@ -200,7 +200,7 @@ class ProfilesRole:
             return NOTHING
         return frozenset(feature for feature, id in self.registry.for_definitions().items() if id in unready)
 
-    async def _tell(self) -> bool:
+    async def _sync(self) -> bool:
         """Bring the next messages of a sync into the journal; return whether there was a sync to go on with."""
         try:
             found = self.sync.to_send(now_ms := int(time.time() * 1000))

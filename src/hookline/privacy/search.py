@@ -28,17 +28,17 @@ IDENTITIES_MAX = 1_000
 
 NO_USER = ""
 SYNCED = ("audience", "trait")
-"""Origins of what syncs tell."""
+"""Origins of what syncs send."""
 
 
 class SearchResult:
-    """Hold what is known of each person: ``ids``, by source the number of ``events``, and the destinations that syncs
-    have ``told``; and all ``positions``."""
+    """Hold what is known of each person: ``ids``, by source the number of ``events``, and the destinations
+    they were ``synced_to``; and all ``positions``."""
 
     def __init__(self, given: Sequence[str]) -> None:
         self.ids: list[dict[str, None]] = [{id: None} for id in given]
         self.events: list[Counter[str]] = [Counter() for _ in given]
-        self.told: list[set[str]] = [set() for _ in given]
+        self.synced_to: list[set[str]] = [set() for _ in given]
         self.offsets: dict[int, set[int]] = {}
         self.message_ids: set[str] = set()
 
@@ -125,7 +125,7 @@ def _events(
         for person in owners[record.user_key]:
             found.events[person][record.source] += 1
             if record.origin in SYNCED:
-                found.told[person].update(record.to or ())
+                found.synced_to[person].update(record.to or ())
             if len(found.ids[person]) < IDENTITIES_MAX:
                 found.ids[person].update(dict.fromkeys(_other_ids(record)))
 

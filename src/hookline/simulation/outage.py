@@ -313,7 +313,7 @@ class Simulation:
         seconds = timeout if failure is Outcome.TIMED_OUT else min(self._outage.latency_seconds, timeout)
         return Answer(seconds, failure, None if wait is None else str(wait).encode())
 
-    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+    def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken an answer in (``network.Traffic``)."""
         succeeded = isinstance(result, int) and 200 <= result < 300
         if not succeeded:

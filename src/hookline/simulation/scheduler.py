@@ -67,7 +67,7 @@ class Traffic(Protocol):
     def sent(self, request: Request) -> Answer:
         """Return a request leaves; return what will become of it."""
 
-    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+    def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken the answer in."""
 
 
@@ -126,7 +126,7 @@ class SimulatedPools(Sender):
             self._sink.go_on()
         else:
             self._sink.answered(request.token, request.target, number, milliseconds, failure)
-        self._traffic.told(request, result, retry_after)
+        self._traffic.answered(request, result, retry_after)
 
 
 class SimulatedPool(Route):

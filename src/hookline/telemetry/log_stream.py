@@ -92,8 +92,8 @@ class LogStream(io.TextIOBase):
 
     def _take(self, data: bytes) -> None:
         if not self._has_thread and self._has_room(len(data)):
-            told = self.dropped_line(self._dropped).encode() if self._dropped else b""
-            if _written(self._descriptor, told + data):
+            notice = self.dropped_line(self._dropped).encode() if self._dropped else b""
+            if _written(self._descriptor, notice + data):
                 self._dropped = 0
             else:
                 self._dropped += _lines(data)

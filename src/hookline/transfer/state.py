@@ -92,13 +92,13 @@ class Progress:
         self.total = total
         self._tell = tell
         self._what = what
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
     def add(self, count: int) -> None:
         """So many more are done."""
         self.done += count
-        if time.monotonic() - self._told >= EVERY_SECONDS:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported >= EVERY_SECONDS:
+            self._reported = time.monotonic()
             self._tell(f"{self._what}: {self.done:,} of {max(self.total, self.done):,} ({self.per_second:,.0f}/s)")
 
     @property

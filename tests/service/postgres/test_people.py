@@ -14,7 +14,7 @@ from tests.service.profiles.test_audience import audience, told
 TWICE = {"event": "Order", "count": {"gte": 2}}
 
 
-def test_an_audience_is_told_across_a_restart_and_forgets_who_asks(
+def test_an_audience_is_synced_across_a_restart_and_forgets_who_asks(
     on_postgres: Callable[..., Hookline], receiver: Receiver, server: PostgresServer, database_url: str
 ) -> None:
     """Each member once, whatever ends meanwhile; of a person who is deleted nothing is left in the schemas."""

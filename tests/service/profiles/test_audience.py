@@ -54,7 +54,7 @@ def test_who_comes_and_who_goes(receiver: Receiver, new_hookline: Callable[..., 
         }
 
 
-def test_a_computed_trait_is_told_when_it_changes(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:
+def test_a_computed_trait_is_synced_when_it_changes(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:
     """The first value, and then each other one; an audience may ask for it."""
     spend = {"id": "spend", "name": "Total Spend", "event": "Order", "aggregate": "sum", "property": "properties.total"}
     definitions = {

@@ -11,7 +11,7 @@ from tests.service.profiles.test_audience import audience, told
 BUYERS = {"event": "Order", "count": {"gte": 2}, "where": "properties.total >= 5"}
 
 
-def test_an_audience_from_a_file_is_told_listed_explained_and_synced_on_request(
+def test_an_audience_from_a_file_is_synced_listed_explained_and_synced_on_request(
     receiver: Receiver, new_hookline: Callable[..., Hookline]
 ) -> None:
     """The whole way; with a sync only once an hour, the one that is asked for tells who came since."""

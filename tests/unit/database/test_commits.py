@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hookline.app import tell_of_changes
+from hookline.app import notify_of_changes
 from hookline.database import commits as module
 from hookline.database.commits import FILE, Commits, DatabaseWentBack, Highest, commits_of, found_behind
 from hookline.database.connect import connect
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_knows_nothing(settings: Settings, before: Pa
     assert begin(settings).known in (4, 1)  # of a schema it forgot under which name it counted
 
 
-def test_each_commit_is_told_once_it_is_there(settings: Settings) -> None:
+def test_each_commit_is_notified_once_it_is_there(settings: Settings) -> None:
     """Whoever is told finds it; what is not changed is not told."""
     seen: list[int] = []
     commits = begin(settings)
@@ -136,7 +136,7 @@ def test_control_tells_the_roles_beside_it_of_its_commits(settings: Settings) ->
     (settings.data_path / "run").mkdir()
     listening = [listen_for_wakes(settings.socket_path(f"{role}.wake")) for role in ("collect", "deliver")]
     begin(settings)
-    tell_of_changes(settings)
+    notify_of_changes(settings)
     assert [take_wakes(each) for each in listening] == [set(), set()]
     write(settings)
     told = {CHANGES} if settings.database.is_local else set()

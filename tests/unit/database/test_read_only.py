@@ -91,7 +91,7 @@ def test_a_file_that_nobody_writes_to_is_not_opened_for_a_look(tmp_path: Path, m
     writer.execute("UPDATE replay_changes SET next = 2")
     assert [feed.poll(), feed.poll(), len(looks)] == [2, None, 3]
     os.utime(f"{place}-wal", ns=(long_ago, long_ago))
-    monkeypatch.setattr("hookline.database.read_only.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("hookline.database.read_only.POLL_SECONDS", 0.0)
     assert [feed.poll(), feed.poll(), len(looks)] == [None, None, 5]
     feed.forget()
     assert feed.poll() == 2

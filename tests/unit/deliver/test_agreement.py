@@ -192,7 +192,7 @@ def test_a_share_does_not_outlast_the_last_partition(process: Callable[..., Proc
 def test_what_was_agreed_before_is_not_taken_after_the_last_partition(process: Callable[..., Process]) -> None:
     """The partitions go while the row is being written: what it says was agreed is nobody's then."""
     one = process("one", max_concurrency=AT_ONCE, max_rate=RATE).take(0)
-    state = one.agreement.agree(one.agreement.tell(), [], [])
+    state = one.agreement.agree(one.agreement.report(), [], [])
     assert state.alone
     one.fence.leave(0)
     one.agreement.agreed()

@@ -106,7 +106,7 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
     ]
     for pool, token, left_with, answer in asked:
         connection(pool, token, left_with).data_received(answer)
-    answers.tell()
+    answers.hand_over()
     assert [(tokens, target, status) for tokens, target, status, _ in told] == [
         (["a", "b"], one, 200),
         (["c"], one, 201),

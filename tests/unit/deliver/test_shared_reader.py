@@ -50,10 +50,10 @@ def test_a_failing_index_is_told_once_and_its_end_too(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse)
         finish(reader.duplicates)
-    assert [reader.tell_index_failure() for _ in range(2)] == [True, True]
+    assert [reader.report_index_failure() for _ in range(2)] == [True, True]
     set_clock(DISK_RETRY_SECONDS)
     finish(reader.duplicates)
-    assert not reader.tell_index_failure()
+    assert not reader.report_index_failure()
     said = capsys.readouterr().out
     assert (said.count("duplicate_index_failed"), said.count("duplicate_index_works_again")) == (1, 1)
     assert "no space left" in said

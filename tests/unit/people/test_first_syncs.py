@@ -27,7 +27,7 @@ def of_pros(profiles: Profiles, destination: str) -> dict[tuple[str, str], str]:
     return {key: value for key, value in profiles.known[destination].items() if key[0] == "pros"}
 
 
-def test_members_are_told_to_the_new_one_alone(profiles: Profiles) -> None:
+def test_members_are_synced_to_the_new_one_alone(profiles: Profiles) -> None:
     """Without waiting for the next sync, under messageIds of its own; who was never in is not told."""
     profiles.journal.append(record("identify", "m9", userId="other", traits={"plan": "y"}))
     profiles.sync_all()
@@ -44,7 +44,7 @@ def test_members_are_told_to_the_new_one_alone(profiles: Profiles) -> None:
     assert of_pros(profiles, "mail") == PROS
 
 
-def test_one_that_is_added_while_a_sync_is_told(profiles: Profiles) -> None:
+def test_one_that_is_added_while_a_sync_is_synced(profiles: Profiles) -> None:
     """The sync goes on to the others; the new one is told of everybody, once."""
     profiles.ingest.step()
     profiles.ingest.step()
@@ -68,7 +68,7 @@ def test_a_crash_in_the_middle_repeats_messages_and_tells_nobody_twice(profiles:
     assert of_pros(profiles, "mail") == PROS
 
 
-def test_one_that_is_added_while_another_is_told(profiles: Profiles) -> None:
+def test_one_that_is_added_while_another_is_synced(profiles: Profiles) -> None:
     """The first is told of everybody, then the second; one that is taken out meanwhile is told no more."""
     profiles.sync_all()
     profiles.aim(("crm", "mail"))

@@ -294,7 +294,7 @@ def test_a_restart_counts_once_more(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
     assert rig.result(id) == ("done", 3, 2)
 
 
-def test_progress_is_told(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_synced(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """It only grows, in both states, and people are counted as they are looked at."""
     monkeypatch.setattr(previews, "PEOPLE_PER_STEP", 1)
     monkeypatch.setattr("hookline.people.ingest.ingest.BACKFILL_RECORDS", 1)

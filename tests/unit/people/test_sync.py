@@ -19,7 +19,7 @@ def profiles(location_of: LocationOf) -> Profiles:
     return Profiles(location_of("profiles"))
 
 
-def test_a_new_user_id_is_told_what_the_old_one_was(profiles: Profiles) -> None:
+def test_a_new_user_id_is_synced_what_the_old_one_was(profiles: Profiles) -> None:
     """After an alias to an id that nobody had, receivers know the person under it as well."""
     profiles.journal.append(record("identify", "m1", userId="old", traits={"plan": "x"}))
     profiles.sync_all()
@@ -29,7 +29,7 @@ def test_a_new_user_id_is_told_what_the_old_one_was(profiles: Profiles) -> None:
     assert profiles.synced["pros", "new"] == "true"
 
 
-def test_without_news_nobody_is_told_anything(profiles: Profiles) -> None:
+def test_without_news_nobody_is_synced_anything(profiles: Profiles) -> None:
     """The second sync of the same people sends nothing, the third one neither."""
     profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
     profiles.sync_all()
@@ -42,7 +42,7 @@ def test_without_news_nobody_is_told_anything(profiles: Profiles) -> None:
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_who_was_in_a_step_that_failed_is_told(
+def test_who_was_in_a_step_that_failed_is_synced(
     profiles: Profiles, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     """Whether it was undone, or only nobody heard that it was written."""
@@ -57,7 +57,7 @@ def test_who_was_in_a_step_that_failed_is_told(
     assert [profiles.synced.get(("pros", id)) for id in users] == ["true"] * 5
 
 
-def test_who_is_not_known_by_a_user_id_is_told_later(profiles: Profiles) -> None:
+def test_who_is_not_known_by_a_user_id_is_synced_later(profiles: Profiles) -> None:
     """An anonymous member is told once there is a user id to tell."""
     profiles.journal.append(record("identify", "m1", anonymousId="a", traits={"plan": "x"}))
     profiles.sync_all()
@@ -95,7 +95,7 @@ def test_only_who_was_in_can_go(profiles: Profiles) -> None:
     assert counts() == (1, 1)
 
 
-def test_an_audience_that_changes_while_it_is_told(profiles: Profiles) -> None:
+def test_an_audience_that_changes_while_it_is_synced(profiles: Profiles) -> None:
     """Who was told already that they are in is told that they are out: another sync, another messageId."""
     people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]
     profiles.journal.append(*people)

@@ -71,13 +71,13 @@ def _wrong_settings(here: Here) -> Iterator[Finding]:
     if notices.webhooks and not notices.secret:
         next_step = "Set notices.secret, so that its receiver can verify the sender."
         yield Finding("settings", "warn", "notices are sent unsigned", next_step)
-    elif notices.secret and _can_be_told(here, notices.secret):
+    elif notices.secret and _is_visible(here, notices.secret):
         try:
             resolve(notices.secret, here.settings)
         except SecretMissing as error:
             yield Finding("settings", "fail", f"notices.secret: {error}", "Until then no notice is sent.")
     mail = here.settings.smtp.url
-    if mail is not None and _can_be_told(here, mail):
+    if mail is not None and _is_visible(here, mail):
         try:
             parse_mail_server(resolve(mail, here.settings))
         except (SecretMissing, ValueError) as error:
@@ -86,7 +86,7 @@ def _wrong_settings(here: Here) -> Iterator[Finding]:
 
 def _wrong_proxy(here: Here) -> Iterator[Finding]:
     setting = here.settings.deliver.proxy
-    if setting is None or not _can_be_told(here, setting):
+    if setting is None or not _is_visible(here, setting):
         return
     try:
         proxy = parse_proxy(resolve(setting, here.settings))
@@ -199,7 +199,7 @@ def _unusable(here: Here, destination: Destination, now_ms: int) -> Iterator[str
     secrets = [value for webhook in destination.settings.webhooks for value in webhook.headers.values()]
     secrets += [secret for setting in SECRET_SETTINGS if (secret := secret_of(destination.settings, setting))]
     secrets += [rotation.previous or "" for rotation in running_rotations(destination, now_ms)]
-    if all(_can_be_told(here, secret) for secret in secrets):
+    if all(_is_visible(here, secret) for secret in secrets):
         try:
             resolve_all(destination, here.settings, now_ms)
         except SecretMissing as error:
@@ -207,7 +207,7 @@ def _unusable(here: Here, destination: Destination, now_ms: int) -> Iterator[str
     if (missing := missing_extra(destination.kind)) is not None:
         yield f"{destination.id}: {missing}"
     pair = destination.settings.certificate_pair
-    if pair is not None and all(_can_be_told(here, each) for each in pair):
+    if pair is not None and all(_is_visible(here, each) for each in pair):
         fault = fault_of(pair, here.settings)
         if fault is not None:
             yield f"{destination.id}: its client certificate cannot be used: {fault}"
@@ -221,14 +221,14 @@ def _unusable(here: Here, destination: Destination, now_ms: int) -> Iterator[str
 
 def _expiring(here: Here, destination: Destination) -> Iterator[str]:
     pair = destination.settings.certificate_pair
-    if pair is None or not all(_can_be_told(here, each) for each in pair):
+    if pair is None or not all(_is_visible(here, each) for each in pair):
         return
     fault, details = fault_and_details(pair, here.settings)
     if fault is None and details is not None and details.expires_at <= datetime.now(UTC) + AHEAD:
         yield f"{destination.id}: its client certificate expires at {details.expires_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _can_be_told(here: Here, secret: str) -> bool:
+def _is_visible(here: Here, secret: str) -> bool:
     """Return whether this shell sees the secret as the server does: the variables of a running server are its own."""
     return not (here.runs and is_reference(secret) and secret.startswith("env:"))
 

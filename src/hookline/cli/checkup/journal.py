@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from hookline.cli.checkup.here import Finding, Here
 from hookline.database.home import read_home, refuse_copy
 from hookline.database.sqlite import DatabaseAway, DatabaseUnusable
-from hookline.features.notices.conditions.journal import TOLD_MS, detail, still_damaged
+from hookline.features.notices.conditions.journal import SHOWN_MS, detail, still_damaged
 from hookline.journal.damaged import described, noted_damage, read_lost
 from hookline.journal.opening import FOLDER, journal_of
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalUnusable, Reader
@@ -48,7 +48,7 @@ def _lost(here: Here) -> Iterator[Finding]:
     """Return what the journal has been found to lack since it was there."""
     now_ms = time.time() * 1000
     for lost in read_lost(here.settings.data_path / FOLDER):
-        if now_ms - lost.at_ms < TOLD_MS:
+        if now_ms - lost.at_ms < SHOWN_MS:
             message = f"partition {lost.partition} ended before events that were taken: {detail(lost)}"
             yield Finding("journal", "fail", message, KINDS["journal_behind"].next_step)
 

@@ -10,7 +10,7 @@ from hookline.database import home
 from hookline.database.commits import Commits
 from hookline.database.connect import connect
 from hookline.database.location import Schema
-from hookline.database.migrate import needs_migration, postgres_steps, schema_number, told_of
+from hookline.database.migrate import naming, needs_migration, postgres_steps, schema_number
 from hookline.database.postgres import commit_mark
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
 from hookline.database.postgres.dialect import translating
@@ -44,7 +44,7 @@ def ensure(schema: Schema) -> None:
             create(turn, schema)
         elif needs_migration(number := _number(schema), schema.which, str(schema)):
             _refuse_others_tables(turn, schema)
-            with told_of(str(schema)), translating():
+            with naming(str(schema)), translating():
                 _take_steps(turn, schema, number)
         note_part(turn, schema)
 

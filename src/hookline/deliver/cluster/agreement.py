@@ -133,7 +133,7 @@ KEPT_SECONDS = 30.0
 LANES_MAX = 1_000
 """Lanes with limits for which one process holds shares at a time; others wait until one has been idle for long."""
 ASKED_SECONDS = 0.5
-"""How long the event loop is waited for: what was told last is told again."""
+"""How long the event loop is waited for: what was reported last is reported again."""
 ALIVE_SECONDS = 10.0
 """A process whose row has not changed for so long finds out nothing about receivers."""
 HEADROOM, PART_MIN = 1.25, 0.02
@@ -194,7 +194,7 @@ class Agreement:
 
     # on the heartbeat's thread
 
-    def tell(self) -> WorkerState:
+    def report(self) -> WorkerState:
         """Return how things are now."""
         gathered = self._ask(lambda: (self._gather(), self._stay))
         self._is_old = gathered is None

@@ -108,7 +108,7 @@ class Owned(NamedTuple):
 class Party(Protocol):
     """Whoever speaks in a worker's row; all on the heartbeat's thread."""
 
-    def tell(self) -> WorkerState:
+    def report(self) -> WorkerState:
         """Return how things are now."""
 
     def agree(self, mine: WorkerState, others: Sequence[Row], owned: Sequence[Owned]) -> WorkerState:
@@ -150,7 +150,7 @@ class Heartbeat:
 
     def beat(self, connection: Connection) -> float:
         """Write the row once, and drop those of processes that have been gone for long; return when to do it again."""
-        mine = self._party.tell()
+        mine = self._party.report()
         with transaction(connection) as execute:
             query = "SELECT worker, seen_at, state FROM workers WHERE worker <> ?"
             others = [Row(*row) for row in execute(query, (self._worker,))]

@@ -1,4 +1,4 @@
-"""What one process's breakers find out, told to the others: that a receiver is down, and that it is back.
+"""What one process's breakers find out, shared with the others: that a receiver is down, and that it is back.
 
 What is found is numbered: an ``outage`` is over for everybody as soon as one process got an event through. Whoever saw
 the receiver well after it began does not follow: then it is the other process that has the trouble. While it lasts the
@@ -48,7 +48,7 @@ class SharedBreakers:
         for number, (outage, is_over, since_ms) in self._mine.items():
             if not is_over and engine.lanes[number].breaker.state != "open":
                 self._mine[number] = outage, True, since_ms
-        found = {number: self._told(engine.lanes[number]) for number in islice(self._mine, BREAKERS_MAX)}
+        found = {number: self._finding(engine.lanes[number]) for number in islice(self._mine, BREAKERS_MAX)}
         for lane in engine.open_lanes | engine.retrying:
             outage, is_over, _ = self._mine.get(lane.number, (0, True, 0))
             if (
@@ -87,7 +87,7 @@ class SharedBreakers:
         self._probes[lane.number] = 0
         lane.count_tries(tried)
 
-    def _told(self, lane: Lane) -> BreakerFound:
+    def _finding(self, lane: Lane) -> BreakerFound:
         outage, is_over, since_ms = self._mine[lane.number]
         age_ms = max(0, self._engine.clock.now_ms() - since_ms)
         if is_over:
@@ -102,13 +102,13 @@ class SharedBreakers:
     def _follow(self, lane: Lane, others: Mapping[str, BreakerFound]) -> None:
         outage, is_over, since_ms = self._mine.get(lane.number, (0, True, 0))
         newest = max((found.outage for found in others.values()), default=0)
-        told = [found for found in others.values() if found.outage == newest > 0]
-        ended = any(found.state != "open" for found in told)
+        newer = [found for found in others.values() if found.outage == newest > 0]
+        ended = any(found.state != "open" for found in newer)
         self._known[lane.number] = newest, ended
-        if told and newest >= outage and ended:
+        if newer and newest >= outage and ended:
             self._end(lane, newest, since_ms)
-        elif told and newest > outage and is_over:
-            self._join(lane, newest, told)
+        elif newer and newest > outage and is_over:
+            self._join(lane, newest, newer)
         elif newest > outage and not is_over:
             self._mine[lane.number] = newest, False, since_ms
         elif any(found.state == "narrow" and self._is_news(lane, found) for found in others.values()):
@@ -128,15 +128,15 @@ class SharedBreakers:
         if not lane.ready:
             self._engine.go_on_with(lane)
 
-    def _join(self, lane: Lane, outage: int, told: list[BreakerFound]) -> None:
+    def _join(self, lane: Lane, outage: int, newer: list[BreakerFound]) -> None:
         """Somebody found the receiver down."""
-        longest = max(told, key=lambda found: found.age_ms)
+        longest = max(newer, key=lambda found: found.age_ms)
         now_ms = self._engine.clock.now_ms()
         if lane.breaker.state != "open":
             if not self._is_news(lane, longest):
                 return
             self._engine.failures.open_too(lane, longest.reason)
-        self._begin(lane, outage, now_ms - longest.age_ms, min(found.probes for found in told))
+        self._begin(lane, outage, now_ms - longest.age_ms, min(found.probes for found in newer))
 
     def _is_news(self, lane: Lane, found: BreakerFound) -> bool:
         """Return whether this process saw nothing better of the receiver since."""

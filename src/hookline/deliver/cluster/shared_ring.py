@@ -46,8 +46,8 @@ class SharedRing:
         self._ring = ring
 
     def publish(self) -> None:
-        """Write down all deliveries that the ring knows, in place of those it knew the last time; what fails is told,
-        and costs repeats."""
+        """Write down all deliveries that the ring knows, in place of those it knew the last time; what fails is
+        reported, and costs repeats."""
         by_partition: dict[int, list[bytes]] = {}
         for _, position, entry in deliveries(self._ring.everything()):
             by_partition.setdefault(position >> POSITION_SHIFT, []).append(entry)

@@ -165,16 +165,16 @@ class Worker:
 
     async def _take(self, partition: int, mark: object, since_seconds: float) -> None:
         """Take a partition as soon as that can be done, as long as it is wanted."""
-        told = ""
+        logged = ""
         while self._is_wanted(partition, mark):
             try:
                 if await self._try_to_take(partition, mark, since_seconds):
                     return
                 await asyncio.sleep(POLL_SECONDS)
             except (JournalError, sqlite.Error, DatabaseError, OSError) as error:
-                if str(error) != told:
-                    told = str(error)
-                    self._log.warning("partition_not_taken", partition=partition, reason=told)
+                if str(error) != logged:
+                    logged = str(error)
+                    self._log.warning("partition_not_taken", partition=partition, reason=logged)
                 await asyncio.sleep(AGAIN_SECONDS)
 
     def _is_wanted(self, partition: int, mark: object) -> bool:

@@ -20,7 +20,7 @@ from hookline.route.filters import Filters
 class ReplayLane(Lane):
     """The lane of one replay; ``live`` is the destination's own."""
 
-    __slots__ = ("live", "predicate", "replay", "told")
+    __slots__ = ("live", "predicate", "replay", "reported")
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ReplayLane(Lane):
     ) -> None:
         self.replay = replay
         self.go_beside(live)
-        self.told: set[int] = set()
+        self.reported: set[int] = set()
         """Partitions whose rows say that this lane has come to its end there, where others may own the rest."""
         super().__init__(destination, start, targets, limits=live.limits, mapped=mapped)
         self.is_replay = True
@@ -99,12 +99,12 @@ class ReplayLane(Lane):
     @property
     def state(self) -> str:
         """Return the state that the lane's rows show."""
-        return "finished" if self.told and self.told >= self.cursors.keys() else super().state
+        return "finished" if self.reported and self.reported >= self.cursors.keys() else super().state
 
     def leave(self, partition: int) -> None:
         """Forget a partition that others own now."""
         super().leave(partition)
-        self.told.discard(partition)
+        self.reported.discard(partition)
 
     @property
     def finished(self) -> bool:

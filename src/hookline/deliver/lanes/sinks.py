@@ -129,7 +129,7 @@ class SinkRoute(Route):
                     logger().error("sink_failed", destination=self.destination.id, exc_info=error)
                 self._let_go(sink)
                 sink = None
-            self._tell(target, parcel, int((monotonic() - began) * 1000), failure)
+            self._note(target, parcel, int((monotonic() - began) * 1000), failure)
         self._let_go(sink)
 
     def _notice(self, name: str, sentence: str) -> None:
@@ -142,11 +142,11 @@ class SinkRoute(Route):
         self._said[short] = now
         self._news.append(short)
 
-    def _tell(self, target: Target, parcel: SinkParcel, milliseconds: int, failure: Failure | None) -> None:
+    def _note(self, target: Target, parcel: SinkParcel, milliseconds: int, failure: Failure | None) -> None:
         engine = self._engine
         news, self._news = self._news, []
 
-        def tell() -> None:
+        def note() -> None:
             # First what is said of it: the checkpoint that saves a result has these rows too.
             now_ms = engine.clock.now_ms()
             engine.batch.news += [NewsRow(self.destination.id, now_ms, each) for each in news]
@@ -158,7 +158,7 @@ class SinkRoute(Route):
 
         assert self._loop is not None
         try:
-            self._loop.call_soon_threadsafe(tell)
+            self._loop.call_soon_threadsafe(note)
         except RuntimeError:  # the role has ended: nobody is told, and it is written again
             return
 

@@ -65,7 +65,7 @@ class SharedReader:
         """Have this group, which could not be taken yet, be the next one again."""
         self._held = group
 
-    def tell_index_failure(self) -> bool:
+    def report_index_failure(self) -> bool:
         """Return whether the index of duplicates has met a failure of the disk and not worked since; logged as it
         begins and ends, for repeats may go unnoticed meanwhile."""
         failure = self.duplicates.failure

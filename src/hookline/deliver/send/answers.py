@@ -1,6 +1,6 @@
-"""Answers of receivers: where a head ends, which answers are ordinary, and how those of one turn are told together.
+"""Answers of receivers: where a head ends, which answers are ordinary, and how those of one turn go to the sink.
 
-Nearly all are whole, ordinary 2xx answers. They are recognised without a parser and told to the sink once per turn:
+Nearly all are whole, ordinary 2xx answers. They are recognised without a parser and handed to the sink once per turn:
 what they lead to costs much less for many at once than for each by itself. Until the end of the turn an event so
 answered counts as one in flight, and a crash then sends it again as one of those. So its connection takes no other
 request before: of each connection that a crash cuts at most the last request is sent again.
@@ -34,7 +34,7 @@ class RequestBatch:
 
     def __init__(self, target: Opaque, began: float, whole: int = 0) -> None:
         self.whole = whole
-        """How much of an answer's body is read before it is told; 0: its status is enough."""
+        """How much of an answer's body is read before it is handed over; 0: its status is enough."""
         self.target = target
         """Whom they are for."""
         self.began = began
@@ -63,11 +63,11 @@ class PlainAnswers(Generic[ConnectionT]):
     def begin(self, batch: RequestBatch, status: int, idle: deque[ConnectionT]) -> None:
         """Begin a run: the answers about to be noted are of another batch, or another status, than those before.
 
-        Their connections join the ``idle`` ones when the run was told.
+        Their connections join the ``idle`` ones when the run was handed over.
         """
         if not self._runs:
             self.at_seconds = monotonic()
-            (self._soon or asyncio.get_running_loop().call_soon)(self.tell)
+            (self._soon or asyncio.get_running_loop().call_soon)(self.hand_over)
         self.batch, self.tokens, self.resting = batch, [], []
         milliseconds = int((self.at_seconds - batch.began) * 1000.0)
         self._runs.append(((self.tokens, batch.target, status, milliseconds), self.resting, idle))
@@ -78,7 +78,7 @@ class PlainAnswers(Generic[ConnectionT]):
             if connection in resting:
                 resting.remove(connection)
 
-    def tell(self) -> None:
+    def hand_over(self) -> None:
         """Tell the sink, which notes them, and let it go on."""
         runs, self._runs = self._runs, []
         if not runs:

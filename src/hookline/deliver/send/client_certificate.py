@@ -103,7 +103,7 @@ class ClientCertificate:
             except ClientCertificateUnusable as error:
                 if self._context is None:
                     raise
-                self._tell(error.reason)
+                self._report(error.reason)
         assert self._context is not None
         return self._context
 
@@ -115,7 +115,7 @@ class ClientCertificate:
             self._context, self._read = context, found
         self._fault = ""
 
-    def _tell(self, fault: str) -> None:
+    def _report(self, fault: str) -> None:
         if fault != self._fault:
             self._fault = fault
             logger().warning("client_certificate_not_renewed", certificate=self._pair[0], error=fault)

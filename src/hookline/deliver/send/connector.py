@@ -241,7 +241,7 @@ class Connector:
 
     async def _wait_for_descriptors(self, connection: Connection) -> None:
         """Make room among connections that rest, and begin the exchange anew: its time has not begun."""
-        _tell_of_shortage()
+        _log_shortage()
         self._make_room()
         await asyncio.sleep(SHORT_SECONDS)
         if connection.batch is not None:
@@ -305,12 +305,12 @@ def open_files_max() -> int:
     return sys.maxsize if most == resource.RLIM_INFINITY else most
 
 
-_told_of_shortage = [-SHORT_LOG_SECONDS]
+_shortage_logged = [-SHORT_LOG_SECONDS]
 
 
-def _tell_of_shortage() -> None:
+def _log_shortage() -> None:
     now = monotonic()
-    if now - _told_of_shortage[0] >= SHORT_LOG_SECONDS:
-        _told_of_shortage[0] = now
+    if now - _shortage_logged[0] >= SHORT_LOG_SECONDS:
+        _shortage_logged[0] = now
         next_step = "requests wait for those under way; raise the limit of open files of the service"
         logger().warning("too_few_descriptors", allowed=open_files_max(), next_step=next_step)

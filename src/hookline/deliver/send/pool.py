@@ -300,7 +300,7 @@ class Pools:
 
     def close(self) -> None:
         """Drop every connection; what has been answered by then is told."""
-        self._answers.tell()
+        self._answers.hand_over()
         for pool in self._pools.values():
             pool.close()
 

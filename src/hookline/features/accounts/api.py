@@ -457,7 +457,7 @@ class TokensApi(Controller):
             status = STATUS_OF_TOKEN_ERROR[error.code]
             raise Problem(status, error.code, str(error), [FieldError("/name", str(error))]) from None
         view = token_view_of(services, token)
-        the_call().changed(f"tokens/{view.id}", AuditChange(f"tokens/{view.id}", "scope", None, _told(view)))
+        the_call().changed(f"tokens/{view.id}", AuditChange(f"tokens/{view.id}", "scope", None, _described(view)))
         headers = {"Location": f"/api/v1/tokens/{view.id}"}
         return Response(CreatedToken(view, text), status_code=201, headers=headers)
 
@@ -471,8 +471,8 @@ class TokensApi(Controller):
         """Revoke a token. Calls that use it get 401 from now on."""
         token = _token(services, token_id)
         token_store(services).revoke(token.id)
-        told = _told(token_view_of(services, token))
-        the_call().changed(f"tokens/{token_id}", AuditChange(f"tokens/{token_id}", "scope", told, None))
+        described = _described(token_view_of(services, token))
+        the_call().changed(f"tokens/{token_id}", AuditChange(f"tokens/{token_id}", "scope", described, None))
 
 
 def token_view_of(services: Services, token: Token) -> TokenView:
@@ -490,7 +490,7 @@ def token_view_of(services: Services, token: Token) -> TokenView:
     )
 
 
-def _told(view: TokenView) -> str:
+def _described(view: TokenView) -> str:
     return f"{view.scope} {view.name}" + (f" until {view.expires_at}" if view.expires_at else "")
 
 

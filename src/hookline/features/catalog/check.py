@@ -41,10 +41,10 @@ def manifest_faults(text: str) -> tuple[Manifest | None, list[KindFault]]:
         return None, [KindFault(said.pointer, said.detail + (f"; write {' or '.join(allowed)}" if allowed else ""))]
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return None, [KindFault("", f"this is not YAML that can be read: {str(error).splitlines()[0]}")]
-    told: dict[KindFault, None] = {}
+    found: dict[KindFault, None] = {}
     for fault in _faults(manifest):
-        told[fault] = None
-    return manifest, list(told)
+        found[fault] = None
+    return manifest, list(found)
 
 
 def _allowed(place: str) -> list[str]:

@@ -34,7 +34,7 @@ def list_kinds(*, options: Options = HERE) -> int:
         print(json.dumps(kinds))
         return 0
     rows = [
-        [each["kind"], each["category"] or "", each["form"] or "unusable", str(each["destinations"]), _told(each)]
+        [each["kind"], each["category"] or "", each["form"] or "unusable", str(each["destinations"]), _state(each)]
         for each in kinds
     ]
     print_table(["Kind", "Category", "Form", "Destinations#", "From"], rows)
@@ -144,7 +144,7 @@ def check_kind(folder: Path, /, *, as_json: Json = False, quiet: Flag = False) -
     return 0
 
 
-def _told(kind: dict[str, Any]) -> str:
+def _state(kind: dict[str, Any]) -> str:
     return f"{kind['origin']}: {kind['problem']}" if kind["problem"] else str(kind["origin"])
 
 

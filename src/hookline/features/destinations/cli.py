@@ -188,7 +188,7 @@ def rotate_secret(
     """Rotate, and print the new secret if the server made it: this is the only time it is shown."""
     body = {"overlap": overlap, "secret": secret, "setting": setting}
     answer = admin.request("POST", f"/destinations/{quote(destination, safe='')}/rotate-secret", body)
-    print(json.dumps(answer) if as_json else "\n".join(_told(destination, answer)))
+    print(json.dumps(answer) if as_json else "\n".join(_lines(destination, answer)))
     return 0
 
 
@@ -200,7 +200,7 @@ def remove_old_secrets(admin: AdminApi, destination: str, as_json: bool) -> int:
     return 0
 
 
-def _told(destination: str, answer: dict[str, Any]) -> list[str]:
+def _lines(destination: str, answer: dict[str, Any]) -> list[str]:
     lines = []
     if answer.get("secret"):
         lines.append(f"new secret of {destination}, shown only now: {answer['secret']}")

@@ -75,13 +75,13 @@ class Watcher:
                     return skipped(missed).data
                 while self._queue:
                     message = self._queue.popleft()
-                    if not self._was_told(message):
+                    if not self._was_sent(message):
                         return message.data
                 self._filled.clear()
                 await self._filled.wait()
         return b""
 
-    def _was_told(self, message: Message) -> bool:
+    def _was_sent(self, message: Message) -> bool:
         return message.place is not None and message.place[1] < self.starts.get(message.place[0], 0)
 
 
@@ -196,12 +196,12 @@ class LiveEvents:
             logger().warning("live_look_failed", exc_info=True)
             watcher.end()
             return []
-        told = [skipped(left_out)] if left_out else []
-        told += [
+        messages = [skipped(left_out)] if left_out else []
+        messages += [
             message_of("event", logged.cursor, _encode(logged.status)) for logged in new if watcher.wants(logged.record)
         ]
         position = ",".join(f"{partition}:{end - 1}" for partition, end in watcher.starts.items())
-        return [*told, Message(f"id: {position}\n\n".encode())] if position else told
+        return [*messages, Message(f"id: {position}\n\n".encode())] if position else messages
 
     async def _look_while_watched(self, starts: dict[int, int]) -> None:
         while self._watchers:
@@ -217,24 +217,24 @@ class LiveEvents:
     async def _look(self, starts: dict[int, int]) -> dict[int, int]:
         new, left_out, ends = await self._events.since(starts)
         if left_out:
-            self._tell(skipped(left_out))
+            self._send(skipped(left_out))
         for logged in new:
             message = message_of("event", logged.cursor, _encode(logged.status))
-            self._tell(message._replace(place=(logged.partition, logged.offset), events=1), logged)
+            self._send(message._replace(place=(logged.partition, logged.offset), events=1), logged)
             self._follow(logged)
         if self._followed:
             await self._look_at_followed({(logged.partition, logged.offset) for logged in new})
         return ends
 
-    async def _look_at_followed(self, just_told: set[tuple[int, int]]) -> None:
-        places = [place for place in self._followed if place not in just_told]
+    async def _look_at_followed(self, just_sent: set[tuple[int, int]]) -> None:
+        places = [place for place in self._followed if place not in just_sent]
         current = {(logged.partition, logged.offset): logged for logged in await self._events.events_at(places)}
         for place in places:
             logged = current.get(place)
             if logged is None:
                 self._followed.pop(place, None)
             elif logged.status != self._followed[place]:
-                self._tell(message_of("status", "", _encode(logged.status)), logged)
+                self._send(message_of("status", "", _encode(logged.status)), logged)
                 self._follow(logged)
 
     def _follow(self, logged: LoggedEvent) -> None:
@@ -246,7 +246,7 @@ class LiveEvents:
         while len(self._followed) > FOLLOWED_EVENTS_MAX:
             self._followed.popitem(last=False)
 
-    def _tell(self, message: Message, about: LoggedEvent | None = None) -> None:
+    def _send(self, message: Message, about: LoggedEvent | None = None) -> None:
         for watcher in self._watchers:
             if about is None or watcher.wants(about.record):
                 watcher.put(message)

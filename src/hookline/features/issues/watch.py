@@ -144,7 +144,7 @@ class IssueWatch:
         noted_at = self._connections.steady_ms()
         opened = self._store.add(counts, self._words(counts), before, after, noted_at, self._missed)
         for issue in opened:
-            self._tell("issue_opened" if issue.openings == 1 else "issue_opened_again", issue)
+            self._notify("issue_opened" if issue.openings == 1 else "issue_opened_again", issue)
         if opened:
             self.count_open()
         self._missed = self._missed and last < until
@@ -203,7 +203,7 @@ class IssueWatch:
         if resolved:
             self._store.resolve(resolved, {id: issues[id].last_seen for id in resolved}, now_ms)
             for id in resolved:
-                self._tell("issue_resolved", issues[id])
+                self._notify("issue_resolved", issues[id])
         self.count_open()
 
     def _is_quiet(self, issue: Issue, steady_ms: int) -> bool:
@@ -222,7 +222,7 @@ class IssueWatch:
         """Count the open issues anew."""
         self.open = self._metrics.issues_open = self._store.open_by_destination()
 
-    def _tell(self, what: str, issue: Issue) -> None:
+    def _notify(self, what: str, issue: Issue) -> None:
         logger().info(
             what, issue=issue.id, destination=issue.destination, outcome=issue.outcome, http_status=issue.http_status
         )

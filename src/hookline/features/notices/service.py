@@ -83,7 +83,7 @@ class NoticeWatch:
         self._webhooks = webhooks
         self._clock = clock
         self._open_elsewhere = open_elsewhere
-        self._cannot_tell: set[str] = set()
+        self._failing: set[str] = set()
         self.on_change: Callable[[], None] = lambda: None
         """Called when something is to be sent."""
 
@@ -129,11 +129,11 @@ class NoticeWatch:
         try:
             found = condition.findings(moment)
         except (sqlite.Error, OSError, JournalError) as error:
-            if name not in self._cannot_tell:
-                logger().warning("condition_cannot_be_told", condition=name, error=str(error))
-            self._cannot_tell.add(name)
+            if name not in self._failing:
+                logger().warning("condition_failed", condition=name, error=str(error))
+            self._failing.add(name)
             return None
-        self._cannot_tell.discard(name)
+        self._failing.discard(name)
         return found
 
     def _settle(self, notices: Mapping[Key, OpenNotice], found: Mapping[Key, tuple[Finding, int]], m: Moment) -> None:
@@ -149,18 +149,18 @@ class NoticeWatch:
             return
         self._log.settle(opened, seen, [notices[key].id for key in resolved], m.now_ms, self._webhooks)
         for finding, others in opened:
-            self._tell_opened(finding, others)
+            self._log_opened(finding, others)
         for kind, subject in resolved:
             logger().info("notice_resolved", kind=kind, subject=subject)
         if opened or resolved:
             self.on_change()
 
-    def _tell_opened(self, finding: Finding, others: int) -> None:
+    def _log_opened(self, finding: Finding, others: int) -> None:
         kind = KINDS[finding.kind]
         self._own_metrics.notices_opened[finding.kind] += 1
-        tell: Any = logger().info if kind.severity == "info" else logger().warning
+        log: Any = logger().info if kind.severity == "info" else logger().warning
         message = sentence(finding.kind, finding.subject, finding.detail, others)
-        tell("notice_opened", kind=finding.kind, subject=finding.subject, message=message, next_step=kind.next_step)
+        log("notice_opened", kind=finding.kind, subject=finding.subject, message=message, next_step=kind.next_step)
 
 
 def bounded(found: Iterable[Finding], notices: Mapping[Key, object]) -> dict[Key, tuple[Finding, int]]:
@@ -188,9 +188,9 @@ def recoveries(resolved: Iterable[Key], moment: Moment) -> list[Finding]:
     """Return what is worth telling of notices just resolved: their destination is still wanted, and is well again."""
     well: dict[Key, Finding] = {}
     for kind, subject in resolved:
-        told = KINDS[kind].followed_by
-        if told is not None and moment.is_well(subject):
-            well[told, subject] = Finding(told, subject, "")
+        recovery = KINDS[kind].followed_by
+        if recovery is not None and moment.is_well(subject):
+            well[recovery, subject] = Finding(recovery, subject, "")
     return list(well.values())
 
 

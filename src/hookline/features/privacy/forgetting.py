@@ -120,7 +120,7 @@ class ErasedProfiles:
         people = self._people(user_ids)
         return [set() if person is None else {trait.source for trait in person.traits().values()} for person in people]
 
-    def told_by(self, user_ids: Sequence[str]) -> list[set[tuple[str, str]]]:
+    def synced_by(self, user_ids: Sequence[str]) -> list[set[tuple[str, str]]]:
         """For each user id the definitions, by kind and id, whose syncs have sent something about the person."""
         connection = self._database.open()
         if connection is None:

@@ -197,7 +197,7 @@ class DeletionWatch:
         found = await asyncio.to_thread(search, self._data_path, given, None, lambda id: known.get(id, ()))
         for events, gave_traits in zip(found.events, sources, strict=True):
             events.update(dict.fromkeys(gave_traits, 0))  # they had data of the person, and are told too
-        self._add_told(found, self._profiles.told_by(given))
+        self._add_synced(found, self._profiles.synced_by(given))
         crash_point("privacy.looked_up")
         if request.action == "suppress":
             self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
@@ -205,13 +205,13 @@ class DeletionWatch:
         await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
         self._requests.plan(request, found, self._planned(found))
 
-    def _add_told(self, found: SearchResult, told_by: Sequence[Collection[tuple[str, str]]]) -> None:
+    def _add_synced(self, found: SearchResult, synced_by: Sequence[Collection[tuple[str, str]]]) -> None:
         """Note where syncs have sent something about each person, also what the journal no longer holds."""
-        for told, definitions, events in zip(found.told, told_by, found.events, strict=True):
+        for synced_to, definitions, events in zip(found.synced_to, synced_by, found.events, strict=True):
             for kind, name in definitions:
                 stored = self._connections.stored(KINDS[kind], name)
-                told.update(() if stored is None else stored.object.destinations)
-            if told:
+                synced_to.update(() if stored is None else stored.object.destinations)
+            if synced_to:
                 events[SYNC_SOURCE] += 0
 
     def _planned(self, found: SearchResult) -> list[Planned]:
@@ -223,9 +223,9 @@ class DeletionWatch:
             for source in destination.sources:
                 by_source.setdefault(source, []).append(destination.id)
         planned: list[Planned] = []
-        for person, (events, told) in enumerate(zip(found.events, found.told, strict=True)):
+        for person, (events, synced_to) in enumerate(zip(found.events, found.synced_to, strict=True)):
             reached = {id for source in events for id in by_source.get(source, ())}
-            by_sync = [each.id for each in enabled if each.id in told and each.id not in reached]
+            by_sync = [each.id for each in enabled if each.id in synced_to and each.id not in reached]
             for source, count in sorted(events.items()):
                 to = by_sync if source == SYNC_SOURCE else by_source.get(source, ())
                 planned.append((person, source, count, tuple(to)))
@@ -247,9 +247,9 @@ class DeletionWatch:
         erased = Erased(0, *rows, *profiles)
         # A sync may have told something about them between the look-up and the end of their profile.
         ids = frozenset(id for person in self._requests.people(request.number) for id in person.identities or ())
-        told = await asyncio.to_thread(synced, self._data_path, ids) if ids and self._profiles.exist else {}
-        if told:
-            self._requests.clear_again(request, erased, told)
+        synced_to = await asyncio.to_thread(synced, self._data_path, ids) if ids and self._profiles.exist else {}
+        if synced_to:
+            self._requests.clear_again(request, erased, synced_to)
         else:
             self._requests.wait(request, erased)
 

@@ -104,13 +104,13 @@ class Membership:
 
     def _belong(self) -> None:
         self._consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
-        told = ""
+        logged = ""
         while not self._closing.is_set():
             message = self._consumer.poll(_MEMBER_POLL_SECONDS)
             error = message.error() if message is not None else None
-            if error is not None and error.str() != told:
-                told = error.str()
-                self._log.warning("group_member_error", reason=told)
+            if error is not None and error.str() != logged:
+                logged = error.str()
+                self._log.warning("group_member_error", reason=logged)
             self._ask()
         self._consumer.close()
 
@@ -254,7 +254,7 @@ class KafkaBackend:
 
     async def wait_for_partitions(self, count: int, stop: asyncio.Event) -> None:
         """Return once the topic is there with so many partitions, or at ``stop``."""
-        told = False
+        logged = False
         while not stop.is_set():
             try:
                 with closing(self.reader()) as reader:  # one that was asked before knows a number from then
@@ -263,9 +263,9 @@ class KafkaBackend:
                 reason = "the journal's topic, or a partition of it, is not there yet; collect makes it"
             except JournalAway as away:
                 reason = str(away)
-            if not told:
+            if not logged:
                 logger().warning("waiting_for_journal", reason=reason)
-                told = True
+                logged = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
 

@@ -41,7 +41,7 @@ class Admin:
         options = {**address.client(), "error_cb": self._refusal.note}
         self.client = AdminClient(options)
 
-    def told(self, error: KafkaException) -> JournalError:
+    def explained(self, error: KafkaException) -> JournalError:
         """Return the error of the port for one of a call: JournalAway where asking again may help."""
         reason: KafkaError = error.args[0]
         if reason.code() in NOT_ALLOWED:
@@ -178,7 +178,7 @@ MESSAGE_BYTES_MAX = 2 * 1024 * 1024
 _SEGMENTS_PER_RETENTION = 8
 _SEGMENT_BYTES_MIN = 16 * 1024 * 1024
 _SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
-_TOLD = ("retention.ms", "retention.bytes")
+_NAMED = ("retention.ms", "retention.bytes")
 """What somebody else who makes the topic has to know of its retention."""
 _POLL_SECONDS = 0.05
 
@@ -207,7 +207,7 @@ def open_topic(
             report("journal_topic_created", topic=address.topic, **numbers)
         return _id(admin, address)
     except KafkaException as error:
-        raise asking.told(error) from error
+        raise asking.explained(error) from error
 
 
 def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> int:
@@ -217,7 +217,7 @@ def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECOND
     try:
         found = _look(asking.client, address, timeout_seconds)
     except KafkaException as error:
-        raise asking.told(error) from error
+        raise asking.explained(error) from error
     return len(found.partitions) if found is not None else 0
 
 
@@ -227,7 +227,7 @@ def topic_state(asking: Admin, address: KafkaAddress, timeout_seconds: float) ->
     try:
         found = _look(asking.client, address, timeout_seconds)
     except KafkaException as error:
-        return str(asking.told(error)), 0
+        return str(asking.explained(error)), 0
     asking.forget()
     if found is None:
         return lost(address), 0
@@ -276,7 +276,7 @@ def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retentio
     except KafkaException as error:
         if error.args[0].code() in NOT_ALLOWED:
             make = f"--create --partitions {partitions} --replication-factor {replicas}"
-            settings = "".join(f" --config {name}={config[name]}" for name in ("min.insync.replicas", *_TOLD))
+            settings = "".join(f" --config {name}={config[name]}" for name in ("min.insync.replicas", *_NAMED))
             raise JournalAway(
                 f"there is no topic {address.topic}, and {address.user} may not make it: allow Create on it, or make it"
                 f" yourself with {_command(address)} {make}{settings}"
@@ -336,7 +336,7 @@ def _settle(admin: AdminClient, address: KafkaAddress, retention: dict[str, str]
         if error.args[0].code() not in NOT_ALLOWED:
             raise
     # As managed services have it: whoever made the topic answers for it.
-    wanted = ", ".join(f"{name}={retention[name]}" for name in _TOLD)
+    wanted = ", ".join(f"{name}={retention[name]}" for name in _NAMED)
     next_step = f"see to it that it has {wanted}, or allow DescribeConfigs and AlterConfigs on it"
     logger().warning("journal_topic_as_it_is", topic=address.topic, user=address.user, next_step=next_step)
     return REPLICAS

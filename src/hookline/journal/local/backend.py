@@ -101,16 +101,16 @@ class LocalBackend:
         stood, and send again all that came since. A journal that has lost its end is opened behind the places: at a
         place beyond its end events that come later would be taken for those that were there.
         """
-        told = ""
+        logged = ""
         with closing(self.reader()) as reader:
             while not stop.is_set():
-                is_open = await asyncio.to_thread(_answers, appending) if told else False
+                is_open = await asyncio.to_thread(_answers, appending) if logged else False
                 if all(reader.end(partition) >= place for partition, place in places.items()):
                     return
                 reason = BEHIND if is_open else "collect has not opened the journal yet"
-                if reason != told:
+                if reason != logged:
                     logger().warning("waiting_for_journal", reason=reason)
-                    told = reason
+                    logged = reason
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
 

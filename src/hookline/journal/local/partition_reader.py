@@ -42,7 +42,7 @@ class PartitionReader:
         self._end_file: EndFile | None = None
         self._segments: list[int] = []
         self._start = 0
-        self._told: set[tuple[int, int]] = set()
+        self._logged: set[tuple[int, int]] = set()
         """Damage that was noted by this reader."""
         self._views: dict[int, SegmentView] = {}
         self._places: dict[int, tuple[int, int]] = {}
@@ -210,8 +210,8 @@ class PartitionReader:
         return self._noted(JournalCorrupt(name, gap.offset, gap.next_offset, is_missing))
 
     def _noted(self, error: JournalCorrupt) -> JournalCorrupt:
-        if (error.offset, error.next_offset) not in self._told:
-            self._told.add((error.offset, error.next_offset))
+        if (error.offset, error.next_offset) not in self._logged:
+            self._logged.add((error.offset, error.next_offset))
             note_damage(self._folder.parent, int(self._folder.name), error)
         return error
 

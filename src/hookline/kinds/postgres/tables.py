@@ -67,7 +67,7 @@ class Tables:
         self._notice = notice
         self._known: dict[str, dict[str, KnownTable]] = {}
         self._frozen: set[tuple[TableName, str]] = set()
-        self._told: set[tuple[str, TableName | str]] = set()
+        self._reported: set[tuple[str, TableName | str]] = set()
 
     def forget(self) -> None:
         """Read everything anew: somebody else has changed it."""
@@ -126,7 +126,7 @@ class Tables:
                 made.append(change._replace(widened=self._widen(connection, change)))
         for schema in schemas:
             self._known.pop(schema, None)
-        self._tell(new_schemas, made)
+        self._report(new_schemas, made)
 
     def _fit_table(self, rows: TableRows, known: KnownTable | None) -> Ready | TableChange:
         columns = known.columns if known is not None else {}
@@ -178,14 +178,14 @@ class Tables:
                 if count < EVENT_TABLES_MAX:
                     events[table.schema] = count + 1
                     continue
-                self._tell_once(
+                self._report_once(
                     "tables_not_created",
                     table.schema,
                     f"The schema {table.schema} has {EVENT_TABLES_MAX} tables; further events go into its tracks alone,"
                     f" with their properties as JSON in {OTHER_COLUMN}. Send fewer event names.",
                 )
             else:
-                self._tell_once(
+                self._report_once(
                     "table_not_usable",
                     table,
                     f"{table.schema}.{table.name} is no table with a unique column id, so its events go into tracks"
@@ -200,7 +200,7 @@ class Tables:
             if moved:
                 row.setdefault(OTHER_COLUMN, {}).update(moved)
         table = rows.table
-        self._tell_once(
+        self._report_once(
             "columns_not_added",
             table,
             f"{table.schema}.{table.name} has {COLUMNS_MAX} columns; further properties go into {OTHER_COLUMN} as JSON."
@@ -236,7 +236,7 @@ class Tables:
                 )
         return made
 
-    def _tell(self, schemas: list[str], changes: list[TableChange]) -> None:
+    def _report(self, schemas: list[str], changes: list[TableChange]) -> None:
         """Announce what was made."""
         for schema in schemas:
             self._notice("schema_created", f"The schema {schema} was created.")
@@ -252,9 +252,9 @@ class Tables:
                 names = [f"{name} from {before} to {after}" for name, (before, after) in change.widened.items()]
                 self._notice("columns_widened", f"Columns of {table} were widened: {_listed(names)}.")
 
-    def _tell_once(self, name: str, about: TableName | str, sentence: str) -> None:
-        if (name, about) not in self._told:
-            self._told.add((name, about))
+    def _report_once(self, name: str, about: TableName | str, sentence: str) -> None:
+        if (name, about) not in self._reported:
+            self._reported.add((name, about))
             self._notice(name, sentence)
 
 

@@ -218,7 +218,7 @@ def extracted_in(partition: int, group: Group, matcher: Matcher) -> Iterator[Ext
 def _pages(
     journal: Reader, partition: int, begin: ReadPosition, matcher: Matcher, batch_records: int
 ) -> Iterator[Page]:
-    told = position = begin
+    reported = position = begin
     read, held, held_bytes, received_at = 0, 0, 0, 0
     said: list[Extracted] = []
     try:
@@ -232,12 +232,12 @@ def _pages(
             held_bytes += group.size_bytes
             if held >= RECORDS_PER_PAGE or held_bytes >= BYTES_PER_PAGE:
                 yield Page(partition, position, received_at, said)
-                told, said, held, held_bytes = position, [], 0, 0
+                reported, said, held, held_bytes = position, [], 0, 0
             if read >= batch_records:
                 break
     except (OffsetExpired, JournalCorrupt) as lost:
         position = _passed_over(position, lost.next_offset)
-    if position != told:
+    if position != reported:
         yield Page(partition, position, received_at, said)
 
 

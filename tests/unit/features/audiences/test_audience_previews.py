@@ -160,7 +160,7 @@ def test_what_could_not_be_saved_cannot_be_previewed(sent: Running) -> None:
     assert preview_requests(sent.services).asked(0) == []
 
 
-def test_nobody_is_told_and_nothing_is_saved(sent: Running, role: ProfilesRole) -> None:
+def test_nobody_is_synced_and_nothing_is_saved(sent: Running, role: ProfilesRole) -> None:
     """No audience, no line in the audit log, no message to tell."""
     logged = len(sent.api("GET", "/audit-log").json["items"])
     ask(sent, {"condition": TWICE})

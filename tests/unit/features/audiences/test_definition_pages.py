@@ -41,7 +41,7 @@ def test_before_there_are_profiles_the_pages_say_that_they_wait(defined: Running
     assert "No such person" in shown(defined, "/traits/spend/why?user=u1")
 
 
-def test_the_list_has_members_the_last_sync_and_who_is_told(people: People) -> None:
+def test_the_list_has_members_the_last_sync_and_who_is_synced(people: People) -> None:
     """Counted as the last sync left them; the destination is a link of its own."""
     control = people.control
     wait_until(lambda: "in sync Buyers buyers 2 +2" in shown(control, "/audiences"))

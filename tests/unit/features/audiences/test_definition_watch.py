@@ -28,7 +28,7 @@ def test_it_is_made_with_the_first_definition(control_on_both: Running) -> None:
     database.close()
 
 
-def test_what_keeps_it_from_being_made_is_told_once(
+def test_what_keeps_it_from_being_made_is_synced_once(
     control: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """However often it is tried, and that it worked in the end."""

@@ -52,7 +52,7 @@ class Worker:
         while self._rows.execute("SELECT max(seen_at) FROM workers").fetchone()[0] == before:
             self._heartbeat.beat(self._rows)
 
-    def tell(self) -> WorkerState:
+    def report(self) -> WorkerState:
         """What it says of itself (``heartbeat.Party``)."""
         return WorkerState({str(partition): epoch for partition, epoch in self.epochs.items()}, self.open_breakers)
 

@@ -96,8 +96,8 @@ async def preview_destination(services: FromServices, data: JSONBody[Preview]) -
     except Problem as problem:
         return PreviewReport(event=event, requests=(), problems=[FieldError("", problem.detail)], stopped_by=None)
     except ValueError as error:  # what is missing in the settings was said
-        told = problems or [FieldError("", f"{error}.")]
-        return PreviewReport(event=event, requests=(), problems=told, stopped_by=None)
+        problems = problems or [FieldError("", f"{error}.")]
+        return PreviewReport(event=event, requests=(), problems=problems, stopped_by=None)
     return PreviewReport(
         event=event,
         requests=[without_signatures(shown(each, destination, reveal=False)) for each in written.requests],

@@ -36,9 +36,9 @@ def listen(
     source
         Listen to this source only (default: all, also those that are created later).
     """
-    from hookline.features.events.cli.listen import listen_until_told
+    from hookline.features.events.cli.listen import listen_until_stopped
 
-    return listen_until_told(
+    return listen_until_stopped(
         options,
         port=port,
         secrets=secret or [],

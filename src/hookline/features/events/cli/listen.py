@@ -231,7 +231,7 @@ def _remove(admin: AdminApi, identifier: str) -> None:
         pass
 
 
-def listen_until_told(
+def listen_until_stopped(
     server: Target,
     *,
     port: int,

@@ -132,7 +132,7 @@ def _is_of_end(each: Damage, ends: Sequence[End]) -> bool:
     )
 
 
-TOLD_MS = 7 * 86_400_000
+SHOWN_MS = 7 * 86_400_000
 """So long after the loss its notice stays open."""
 
 
@@ -147,7 +147,7 @@ class JournalLost:
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
         """Return the newest loss of each partition."""
-        newest = {lost.partition: lost for lost in read_lost(self._folder) if moment.now_ms - lost.at_ms < TOLD_MS}
+        newest = {lost.partition: lost for lost in read_lost(self._folder) if moment.now_ms - lost.at_ms < SHOWN_MS}
         return [
             Finding(self.kinds[0], str(partition), f"{detail(lost)}; {who_missed(self._deliver, [lost])}")
             for partition, lost in newest.items()

@@ -141,12 +141,12 @@ class DatabaseOutages:
 
     def __init__(self, outages: Outages = OUTAGES) -> None:
         self._outages = outages
-        self._told = outages.ended
+        self._reported = outages.ended
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
         """Return the outages since the last look, and the roles that are in trouble now."""
         found = [each for role in moment.reports for each in _unusable(role, moment)]
-        new, self._told = self._outages.ended - self._told, self._outages.ended
+        new, self._reported = self._outages.ended - self._reported, self._outages.ended
         if new:
             often = "" if new == 1 else f"{new} times, the last time "
             seconds = f"{often}for {self._outages.last_seconds:.1f} s"

@@ -26,10 +26,10 @@ class SchemaChanges:
 
     kinds = ("destination_schema_changed",)
 
-    def __init__(self, location: DatabaseLocation, last_told_ms: Callable[[], int | None]) -> None:
-        """``last_told_ms`` says when the newest notice of the kind was opened, so that nothing is told twice."""
+    def __init__(self, location: DatabaseLocation, last_opened_ms: Callable[[], int | None]) -> None:
+        """``last_opened_ms`` says when the newest notice of the kind was opened, so that nothing is told twice."""
         self._deliver = DeliverReader(location)
-        self._last_told_ms = last_told_ms
+        self._last_opened_ms = last_opened_ms
         self._last_id = 0
         self._since_ms: int | None = None
         self._untold: defaultdict[str, _Untold] = defaultdict(_Untold)
@@ -37,7 +37,7 @@ class SchemaChanges:
     def findings(self, moment: Moment) -> Sequence[Finding]:
         """Return one for each enabled destination whose sink had news, and has none just now."""
         if self._since_ms is None:
-            self._since_ms = max(moment.now_ms - NEWS_AGE_MS_MAX, self._last_told_ms() or 0)
+            self._since_ms = max(moment.now_ms - NEWS_AGE_MS_MAX, self._last_opened_ms() or 0)
         for news in self._deliver.sink_news(self._last_id):
             self._last_id = news.id
             if news.at_ms > self._since_ms and news.destination in moment.enabled:

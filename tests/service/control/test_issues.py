@@ -83,7 +83,7 @@ def test_one_issue_for_each_cause(
             webhook("absent", f"http://127.0.0.1:{free_port()}/hook"),
             webhook("untrusted", untrusted.url()),
         ]
-        settings = {"deliver.timeout": "500ms", "deliver.retry_max": "1s"}
+        settings = {"deliver.timeout": "2s", "deliver.retry_max": "1s"}
         with new_hookline(*destinations, settings=settings) as hookline:
             story(hookline, receiver, run)
             wait_until(lambda: len(issues(hookline)) == 5, 60, "the other four")

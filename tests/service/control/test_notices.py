@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.harness import Hookline, Receiver, Request, wait_until, webhook
 
 SECRET = "told-by-the-environment"
 FULL = {"notices.disk_free": "1000000TB"}
@@ -26,6 +26,11 @@ def wait_for(hookline: Hookline, kind: str, state: str = "open") -> dict[str, An
     return wait_until(lambda: notices(hookline, kind, state), 60, f"{state} notice {kind}")[0]
 
 
+def sent(receiver: Receiver, id: str) -> list[Request]:
+    """Return the webhooks of one notice: on a busy machine there are others, of the machine."""
+    return [request for request in receiver.requests if request.json["id"] == id]
+
+
 def test_a_notice_is_logged_listed_counted_and_sent_once(
     receiver: Receiver, new_hookline: Callable[..., Hookline]
 ) -> None:
@@ -34,15 +39,15 @@ def test_a_notice_is_logged_listed_counted_and_sent_once(
     hookline = new_hookline(settings={**FULL, **told}, environment={"HOOKLINE_SECRET_OPS": SECRET})
     with hookline:
         opened = wait_for(hookline, "disk_nearly_full")
-        (request,) = wait_until(lambda: receiver.requests)
+        (request,) = wait_until(lambda: sent(receiver, opened["id"]))
         assert request.headers["x-signature"] == hmac.new(SECRET.encode(), request.body, hashlib.sha1).hexdigest()
-        assert (request.json["id"], request.json["nextStep"]) == (opened["id"], opened["nextStep"])
+        assert request.json["nextStep"] == opened["nextStep"]
         assert '"notice_opened"' in hookline.log
-        wait_until(lambda: hookline.metric("hookline_control_notices_open") == 1)
+        wait_until(lambda: hookline.metric("hookline_control_notices_open") >= 1)
         hookline.restart()
-        wait_until(lambda: hookline.metric("hookline_control_notices_open") == 1)
+        wait_until(lambda: hookline.metric("hookline_control_notices_open") >= 1)
         assert [each["id"] for each in notices(hookline, "disk_nearly_full")] == [opened["id"]]
-        assert len(receiver.requests) == 1
+        assert len(sent(receiver, opened["id"])) == 1
 
 
 def test_410_from_every_url_until_it_is_resumed(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:

@@ -114,7 +114,7 @@ def test_connections_end_by_age_not_all_at_once_and_idle_ones_too() -> None:
 
 def test_a_pool_at_rest_is_swept_once_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a request under way each time; what is due at rest is done within a round, however seldom sweeps are."""
-    moving, seconds = Moving(), [monotonic()]
+    moving, seconds = Moving(), [float(int(monotonic()))]  # a sum of few bits: a part of a round stays that part
     monkeypatch.setattr(pool_module, "monotonic", lambda: seconds[0])
 
     async def scenario() -> None:
@@ -122,7 +122,7 @@ def test_a_pool_at_rest_is_swept_once_in_a_round(monkeypatch: pytest.MonkeyPatch
             sink = Told()
             pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"], lambda address: False)), tls_context(None), 60.0)
             url = parse_receiver_url(f"http://{OLD}:{server.sockets[0].getsockname()[1]}/")
-            pool, *others = (pools.of(url, ("", str(number))) for number in range(40))
+            pool, *others = (pools.of(url, ("", str(number))) for number in range(32))
             swept: list[float] = []
             sweep = pool.sweep
 
@@ -146,7 +146,7 @@ def test_a_pool_at_rest_is_swept_once_in_a_round(monkeypatch: pytest.MonkeyPatch
                 await sink.next()
             await asyncio.sleep(0)
             pools.sweep(60.0)
-            assert sweeps_in(10, 200) in range(9, 12)
+            assert sweeps_in(10, 160) in range(9, 12)
             assert sweeps_in(2, 2) == 2
             pool.idle[0].old_at = seconds[0]
             assert sweeps_in(1, 1) == 1

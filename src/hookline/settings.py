@@ -118,7 +118,7 @@ class Database(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deliver(msgspec.Struct, frozen=True, kw_only=True):
-    """How webhook requests are sent, and how long they are tried again."""
+    """Say how webhook requests are sent, and how long they are tried again."""
 
     timeout: Seconds = Seconds(5.0)
     retry_first: Seconds = Seconds(1.0)

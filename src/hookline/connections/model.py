@@ -144,7 +144,7 @@ else:
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Where events are sent: a kind from the catalog, its settings, and its sources.
+    """Say where events are sent: a kind from the catalog, its settings, and its sources.
 
     ``settings`` are ``WebhookSettings``, or what the kind's schema allows. ``mapping`` is the list of requests that an
     event becomes, in place of those of the kind; a webhook has none. ``rotations`` changes only when a secret is

@@ -14,7 +14,7 @@ from hookline.secret_references import is_reference, mask
 
 
 class _Place(NamedTuple):
-    """Where a secret stands, and the URL that it signs for; empty for what is a URL itself."""
+    """Say where a secret stands, and the URL that it signs for; empty for what is a URL itself."""
 
     path: str
     url: str

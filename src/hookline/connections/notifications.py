@@ -61,7 +61,7 @@ class WebhookChannel(_Part, frozen=True):
 
 
 class Channel(_Part, frozen=True):
-    """Where messages go: give exactly one of the three."""
+    """Say where messages go: give exactly one of the three."""
 
     email: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=RECIPIENTS_MAX)] | None = None
     slack: SlackChannel | None = None

@@ -24,7 +24,7 @@ ANY_KEY = "*"
 
 
 class Verdict(NamedTuple):
-    """What became of an item: ``accepted``, or whether it is tried again and the words of the receiver.
+    """Say what became of an item: ``accepted``, or whether it is tried again and the words of the receiver.
 
     ``of_event``: the fault is the event's, and says nothing against the receiver. ``remark``: what a sink says of an
     event that it accepted, such as how much it erased; people read it with the attempt.

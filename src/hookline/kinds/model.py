@@ -33,7 +33,8 @@ Label = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 class SinkBatch(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """How a sink gathers events: at most ``size`` of them, ``bytes`` of JSON, or what came within ``wait`` seconds."""
+    """Say how a sink gathers events: at most ``size`` of them, ``bytes`` of JSON, or what came within ``wait``
+    seconds."""
 
     size: Annotated[int, msgspec.Meta(ge=1, le=SINK_BATCH_SIZE_MAX)] = 1_000
     bytes: Annotated[int, msgspec.Meta(ge=1_024, le=BATCH_BYTES_MAX)] = 8_000_000
@@ -41,7 +42,7 @@ class SinkBatch(
 
 
 class Items(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """Where an answer says which items of a batch failed; ``path`` leads to a list or an object in the answer.
+    """Find in an answer which items of a batch failed; ``path`` leads to a list or an object in the answer.
 
     ``each``: there is one entry for each item, in their order. ``named``: entries name the items that failed: an entry
     is an item's number itself, or holds it at ``index``; an object's values are looked at as a list. ``status`` and
@@ -62,7 +63,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 class Success(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What an answer means, as expressions over its ``status``, ``body`` (JSON), ``text`` and ``headers``.
+    """Decide what an answer means, by expressions over its ``status``, ``body`` (JSON), ``text`` and ``headers``.
 
     ``if`` holds for an answer that accepts (without it: any 2xx). Of the others, ``refused`` says that the fault is the
     event's, so that it becomes a dead letter and the receiver is not blamed, and ``retry`` that another try may help;
@@ -119,7 +120,7 @@ Requests = Annotated[tuple[Request, ...], msgspec.Meta(max_length=REQUESTS_MAX)]
 
 
 class Auth(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """How requests show who they come from; each value is text or a template over ``settings``.
+    """Say how requests show who they come from; each value is text or a template over ``settings``.
 
     ``basic``: ``username`` and ``password``. ``bearer`` and ``apikey``: ``token``, behind ``Bearer`` or ``ApiKey``.
     ``oauth2``: a token is fetched at ``tokenUrl`` with ``clientId`` and ``clientSecret`` (client credentials, RFC 6749
@@ -155,7 +156,7 @@ class FieldGuide(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What a kind needs that is not always installed: modules, and the extra of the package that brings them."""
+    """Hold what a kind needs that is not always installed: modules, and the extra of the package that brings them."""
 
     extra: Line
     modules: Annotated[tuple[Line, ...], msgspec.Meta(min_length=1, max_length=10)]

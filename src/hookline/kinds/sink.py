@@ -52,7 +52,7 @@ class SinkEvent(NamedTuple):
 
 
 class SinkContext(NamedTuple):
-    """What a sink may use of the process that it runs in."""
+    """Hold what a sink may use of the process that it runs in."""
 
     destination: str
     """The id."""

@@ -90,7 +90,7 @@ class Receipt(NamedTuple):
 
 
 class Erased(msgspec.Struct, frozen=True, rename="camel"):
-    """What was erased: events in the journal, rows about them, and profiles with their history."""
+    """Hold what was erased: events in the journal, rows about them, and profiles with their history."""
 
     events: int = 0
     retries: int = 0

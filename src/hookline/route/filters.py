@@ -166,7 +166,8 @@ def keeps_away(destination: Destination) -> bool:
 
 
 class _Asked:
-    """What the conditions of a mapping's requests ask: the event's fields, the settings, and when it was received."""
+    """Hold what the conditions of a mapping's requests ask: the event's fields, the settings, and when it was
+    received."""
 
     __slots__ = ("_fields", "_record", "_settings")
 

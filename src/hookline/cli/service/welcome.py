@@ -46,7 +46,8 @@ def welcome(folder: Path) -> str:
 
 
 class _Page(NamedTuple):
-    """Where the pages are: a link that works once, or only their address; ``is_new`` while nobody has an account."""
+    """Say where the pages are: a link that works once, or only their address; ``is_new`` while nobody has an
+    account."""
 
     href: str
     once: bool

@@ -46,7 +46,7 @@ class Target:
 
 
 class MappedRequests(Protocol):
-    """What a lane whose kind is no webhook asks of what makes its requests (``mapped.py``)."""
+    """Hold what a lane whose kind is no webhook asks of what makes its requests (``mapped.py``)."""
 
     size: int
     """Events in one request, at most."""

@@ -77,7 +77,7 @@ class Outgoing(NamedTuple):
 
 
 class Gathering:
-    """How events of a lane go together: how many, how long the first waits for others, and how much they may be."""
+    """Say how events of a lane go together: how many, how long the first waits for others, and how much they may be."""
 
     is_apart = False
 

@@ -171,7 +171,7 @@ class SinkRoute(Route):
 
 
 class SinkRequests(Gathering):
-    """What the lane of a sink sends: parcels of events, nothing else."""
+    """Hold what the lane of a sink sends: parcels of events, nothing else."""
 
     is_apart = True
 

@@ -239,7 +239,7 @@ def _step(reader: ProfileReader, key: Key, empty: str, after: int) -> Counted:
 
 
 class MembersPart(NamedTuple):
-    """How many people are in one part of a comparison, and the numbers of the first of them."""
+    """Say how many people are in one part of a comparison, and the numbers of the first of them."""
 
     people: int
     sample: tuple[int, ...]

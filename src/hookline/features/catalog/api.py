@@ -115,7 +115,7 @@ class KindToCheck(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
 
 class KindCheck(msgspec.Struct, frozen=True, rename="camel"):
-    """What is wrong with it, each with its JSON pointer, and its name and form where it can be read."""
+    """Hold what is wrong with it, each with its JSON pointer, and its name and form where it can be read."""
 
     problems: Sequence[FieldError]
     name: str | None

@@ -55,8 +55,8 @@ class Lane(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How many events wait, or with ``exact`` false the most it can be; ``first`` is the partition and offset of the
-    first one in each partition, as far as it was counted."""
+    """Say how many events wait, or with ``exact`` false the most it can be; ``first`` is the partition and offset of
+    the first one in each partition, as far as it was counted."""
 
     events: int = 0
     exact: bool = True
@@ -64,7 +64,7 @@ class Count(NamedTuple):
 
 
 class _Found:
-    """What was found in a chunk of offsets: the events of a destination among the first ``seen``, as bits."""
+    """Hold what was found in a chunk of offsets: the events of a destination among the first ``seen``, as bits."""
 
     __slots__ = ("bits", "seen")
 
@@ -74,7 +74,7 @@ class _Found:
 
 
 class _Marks:
-    """What was found for one destination as it is now, by source of a backfill, partition and chunk."""
+    """Hold what was found for one destination as it is now, by source of a backfill, partition and chunk."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane

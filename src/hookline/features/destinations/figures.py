@@ -73,7 +73,8 @@ class Figures(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Progress(NamedTuple):
-    """What deliver has written of a destination's lane: the states of its rows, and whether it is behind the others."""
+    """Hold what deliver has written of a destination's lane: the states of its rows, and whether it is behind the
+    others."""
 
     states: frozenset[str] = frozenset()
     is_behind: bool = False

@@ -69,7 +69,7 @@ class PausedSince(msgspec.Struct, frozen=True):
 
 
 class NextTry(msgspec.Struct, frozen=True):
-    """What is sent next to a receiver that failed, and when (null if it is not known).
+    """Hold what is sent next to a receiver that failed, and when (null if it is not known).
 
     ``probe``: one event, to see whether the receiver accepts again. ``retry``: the first event that failed.
     """

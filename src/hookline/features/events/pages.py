@@ -99,7 +99,7 @@ _SENT = frozenset({"delivered", "retrying", "failed", "expired"})
 
 
 class EventMark(NamedTuple):
-    """What a row says of an event: the status that matters most, or how many of several destinations have got it;
+    """Hold what a row says of an event: the status that matters most, or how many of several destinations have got it;
     ``each`` names them all."""
 
     status: str

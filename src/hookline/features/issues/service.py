@@ -196,7 +196,7 @@ def views_of(services: Services, issues: Sequence[Issue]) -> list[IssueView]:
 
 
 class IssueLink(NamedTuple):
-    """Where an issue is found, and what it is called."""
+    """Say where an issue is found, and what it is called."""
 
     id: str
     title: str

@@ -281,7 +281,7 @@ class IssueStore:
 
 
 class _Gathering:
-    """What one transaction adds."""
+    """Hold what one transaction adds."""
 
     def __init__(
         self,

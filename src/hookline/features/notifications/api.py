@@ -124,7 +124,7 @@ class Notifications(Controller):
 
 
 class NotificationMessages(Controller):
-    """What the rules sent, or could not."""
+    """Hold what the rules sent, or could not."""
 
     path = "/notification-messages"
 

@@ -28,8 +28,8 @@ ANSWER_CHARACTERS_MAX = 100
 
 
 class Result(NamedTuple):
-    """What came of one message at one channel: ``error`` is None when it was taken. A ``final`` one is not tried again.
-    ``note`` is what was refused beside it."""
+    """Hold what came of one message at one channel: ``error`` is None when it was taken. A ``final`` one is not tried
+    again. ``note`` is what was refused beside it."""
 
     error: str | None = None
     final: bool = False

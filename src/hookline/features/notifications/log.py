@@ -29,7 +29,7 @@ Said = Literal["nothing", "opened"]
 
 
 class Outage:
-    """What one rule speaks of in one message: notices that began together. Changed by its owner, the watch."""
+    """Hold what one rule speaks of in one message: notices that began together. Changed by its owner, the watch."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class MailFailed(Exception):
 
 
 class MailServer(NamedTuple):
-    """What ``smtp.url`` says."""
+    """Hold what ``smtp.url`` says."""
 
     host: str
     port: int

@@ -48,7 +48,7 @@ TOKEN_BYTES = 8
 
 
 class Turn(NamedTuple):
-    """What one look works with: the time, the rules by id, and the notices."""
+    """Hold what one look works with: the time, the rules by id, and the notices."""
 
     now_ms: int
     rules: Mapping[str, Notification]

@@ -28,7 +28,7 @@ _ASKING_FIELDS = ("userId", "anonymousId")
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """What is about to be erased: after a crash the files no longer tell how many rows they had."""
+    """Hold what is about to be erased: after a crash the files no longer tell how many rows they had."""
 
     requests: list[tuple[int, int]]
     files: dict[str, int]

@@ -93,7 +93,7 @@ class Request(_Stored, frozen=True, kw_only=True):
 
 
 class Manifest(_Stored, frozen=True, kw_only=True, omit_defaults=True):
-    """What one write did. ``write`` tells it from others that wanted its number.
+    """Hold what one write did. ``write`` tells it from others that wanted its number.
 
     Of an erasure ``requests`` says who asked, and ``erased`` which files have fewer rows since.
     """

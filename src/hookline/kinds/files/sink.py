@@ -39,7 +39,7 @@ ACCEPTED = Verdict(True)
 
 
 class _Pending(msgspec.Struct, frozen=True):
-    """What is being written for a partition."""
+    """Hold what is being written for a partition."""
 
     files: list[str]
     covers: dict[int, Covered]

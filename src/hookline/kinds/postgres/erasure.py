@@ -22,7 +22,7 @@ STATEMENT_BOUND = "SET LOCAL statement_timeout = '600s'"
 
 
 class Erased(NamedTuple):
-    """How many rows are gone, and from how many tables."""
+    """Say how many rows are gone, and from how many tables."""
 
     rows: int
     tables: int

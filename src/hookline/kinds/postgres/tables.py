@@ -52,7 +52,7 @@ class Ready(NamedTuple):
 
 
 class TableChange(NamedTuple):
-    """What a table lacks."""
+    """Hold what a table lacks."""
 
     table: TableName
     is_new: bool
@@ -61,7 +61,7 @@ class TableChange(NamedTuple):
 
 
 class Tables:
-    """What is known of the tables of a database; ``frozen`` are columns that could not be widened."""
+    """Hold what is known of the tables of a database; ``frozen`` are columns that could not be widened."""
 
     def __init__(self, notice: Notice) -> None:
         self._notice = notice

@@ -185,8 +185,8 @@ class SampledPerson(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PreviewComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a condition differs from the one it is compared with, which finds ``members``: ``kept`` are found by both,
-    ``added`` only by the condition, ``removed`` only by the other; with up to ten of each."""
+    """Say how a condition differs from the one it is compared with, which finds ``members``: ``kept`` are found by
+    both, ``added`` only by the condition, ``removed`` only by the other; with up to ten of each."""
 
     members: int
     kept: int

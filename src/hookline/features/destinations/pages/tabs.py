@@ -249,8 +249,8 @@ async def tester_tab(services: Services, stored: Stored[Destination], query: Map
 
 
 class MappingTab(NamedTuple):
-    """What the editor begins with, each as JSON: the destination without its secrets, its own mapping or ``null``, and
-    the requests of its kind. ``form`` says how its events leave."""
+    """Hold what the editor begins with, each as JSON: the destination without its secrets, its own mapping or ``null``,
+    and the requests of its kind. ``form`` says how its events leave."""
 
     form: str
     destination: str

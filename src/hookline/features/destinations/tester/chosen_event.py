@@ -68,7 +68,7 @@ def accepted(event: msgspec.Raw, source: str, now_ms: int) -> Record:
 
 
 class DeleteMessage(msgspec.Struct, kw_only=True, rename="camel"):
-    """What a delete message holds, and nothing else; a ``messageId`` goes into its header alone."""
+    """Hold the content of a delete message, and nothing else; a ``messageId`` goes into its header alone."""
 
     type: Literal["delete"]
     user_id: Annotated[str, msgspec.Meta(min_length=1, max_length=USER_KEY_CHARACTERS_MAX)]

@@ -54,7 +54,7 @@ class SchemaChanges:
 
 
 class _Untold:
-    """What a destination's sink has said since the last notice of it."""
+    """Hold what a destination's sink has said since the last notice of it."""
 
     def __init__(self) -> None:
         self.first_ms = 0

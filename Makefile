@@ -72,8 +72,9 @@ edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before
 	@sh scripts/apt-install.sh varnish
 	@.venv/bin/python -m bench.edges --write
 
-reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
+reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code, and THIRD_PARTY.md, anew
 	@.venv/bin/python -m tests.docs.api_page
+	@.venv/bin/python -m scripts.release.third_party
 
 tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
 	@.venv/bin/python -m tests.ui.tour

@@ -16,5 +16,7 @@ printf 'hatchling>=1.27\neditables\n' | compile -c requirements-dev.lock - -o re
 echo uv | compile - -o requirements-tools.lock
 (cd clients/python/tests && compile --python-version 3.10 requirements.in -o requirements.lock)
 (cd clients/python/bench && compile requirements.in -o requirements.lock)
+# What writes the bill of materials of a release.
+(cd scripts/release && compile -c ../../requirements-dev.lock requirements.in -o requirements.lock)
 compile scripts/sdks/requirements.in -o scripts/sdks/requirements.lock
 (cd scripts/sdks && npm install --silent --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts)

@@ -14,17 +14,19 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from scripts.release import third_party
 from scripts.release.versions import ROOT, version
 
 GO_MODULE = "github.com/hookline/hookline-go"
 COMPOSER_PACKAGE = "hookline/hookline-php"
 
 
-def run(command: Sequence[str | Path], folder: Path, more: Mapping[str, str] | None = None) -> str:
+def run(
+    command: Sequence[object], folder: Path, more: Mapping[str, str] | None = None, given: str | None = None
+) -> str:
     """Run a command to its end and return what it printed; RuntimeError with its words when it fails."""
-    done = subprocess.run(
-        [str(word) for word in command], cwd=folder, env={**os.environ, **(more or {})}, capture_output=True, text=True
-    )
+    words, environment = [str(word) for word in command], {**os.environ, **(more or {})}
+    done = subprocess.run(words, cwd=folder, env=environment, input=given, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout).strip()[-2000:]}")
     return done.stdout
@@ -140,6 +142,20 @@ def build(out: Path, builders: Sequence[Callable[[Path, Path], None]] = ALL) -> 
         for builder in builders:
             builder(sources, out)
     return sums(out)
+
+
+def write_bill(out: Path) -> None:
+    """Write the bill of materials of the service's wheel beside it, in an environment of its own."""
+    (wheel,) = out.glob("hookline-*.whl")
+    target = out / f"{wheel.name.removesuffix('.whl')}.cdx.json"
+    with tempfile.TemporaryDirectory() as name:
+        python = Path(name) / "environment/bin/python"
+        more = {"UV_PYTHON_DOWNLOADS": "never", "UV_LINK_MODE": "copy"}
+        run([uv(), "venv", "--quiet", "--python", ROOT / ".venv/bin/python", python.parent.parent], ROOT, more)
+        lock = ROOT / "scripts/release/requirements.lock"
+        run([uv(), "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", lock], ROOT, more)
+        command = [python, "-m", "scripts.release.bill", wheel.resolve(), str(commit_time()), target.resolve()]
+        run(command, ROOT, {"PYTHONPATH": str(ROOT)}, third_party.as_json())
 
 
 def sums(folder: Path) -> dict[str, str]:

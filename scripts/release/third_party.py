@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
@@ -79,12 +79,22 @@ def licence_of(name: str) -> str:
         said = metadata(name)
     except PackageNotFoundError:
         raise RuntimeError(f"{name} is not installed, so its licence is not known: make setup") from None
-    if expression := said.get("License-Expression"):
-        return str(expression)
-    if classified := [each.rpartition(" :: ")[2] for each in said.get_all("Classifier", []) if "License ::" in each]:
+    if "License-Expression" in said:
+        return said["License-Expression"]
+    if classified := [
+        each.rpartition(" :: ")[2] for each in (said.get_all("Classifier") or []) if "License ::" in each
+    ]:
         return " OR ".join(sorted({SPDX.get(each, each) for each in classified}))
-    first = (said.get("License") or "").strip().partition("\n")[0]
+    first = said["License"].strip().partition("\n")[0] if "License" in said else ""
     return SPDX.get(first, first) or "unknown"
+
+
+def as_json(root: Path = ROOT) -> str:
+    """Return both as JSON, with the licence of the whole: what the bill of materials is made from."""
+    whole = re.search(r'^license = "([^"]+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)
+    assert whole, "pyproject.toml names no licence"
+    parts = {"vendored": [asdict(each) for each in vendored(root)], "locked": [asdict(each) for each in locked(root)]}
+    return json.dumps({"licence": whole[1], **parts})
 
 
 def page(root: Path = ROOT) -> str:
@@ -99,8 +109,8 @@ def _lines(root: Path) -> Iterator[str]:
     yield ""
     yield "## In the package"
     yield ""
-    yield "Unchanged files of npm packages. Their sums are in `SHA256SUMS` beside them, and their licences among those of"
-    yield "the wheel (`hookline-*.dist-info/licenses`). The browser SDK is itself made of other packages:"
+    yield "Unchanged files of npm packages. Their sums are in `SHA256SUMS` beside them, and their licences among those"
+    yield "of the wheel (`hookline-*.dist-info/licenses`). The browser SDK is itself made of other packages:"
     yield "`LICENSES-OF-PARTS.txt` has the licence of each."
     yield ""
     yield "| What | Version | Licence | Origin | Where |"
@@ -111,8 +121,8 @@ def _lines(root: Path) -> Iterator[str]:
     yield ""
     yield "## Installed with it"
     yield ""
-    yield "From PyPI, as locked with hashes in `requirements.lock`, and in `deploy/container/requirements.lock` with every"
-    yield "extra."
+    yield "From PyPI, as locked with hashes in `requirements.lock`, and in `deploy/container/requirements.lock` with"
+    yield "every extra."
     yield ""
     yield "| What | Version | Licence | Needed |"
     yield "|---|---|---|---|"

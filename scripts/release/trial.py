@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -115,13 +115,12 @@ class Installation:
         """Run a command of the installed package and return what it prints."""
         return self.run([self.bin / "hookline", *words])
 
-    def run(self, command: list[str | Path], folder: Path | None = None, **more: str) -> str:
+    def run(self, command: Sequence[object], folder: Path | None = None, **more: str) -> str:
         """Run a program in the environment of the installation alone."""
-        done = subprocess.run(
-            command, cwd=folder or self.folder, env={**self.environment, **more}, capture_output=True, text=True
-        )
+        words, environment = [str(word) for word in command], {**self.environment, **more}
+        done = subprocess.run(words, cwd=folder or self.folder, env=environment, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"{' '.join(map(str, command))}: {(done.stdout + done.stderr).strip()[-2000:]}")
+            raise RuntimeError(f"{' '.join(words)}: {(done.stdout + done.stderr).strip()[-2000:]}")
         return done.stdout
 
     def outside(self) -> list[str]:
@@ -160,7 +159,7 @@ class Installation:
         repositories = [{"type": "package", "package": described}, {"packagist.org": False}]
         (folder / "composer.json").write_text(json.dumps({**wanted, "repositories": repositories}))
         home = str(self.folder / "composer")
-        composer: list[str | Path] = [tool("composer"), "install", "--no-interaction", "--quiet"]
+        composer = [tool("composer"), "install", "--no-interaction", "--quiet"]
         self.run(composer, folder, COMPOSER_HOME=home, COMPOSER_ALLOW_SUPERUSER="1")
         (folder / "send.php").write_text(PHP_PROGRAM)
         self.run([tool("php"), "send.php", self.write_key, self.collect], folder)

@@ -20,6 +20,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from socket import gethostname
 
 from scripts.release.packages import run
 from scripts.release.versions import ROOT, version
@@ -46,6 +47,7 @@ def make_root(suite: str, folder: Path) -> Path:
     root = Path(tempfile.mkdtemp(prefix=f"{suite}-", dir=folder)) / "root"
     run(["cp", "--archive", kept, root], folder)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost {gethostname()}\n")
     return root
 
 
@@ -54,10 +56,12 @@ def inside(root: Path, script: str, user: str = "root") -> list[str]:
     variables = {name: os.environ[name] for name in CERTIFICATES if name in os.environ} | LISTENS
     given = " ".join(f"{name}={value}" for name, value in variables.items())
     (root / "tmp/script.sh").write_text(f"export {given} DEBIAN_FRONTEND=noninteractive\nset -e\ncd\n{script}\n")
+    home = "/root" if user == "root" else f"/home/{user}"
     mounts = f"mount -t proc proc {root}/proc && mount --rbind /dev {root}/dev"
     if (root / "etc/ssl/certs").is_dir():
         mounts += f" && mount --bind /etc/ssl/certs {root}/etc/ssl/certs"
-    command = f"{mounts} && exec chroot {root} env -i PATH={PATHS} su - {user} -c 'exec bash /tmp/script.sh'"
+    command = f"{mounts} && exec chroot --userspec={user}:{user} {root} env -i PATH={PATHS} HOME={home}"
+    command += " bash /tmp/script.sh"
     return ["unshare", "--mount", "sh", "-c", command]
 
 
@@ -66,11 +70,9 @@ def try_readme(suite: str, folder: Path) -> Iterator[str]:
     root = make_root(suite, folder)
     packages = "make git ca-certificates sudo python3"
     quiet = ">/dev/null 2>&1"
-    user = (
-        f"useradd -m -s /bin/bash anna; echo 'anna ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/anna; export PATH={PATHS}"
-    )
+    user = "useradd -m -s /bin/bash anna; echo 'anna ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/anna"
     install = f"apt-get update -qq; apt-get install -y -qq --no-install-recommends {packages} {quiet}"
-    run(inside(root, f"export PATH={PATHS}\n{install}\n{user}"), folder)
+    run(inside(root, f"{install}\n{user}"), folder)
     run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, root / "home/anna/hookline"], folder)
     run(["chroot", root, "chown", "-R", "anna", "/home/anna"], folder)
     began = time.monotonic()
@@ -90,7 +92,8 @@ def try_readme(suite: str, folder: Path) -> Iterator[str]:
         said = retried(inside(root, "cd hookline && .venv/bin/hookline why from-outside", "anna"), folder)
         yield f"| {SUITES[suite]}, an event | {said.splitlines()[0]} | `hookline why` |"
     finally:
-        os.killpg(process.pid, signal.SIGINT)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
         process.wait(WAIT_SECONDS)
     yield f"| {SUITES[suite]}, Ctrl-C | ended with {process.returncode} | |"
     shutil.rmtree(root.parent)
@@ -185,7 +188,7 @@ def import_base(folder: Path) -> str:
     root = make_root("bookworm", folder)
     packages = "python3 python3-venv ca-certificates"
     install = f"apt-get update -qq; apt-get install -y -qq --no-install-recommends {packages} >/dev/null 2>&1"
-    run(inside(root, f"export PATH={PATHS}\n{install}\nln -s python3 /usr/bin/python"), folder)
+    run(inside(root, f"{install}\nln -s python3 /usr/bin/python"), folder)
     if "SSL_CERT_FILE" in os.environ:
         shutil.copy(os.environ["SSL_CERT_FILE"], root / "etc/ssl/certs/ca-certificates.crt")
         (root / "etc/pip.conf").write_text("[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n")

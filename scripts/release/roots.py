@@ -94,8 +94,11 @@ def try_readme(suite: str, folder: Path) -> Iterator[str]:
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
+        began = time.monotonic()
         process.wait(WAIT_SECONDS)
-    yield f"| {SUITES[suite]}, Ctrl-C | ended with {process.returncode} | |"
+    took = time.monotonic() - began
+    ended = "ended in order" if "control_stopped" in log.read_text() else "ended"
+    yield f"| {SUITES[suite]}, Ctrl-C | {ended} within {took:.1f} s | |"
     shutil.rmtree(root.parent)
 
 
@@ -143,9 +146,9 @@ def try_container(folder: Path) -> Iterator[str]:
     began = time.monotonic()
     image = f"hookline:{version()}"
     run(["sh", "scripts/image.sh", image], ROOT, {"ENGINE": "buildah", "PYTHON_IMAGE": base})
-    size = int(run(["podman", "image", "inspect", "--format", "{{.Size}}", image], folder))
     took = time.monotonic() - began
-    yield f"| `make image` from a base by digest | {took:.0f} s | {size / 1e6:.0f} MB with the base |"
+    sizes = [int(run(["podman", "image", "inspect", "--format", "{{.Size}}", name], folder)) for name in (image, base)]
+    yield f"| `make image` from a base by digest | {took:.0f} s | {(sizes[0] - sizes[1]) / 1e6:.0f} MB on top of it |"
     # The usual limit of open files may be more than this machine allows.
     limits = ["--ulimit", "nofile=10000:10000", "--ulimit", "nproc=4000:4000", "--network", "host"]
     ours = ["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--stop-timeout", "20", "-v", "hookline-data:/data"]
@@ -188,6 +191,7 @@ def import_base(folder: Path) -> str:
     root = make_root("bookworm", folder)
     packages = "python3 python3-venv ca-certificates"
     install = f"apt-get update -qq; apt-get install -y -qq --no-install-recommends {packages} >/dev/null 2>&1"
+    install += "; apt-get clean; rm -rf /var/lib/apt/lists/*"
     run(inside(root, f"{install}\nln -s python3 /usr/bin/python"), folder)
     if "SSL_CERT_FILE" in os.environ:
         shutil.copy(os.environ["SSL_CERT_FILE"], root / "etc/ssl/certs/ca-certificates.crt")

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from socket import gethostname
 
-from scripts.release.packages import run
+from scripts.release.packages import build, build_python, run
 from scripts.release.versions import ROOT, version
 
 SUITES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
@@ -66,7 +66,7 @@ def inside(root: Path, script: str, user: str = "root") -> list[str]:
 
 
 def try_readme(suite: str, folder: Path) -> Iterator[str]:
-    """Yield rows of the table: a fresh copy, an ordinary user with sudo, and ``make run``."""
+    """Yield rows of the table: an ordinary user with sudo, ``make run`` in a fresh copy, and the wheels."""
     root = make_root(suite, folder)
     packages = "make git ca-certificates sudo python3"
     quiet = ">/dev/null 2>&1"
@@ -75,11 +75,21 @@ def try_readme(suite: str, folder: Path) -> Iterator[str]:
     run(inside(root, f"{install}\n{user}"), folder)
     run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, root / "home/anna/hookline"], folder)
     run(["chroot", root, "chown", "-R", "anna", "/home/anna"], folder)
+    yield from tried(root, f"{SUITES[suite]}, `make run`", "cd hookline && make run", "hookline", ".venv/bin/hookline")
+    build(root / "tmp/dist", [build_python])
+    install = "python3 -m venv environment && environment/bin/pip install --quiet /tmp/dist/*.whl"
+    start = f"{install} && exec environment/bin/hookline up --quickstart"
+    yield from tried(root, f"{SUITES[suite]}, the wheels by `pip`", start, ".", "environment/bin/hookline")
+    shutil.rmtree(root.parent)
+
+
+def tried(root: Path, what: str, start: str, folder: str, command: str) -> Iterator[str]:
+    """Yield a row of the table: start a service as an ordinary user, send an event, ask doctor, end it with Ctrl-C."""
     began = time.monotonic()
     log = root / "tmp/log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            inside(root, "cd hookline && make run", "anna"),
+            inside(root, start, "anna"),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -87,19 +97,18 @@ def try_readme(suite: str, folder: Path) -> Iterator[str]:
         )
     try:
         key = wait_for_key(log, process)
-        yield f"| {SUITES[suite]}, `make run` | welcome after {time.monotonic() - began:.0f} s | {python_of(root)} |"
+        said = [f"welcome after {time.monotonic() - began:.0f} s", python_of(root)]
         send(key, "from-outside")
-        said = retried(inside(root, "cd hookline && .venv/bin/hookline why from-outside", "anna"), folder)
-        yield f"| {SUITES[suite]}, an event | {said.splitlines()[0]} | `hookline why` |"
+        retried(inside(root, f"cd {folder} && {command} why from-outside", "anna"), root)
+        doctor = run(inside(root, f"cd {folder} && {command} doctor", "anna"), root)
+        said += ["an event is found", re.findall(r"^0 wrong, .*fine$", doctor, re.MULTILINE)[0]]
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
-        began = time.monotonic()
         process.wait(WAIT_SECONDS)
-    took = time.monotonic() - began
-    ended = "ended in order" if "control_stopped" in log.read_text() else "ended"
-    yield f"| {SUITES[suite]}, Ctrl-C | {ended} within {took:.1f} s | |"
-    shutil.rmtree(root.parent)
+    if "control_stopped" not in log.read_text():
+        raise RuntimeError(f"did not end in order: {log.read_text()[-2000:]}")
+    yield f"| {what} | {', '.join(said)} | Ctrl-C ends it in order |"
 
 
 def python_of(root: Path) -> str:
@@ -213,8 +222,8 @@ def page(rows: list[str]) -> str:
             "# Packages and images, tried where nothing is",
             "",
             "Each row was done on a Debian that debootstrap just made, with `make`, Git, Python and sudo: the first",
-            "command of the README by an ordinary user in a fresh copy, and the image by the script of a release.",
-            "Packages are tried by every `make test` and `make release`.",
+            "command of the README and the wheels by an ordinary user, and the image by the script of a release. `pip`",
+            "took the newest dependencies that fit; every `make test` and `make release` take the locked ones.",
             "",
             f"Made on {day} by `make roots` of {commit}; the command writes this page anew.",
             "",

@@ -20,7 +20,8 @@ GENERATED = ("docs", "THIRD_PARTY.md")
 
 def git(root: Path, *words: str) -> str:
     """Run git in the repository."""
-    return run(["git", *words], root).strip()
+    # At the beginning of a line, a space may be part of what is said.
+    return run(["git", *words], root).rstrip()
 
 
 def tree(root: Path, version: str) -> list[str]:

@@ -52,6 +52,7 @@ def test_what_is_fresh_is_not_refused(repository: Path) -> None:
     ("command", "sentence"),
     [
         ("echo x > new", "not committed: new"),
+        ("echo '# x' >> pyproject.toml", "not committed: pyproject.toml"),
         ("git switch -qc other", "on other, not on main"),
         ("git switch -q --detach", "on no branch, not on main"),
         ("git tag v9.9.9", "the tag v9.9.9 is there already"),

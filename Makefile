@@ -4,7 +4,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 # Of the tests, for two cores and more: they wait for processes, brokers and browsers, and more of them only wait longer.
 WORKERS ?= 4
-.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges reference tour screens image lock clean
+.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges packages reference release roots tour screens image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,8 +72,9 @@ edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before
 	@sh scripts/apt-install.sh varnish
 	@.venv/bin/python -m bench.edges --write
 
-reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
+reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code, and THIRD_PARTY.md, anew
 	@.venv/bin/python -m tests.docs.api_page
+	@.venv/bin/python -m scripts.release.third_party
 
 tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
 	@.venv/bin/python -m tests.ui.tour
@@ -83,6 +84,16 @@ screens: .venv/.ready-dev ## Take a picture of every screen, light and dark, thr
 
 image: ## Build the container image, from a base image named by its digest (PYTHON_IMAGE=...@sha256:...)
 	@sh scripts/image.sh
+
+packages: .venv/.ready-dev ## Build what is published into dist/, twice the same, check it, and try it in a clean environment (needs Go and Composer)
+	@.venv/bin/python -m scripts.release packages
+
+release: .venv/.ready-dev ## Check that all is fresh, build, and tag VERSION=1.2.3 here; refuses with a list (RELEASE=--allow-stale)
+	@.venv/bin/python -m scripts.release $(VERSION) $(RELEASE)
+
+roots: .venv/.ready-dev ## Try README and image on bare Debian systems; write docs/reports/packages.md (needs root and debootstrap)
+	@sh scripts/apt-install.sh debootstrap buildah podman runc
+	@.venv/bin/python -m scripts.release.roots --write docs/reports/packages.md
 
 lock: ## Resolve all lock files anew (needs uv)
 	@sh scripts/lock.sh

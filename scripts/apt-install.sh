@@ -4,6 +4,8 @@ set -eu
 command -v apt-get >/dev/null || { echo "please install: $*" >&2; exit 1; }
 sudo=
 [ "$(id -u)" -eq 0 ] || sudo="sudo"
+# Said before sudo asks for a password.
+echo "Installing with apt-get: $*" >&2
 export DEBIAN_FRONTEND=noninteractive
 # Nothing that is installed is started: the tests start their own, and ports stay free. One that forbids it already stays.
 policy=/usr/sbin/policy-rc.d

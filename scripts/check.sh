@@ -17,6 +17,7 @@ tests_of() {
         src/hookline/*.py) echo "tests/unit/test_${file##*/}" ;;
         clients/python/*) echo clients/python/tests ;;
         tests/unit/*) echo tests/unit ;;
+        scripts/release/* | tests/deploy/test_release.py) echo tests/deploy/test_release.py ;;
         tests/*/*) ;; # with real processes: those are for `make test`
         tests/*.py | pyproject.toml) echo tests/unit ;;
         esac

@@ -8,5 +8,12 @@ if ! printf '%s\n' "${PYTHON_IMAGE:-}" | grep -Eq '^[a-z0-9][a-z0-9./:_-]*@sha25
         "docker pull python:3.11-slim-bookworm prints it" >&2
     exit 1
 fi
-exec "${ENGINE:-docker}" build --file deploy/container/Containerfile --build-arg "PYTHON_IMAGE=$PYTHON_IMAGE" \
+engine=${ENGINE:-docker}
+format=
+case ${engine##*/} in
+# In their own format these two leave out the health check.
+podman | buildah) format="--format docker" ;;
+esac
+# shellcheck disable=SC2086
+exec "$engine" build $format --file deploy/container/Containerfile --build-arg "PYTHON_IMAGE=$PYTHON_IMAGE" \
     --tag "${1:-hookline}" .

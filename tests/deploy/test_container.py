@@ -120,7 +120,16 @@ def test_the_digest_reaches_the_build() -> None:
     assert f"--build-arg PYTHON_IMAGE={base} " in image(base).stdout
 
 
-def image(base: str) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize(("name", "said"), [("podman", True), ("buildah", True), ("docker", False)])
+def test_the_health_check_is_kept_by_every_engine(tmp_path: Path, name: str, said: bool) -> None:
+    """Podman and Buildah leave it out of images in their own format; Docker does not know the option."""
+    (tmp_path / name).write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / name).chmod(0o755)
+    asked = image(f"python@sha256:{'a' * 64}", str(tmp_path / name)).stdout
+    assert asked.startswith("build --format docker --file" if said else "build --file")
+
+
+def image(base: str, engine: str = "echo") -> subprocess.CompletedProcess[str]:
     """What ``make image`` does, with an engine that only says what it was asked for."""
-    environment = {**os.environ, "PYTHON_IMAGE": base, "ENGINE": "echo"}
+    environment = {**os.environ, "PYTHON_IMAGE": base, "ENGINE": engine}
     return subprocess.run(["sh", "scripts/image.sh"], cwd=ROOT, env=environment, capture_output=True, text=True)

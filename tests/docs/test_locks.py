@@ -15,6 +15,7 @@ LOCKS = [
     "requirements-tools.lock",
     "requirements-build.lock",
     "deploy/container/requirements.lock",
+    "scripts/release/requirements.lock",
     "scripts/sdks/requirements.lock",
     "clients/python/tests/requirements.lock",
     "clients/python/bench/requirements.lock",

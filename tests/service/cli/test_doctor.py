@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -52,6 +53,7 @@ def test_a_healthy_service_passes(receiver: Receiver, new_hookline: Callable[...
     assert len(findings) == 19
     text = run(hookline, "doctor").stdout
     assert "Settings of the running server" in text
+    assert re.search(r"  collect\.rate_limit_per_address  none +default$", text, re.MULTILINE), "the longest name"
     assert "a-token-of" not in text
     hookline.stop()
 

@@ -89,8 +89,9 @@ def _print(as_json: bool, origins: Sequence[Origin], findings: Sequence[Finding]
     print(f"\n{counts['fail']} wrong, {counts['warn']} worth a look, {counts['ok']} fine")
     if origins:
         print("\nSettings" + (" of the running server" if started else ""))
+        width = max(len(each.key) for each in origins)
         for each in origins:
-            print(f"  {each.key:<26}{written(each.key, each.value):<34}{each.source}")
+            print(f"  {each.key:<{width}}  {written(each.key, each.value):<32}  {each.source}")
     return int(failed)
 
 

@@ -1,0 +1,1 @@
+"""Commands of the repository; `make help` lists the targets that run them."""

@@ -4,7 +4,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 # Of the tests, for two cores and more: they wait for processes, brokers and browsers, and more of them only wait longer.
 WORKERS ?= 4
-.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges reference tour screens image lock clean
+.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges reference docs tour screens image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before
 
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
 	@.venv/bin/python -m tests.docs.api_page
+
+docs: .venv/.ready-dev ## Write the documentation as a site of files into build/docs
+	@.venv/bin/python scripts/docs_site.py build/docs
 
 tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
 	@.venv/bin/python -m tests.ui.tour

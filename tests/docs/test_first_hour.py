@@ -55,7 +55,7 @@ def test_the_error_of_the_api_page_is_the_one_it_shows(hookline: Hookline) -> No
         assert f'"{field}": {json.dumps(answer[field])}' in shown
 
 
-@pytest.mark.parametrize("page", ["signing.md", "filters.md", "how-to/make-an-audience.md"])
+@pytest.mark.parametrize("page", ["reference/signing.md", "reference/filters.md", "how-to/make-an-audience.md"])
 def test_calls_of_other_pages_work(page: str, hookline: Hookline) -> None:
     """A ``curl`` line of a page is one that the admin API takes."""
     commands = [block.partition("\nhookline ")[0] for _, block in blocks(DOCS / page) if block.startswith("curl")]

@@ -78,7 +78,7 @@ def parser(command: str) -> argparse.ArgumentParser:
             action="store_true",
             help="for a first look: allow receivers on this machine and create a source when there is none",
         )
-    group = found.add_argument_group("settings", "the pages list them at /docs/settings; flags win over environment and file")
+    group = found.add_argument_group("settings", "see /docs/settings; a flag wins over environment and file")
     for key in keys():
         group.add_argument(*_flags(key), dest=key, metavar="VALUE", help=argparse.SUPPRESS)
     return found

@@ -202,19 +202,32 @@ def search_script() -> str:
 
 
 def _search_entries(doc: DocPage) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield for a page and each of its sections: address, title, title of the page, its beginning, other words."""
-    address, title, texts = doc.path, doc.title, list[str]()
+    """Yield for a page, each of its sections and each row about one name: address, title, where it is, its beginning,
+    and its words."""
+    address, title, lead, others = doc.path, doc.title, list[str](), [_words(doc.about)]
     for block in [*blocks_of_page(doc)[1:], None]:
         if block is not None and not (block.kind == "heading" and block.number in (2, 3)):
-            texts += [words for entry in block.entries for words in _all_words(entry)]
+            texts = [words for entry in block.entries for words in _all_words(entry)]
+            (others if block.kind in ("table", "code") else lead).extend(texts)
+            if block.kind == "table":
+                yield from _rows(doc, block)
             continue
-        text = " ".join(texts)
-        words = dict.fromkeys(word.strip(".,:;!?()\"'“”`").lower() for word in text.split())
-        page = doc.title if title != doc.title else doc.group
-        summary = text if len(text) <= SUMMARY_CHARACTERS_MAX else f"{text[:SUMMARY_CHARACTERS_MAX].rstrip()}…"
-        yield address, title, page, summary, " ".join(words)
+        yield address, title, doc.title if "#" in address else doc.group, *_summed_up(" ".join(lead), others)
         if block is not None:
-            address, title, texts = f"{doc.path}#{block.anchor}", _words(block.entries[0]), []
+            address, title, lead, others = f"{doc.path}#{block.anchor}", _words(block.entries[0]), [], []
+
+
+def _rows(doc: DocPage, table: Block) -> Iterator[tuple[str, str, str, str, str]]:
+    for name, row in zip(table.names, table.entries, strict=True):
+        if "." in name or "_" in name:  # a setting, a code, a metric; words such as `id` are in every table
+            yield f"{doc.path}#{name}", name, doc.title, *_summed_up(" ".join(_all_words(row[-1:])), [])
+
+
+def _summed_up(lead: str, others: Sequence[str]) -> tuple[str, str]:
+    """Return the beginning of a text, and every word of it and of what belongs to it, once."""
+    words = dict.fromkeys(word.strip(".,:;!?()\"'“”`").lower() for word in " ".join([lead, *others]).split())
+    summary = lead if len(lead) <= SUMMARY_CHARACTERS_MAX else f"{lead[:SUMMARY_CHARACTERS_MAX].rstrip()}…"
+    return summary, " ".join(words)
 
 
 def _all_words(pieces: Sequence[Piece]) -> Iterator[str]:

@@ -32,7 +32,10 @@
 
   // Every word must be there. One in a title counts more than one in the text, and a page more than its sections.
   const score = (entry, asked, wanted) => {
-    let sum = entry.name === asked ? 60 : entry.name.startsWith(asked) ? 20 : 0;
+    const isPage = !entry.address.includes("#");
+    let sum = isPage ? 8 : 0;
+    if (entry.name === asked) sum += isPage ? 60 : 16;
+    else if (entry.name.startsWith(asked)) sum += isPage ? 24 : 4;
     for (const part of wanted) {
       if (entry.heads.includes(part)) sum += 14;
       else if (begins(entry.heads, part)) sum += 10;
@@ -42,7 +45,8 @@
       else if (part.length > 2 && entry.words.some((word) => word.includes(part))) sum += 1;
       else return 0;
     }
-    return sum + (entry.address.includes("#") ? 0 : 4) - entry.heads.length / 100;
+    if (entry.address.startsWith("reference/api#")) sum -= 6; // it has a section for every word
+    return sum - entry.heads.length / 100;
   };
 
   const text = (tag, words) => {

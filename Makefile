@@ -4,7 +4,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 # Of the tests, for two cores and more: they wait for processes, brokers and browsers, and more of them only wait longer.
 WORKERS ?= 4
-.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges packages reference release roots tour screens image lock clean
+.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges packages reference docs release roots tour screens image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code, and THIRD_PARTY.md, anew
 	@.venv/bin/python -m tests.docs.api_page
 	@.venv/bin/python -m scripts.release.third_party
+
+docs: .venv/.ready-dev ## Write the documentation as a site of files into build/docs
+	@.venv/bin/python scripts/docs_site.py build/docs
 
 tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
 	@.venv/bin/python -m tests.ui.tour

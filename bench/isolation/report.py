@@ -26,7 +26,7 @@ healthy receivers get events at a fixed rate, first alone, then beside sick ones
 the end the healthy ones are alone once more. Load and receivers are processes of their own, and their ledgers are kept
 outside the service. Latency is the time from the answer to the caller until the event is at the receiver. *Alone* is
 the load before or after, whichever went better. The sick receivers begin with the load, so the time in which they are
-found out is part of what is measured. [Lanes](../lanes.md) tells why it comes out like this."""
+found out is part of what is measured. [Lanes](../explanation/lanes.md) tells why it comes out like this."""
 
 CASE_PROSE = {
     FIVE_KINDS.name: (

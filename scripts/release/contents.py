@@ -8,7 +8,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 BYTES_MAX = 256 * 1024
-"""Of one file: the largest is docs/api.md, then the browser SDK."""
+"""Of one file: the largest is the API's page of docs/, then the browser SDK."""
 NEVER = re.compile(
     r"(?:^|/)(?:tests?|rigs|__pycache__|node_modules|spool-\d+|\.\w[^/]*)/|\.(?:map|pyc|orig|rej|db|log)$"
     r"|(?:^|/)(?:conftest|test_\w+|\w+_test)\.py$"

@@ -1,7 +1,7 @@
 """All settings with their defaults, where they may come from, and how they are written.
 
-docs/settings.md lists the keys. Precedence: command line flag, then environment, then ``hookline.yaml``, then the
-default below. Fixed limits live beside the code that enforces them; only what a person may change is here.
+docs/reference/settings.md lists the keys. Precedence: command line flag, then environment, then ``hookline.yaml``, then
+the default below. Fixed limits live beside the code that enforces them; only what a person may change is here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The admin API's reference as a page, made from its description: ``python -m tests.docs.api_page``
-writes ``docs/api.md`` anew."""
+writes ``docs/reference/api.md`` anew."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import msgspec
 from hookline.api.openapi import description
 from hookline.control.app import api
 
-PAGE = "docs/api.md"
+PAGE = "docs/reference/api.md"
 _PAGED = "Listing_"
 
 _HEAD = """# Admin API
 
-The pages and the command line use this API for everything they do. [Use the admin API](how-to/use-the-api.md) makes the
-first calls. The API is below `/api/v1` of the control port. `/api/openapi.json` describes it as OpenAPI 3.1, and
+The pages and the command line use this API for everything they do. [Use the admin API](../how-to/use-the-api.md) makes
+the first calls. The API is below `/api/v1` of the control port. `/api/openapi.json` describes it as OpenAPI 3.1, and
 `make reference` generates this page from that.
 
 - **Token.** Send `Authorization: Bearer TOKEN`, with the admin token or one created with `POST /api/v1/tokens`. The
@@ -120,7 +120,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
 
 
 if __name__ == "__main__":

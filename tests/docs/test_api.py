@@ -1,4 +1,4 @@
-"""docs/api.md against the description of the admin API."""
+"""docs/reference/api.md against the description of the admin API."""
 
 from __future__ import annotations
 

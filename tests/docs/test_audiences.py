@@ -1,4 +1,4 @@
-"""docs/audiences.md against the definitions and their limits."""
+"""docs/reference/audiences.md against the definitions and their limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hookline.people.definitions.aggregates import UNIQUE_LIST_MAX
 from hookline.settings import DAY_SECONDS
 from tests.docs.pages import DOCS, section
 
-PAGE = "audiences.md"
+PAGE = "reference/audiences.md"
 
 
 def rows(heading: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""docs/cli.md against the commands and their options."""
+"""docs/reference/cli.md against the commands and their options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SERVER_OPTIONS = {"--config", "--data-dir", "--api", "--token", "--insecure-http
 
 def documented_options(heading: str) -> set[str]:
     """The options in the table under a heading."""
-    return set(re.findall(r"^\| `(--[a-z-]+)", section("cli.md", heading), re.MULTILINE))
+    return set(re.findall(r"^\| `(--[a-z-]+)", section("reference/cli.md", heading), re.MULTILINE))
 
 
 @pytest.mark.parametrize("command", TOOLS)
@@ -55,5 +55,5 @@ def test_service_options_are_documented(command: str) -> None:
 
 def test_every_documented_command_exists() -> None:
     """The page describes no command that is not there."""
-    headings = re.findall(r"^### hookline (\S+(?: \S+)?)$", (DOCS / "cli.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^### hookline (\S+(?: \S+)?)$", (DOCS / "reference/cli.md").read_text(), re.MULTILINE)
     assert set(headings) == set(COMMANDS)

@@ -1,4 +1,4 @@
-"""docs/collection.md against the router."""
+"""docs/reference/collection.md against the router."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ METHODS = {Kind.SINGLE: "POST", Kind.BATCH: "POST", Kind.TELEMETRY: "POST"}
 
 def test_the_table_has_every_path_with_its_methods() -> None:
     """Each path of the router stands there once, without its spelling with a slash, and no other does."""
-    documented = {path: methods for paths, methods, _ in rows("collection.md") for path in re.split("`?, `?", paths)}
+    documented = {
+        path: methods for paths, methods, _ in rows("reference/collection.md") for path in re.split("`?, `?", paths)
+    }
     known = {path.decode(): route.kind for path, route in ROUTES.items() if not path.endswith(b"/")}
     bundles = {path for path, kind in known.items() if kind is Kind.BUNDLE}
     routed = {path: kind for path, kind in known.items() if path not in bundles}

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from hookline.cli.commands import app
 from hookline.cli.service.options import SUMMARIES, parser
 from hookline.settings import keys
+from hookline.web.docs import KINDS
 from tests.docs.pages import DOCS, ROOT
 from tests.docs.test_cli import commands
 
@@ -28,7 +29,7 @@ def test_commands_on_pages_exist() -> None:
 
 def command_lines() -> Iterator[tuple[str, str]]:
     """Yield each ``hookline …`` of the pages, from their text and their blocks, with its page."""
-    pages = [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("how-to/*.md"), *DOCS.glob("clients/*.md")]
+    pages = [ROOT / "README.md", *DOCS.glob("*.md"), *(page for kind in KINDS for page in (DOCS / kind).rglob("*.md"))]
     for page in pages:
         if page.name in BY_THE_CODE:
             continue

@@ -1,4 +1,4 @@
-"""docs/errors.md against the codes in the source."""
+"""docs/reference/errors.md against the codes in the source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "hookline"
 
 def table(heading: str) -> dict[str, list[str]]:
     """The rows under a heading, by code."""
-    lines = re.findall(r"^\| `(\w+)` \|(.*)\|$", section("errors.md", heading), re.MULTILINE)
+    lines = re.findall(r"^\| `(\w+)` \|(.*)\|$", section("reference/errors.md", heading), re.MULTILINE)
     return {code: [cell.strip() for cell in rest.split(" | ")] for code, rest in lines}
 
 

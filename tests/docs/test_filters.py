@@ -1,4 +1,4 @@
-"""docs/filters.md against the language and the limits."""
+"""docs/reference/filters.md against the language and the limits."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from tests.docs.pages import DOCS, section
 
 def first_cells(heading: str) -> list[str]:
     """The names in the first column under a heading."""
-    return re.findall(r"^\| `(\w+)", section("filters.md", heading), re.MULTILINE)
+    return re.findall(r"^\| `(\w+)", section("reference/filters.md", heading), re.MULTILINE)
 
 
 def blocks(language: str) -> list[str]:
     """The code blocks of the page in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / "filters.md").read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", (DOCS / "reference/filters.md").read_text(), re.MULTILINE | re.DOTALL
+    )
 
 
 def test_fields_and_functions_are_those_of_the_language() -> None:
@@ -35,11 +37,13 @@ def test_fields_and_functions_are_those_of_the_language() -> None:
 
 def test_limits_are_the_real_ones() -> None:
     """Each number of the table is the one that is enforced."""
-    numbers = [int(number.replace(",", "")) for number in re.findall(r"\| ([\d,]+)", section("filters.md", "Limits"))]
+    numbers = [
+        int(number.replace(",", "")) for number in re.findall(r"\| ([\d,]+)", section("reference/filters.md", "Limits"))
+    ]
     assert numbers == [TEXT_CHARACTERS_MAX, DEPTH_MAX, FILTERS_MAX, FILTER_PROPERTIES_MAX]
 
 
-@pytest.mark.parametrize("line", section("filters.md", "The language").split("```")[1].strip().splitlines())
+@pytest.mark.parametrize("line", section("reference/filters.md", "The language").split("```")[1].strip().splitlines())
 def test_examples_are_expressions(line: str) -> None:
     """What people copy parses."""
     parse(line, EVENT_FIELDS)

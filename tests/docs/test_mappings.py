@@ -1,4 +1,4 @@
-"""docs/mappings.md against the mappings: every example is resolved, by us and by Segment's package."""
+"""docs/reference/mappings.md against the mappings: every example is resolved, by us and by Segment's package."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from hookline.kinds.mapping.directives import DIRECTIVES, PATTERN_UNITS_MAX
 from tests.docs.pages import DOCS, rows, section
 from tests.unit.kinds.mapping.oracle import Oracle
 
-PAGE = (DOCS / "mappings.md").read_text()
+PAGE = (DOCS / "reference/mappings.md").read_text()
 BLOCK = r"```json\n([^`]*)\n```"
 EVENT: dict[str, Any] = json.loads(re.search(BLOCK, PAGE)[1])  # type: ignore[index]
 EXAMPLES = [
     (json.loads(document), json.loads(gives))
-    for document, gives in re.findall(rf"^{BLOCK}\n\n{BLOCK}$", section("mappings.md", "Directives"), re.M)
+    for document, gives in re.findall(rf"^{BLOCK}\n\n{BLOCK}$", section("reference/mappings.md", "Directives"), re.M)
 ]
-REFUSALS = [row for row in rows("mappings.md") if row[1].startswith("/")]
+REFUSALS = [row for row in rows("reference/mappings.md") if row[1].startswith("/")]
 
 
 def test_every_directive_has_its_example() -> None:
     """The table, the headings and the examples are of exactly the directives that there are."""
-    text = section("mappings.md", "Directives")
+    text = section("reference/mappings.md", "Directives")
     assert re.findall(r"^\| \[`(@\w+)`\]", text, re.MULTILINE) == list(DIRECTIVES)
     assert re.findall(r"^### (@\w+)$", text, re.MULTILINE) == list(DIRECTIVES)
-    assert [name for name in DIRECTIVES if f'"{name}"' not in section("mappings.md", name)] == []
+    assert [name for name in DIRECTIVES if f'"{name}"' not in section("reference/mappings.md", name)] == []
     assert len(EXAMPLES) == text.count("```json") / 2 > len(DIRECTIVES)
 
 
@@ -74,7 +74,8 @@ def test_refusals_are_the_real_ones(document: str, refusal: str) -> None:
 def test_limits_are_the_real_ones() -> None:
     """Each number of the table is the one that is enforced."""
     numbers = [
-        int(number.replace(",", "")) for number in re.findall(r"\| ([\d,]+) \|", section("mappings.md", "Limits"))
+        int(number.replace(",", ""))
+        for number in re.findall(r"\| ([\d,]+) \|", section("reference/mappings.md", "Limits"))
     ]
     assert numbers == [
         DEPTH_MAX,

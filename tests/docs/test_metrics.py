@@ -1,4 +1,4 @@
-"""docs/metrics.md against the table of metrics."""
+"""docs/reference/metrics.md against the table of metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.docs.pages import DOCS, rows
 def test_the_table_is_the_registry() -> None:
     """The page lists exactly the metrics there are, each with its kind, unit, label and meaning."""
     expected = [[name, m.kind, m.unit or "–", m.label or "–", m.help] for name, m in METRICS.items()]
-    assert rows("metrics.md") == expected
+    assert rows("reference/metrics.md") == expected
 
 
 def test_metrics_named_in_any_page_exist() -> None:

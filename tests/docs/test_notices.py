@@ -1,4 +1,4 @@
-"""docs/notices.md against the kinds of notices, and docs/notifications.md against the triggers."""
+"""docs/reference/notices.md against the kinds of notices, and docs/reference/notifications.md against the triggers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from tests.docs.pages import rows
 
 def test_every_kind_is_documented_with_its_severity() -> None:
     """The table lists exactly the kinds there are, in their order."""
-    assert [(row[0], row[1]) for row in rows("notices.md")] == [(name, kind.severity) for name, kind in KINDS.items()]
+    assert [(row[0], row[1]) for row in rows("reference/notices.md")] == [
+        (name, kind.severity) for name, kind in KINDS.items()
+    ]
 
 
 def test_every_trigger_is_documented_with_its_thresholds() -> None:
     """The table lists exactly the triggers there are, and the thresholds that mean something for each."""
-    documented = [(row[0], row[1].replace("`", ""), *row[2:4]) for row in rows("notifications.md")]
+    documented = [(row[0], row[1].replace("`", ""), *row[2:4]) for row in rows("reference/notifications.md")]
     assert documented == [
         (name, ", ".join(each.thresholds) or "–", each.about, each.explains) for name, each in TRIGGERS.items()
     ]

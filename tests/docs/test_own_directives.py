@@ -1,4 +1,4 @@
-"""docs/own-directives.md: every example gives what the page says, and every directive is on it."""
+"""docs/reference/own-directives.md: every example gives what the page says, and every directive is on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hookline.kinds.mapping import compile_mapping
 from hookline.kinds.mapping.own import OWN_DIRECTIVES
 from tests.docs.pages import DOCS
 
-TEXT = (DOCS / "own-directives.md").read_text()
+TEXT = (DOCS / "reference/own-directives.md").read_text()
 EVENT = json.loads(re.findall(r"^```json\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[0])
 EXAMPLES = re.findall(r"^\| `(\{.*\})` \| `(.*)` \|$", TEXT, re.MULTILINE)
 

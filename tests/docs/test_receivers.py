@@ -1,4 +1,4 @@
-"""docs/receivers.md says what the code does: its bounds are the code's numbers, its request is one that is made."""
+"""docs/reference/receivers.md says what the code does: its bounds are the code's, its request is one that is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hookline.outcomes.outcome import FINAL, Outcome, of_status
 from hookline.settings import Deliver
 from tests.docs.pages import DOCS, rows
 
-BOUNDS = {row[0]: row[1] for row in rows("receivers.md") if len(row) == 3}
+BOUNDS = {row[0]: row[1] for row in rows("reference/receivers.md") if len(row) == 3}
 DELIVER = Deliver()
 
 
@@ -48,4 +48,4 @@ def test_answers_mean_what_the_page_says() -> None:
     """Statuses that are tried again are those it names, and every other that is no 2xx is final."""
     again = {status for status in range(100, 600) if of_status(status) not in (*FINAL, Outcome.SUCCESS)}
     assert again == {408, 429, *range(500, 600)}
-    assert "| 408, 429, 5xx, " in (DOCS / "receivers.md").read_text()
+    assert "| 408, 429, 5xx, " in (DOCS / "reference/receivers.md").read_text()

@@ -1,4 +1,4 @@
-"""docs/sizing.md against the report that its figures are from."""
+"""docs/explanation/sizing.md against the report that its figures are from."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hookline_client.uploader.command import make_parser
 from hookline_client.uploader.exit_code import ExitCode
 from tests.docs.pages import DOCS, rows, section
 
-PAGE = "clients/upload.md"
+PAGE = "reference/clients/upload.md"
 
 
 def test_every_option_is_on_the_page() -> None:
@@ -35,7 +35,7 @@ def test_the_commands_on_the_page_can_be_used() -> None:
 
 def test_the_environment_and_codes_on_the_pages_exist() -> None:
     """Variables and error codes are written as the library has them."""
-    text = (DOCS / PAGE).read_text() + (DOCS / "clients/spool.md").read_text()
+    text = (DOCS / PAGE).read_text() + (DOCS / "reference/clients/spool.md").read_text()
     names = {environment_name(option) for option in ("write_key", "filename", "endpoint", "ca_file", "gzip")}
     assert set(re.findall(r"HOOKLINE_CLIENT_\w+", text)) == names | {
         environment_name("spool"),

@@ -57,7 +57,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of the workers that count")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="each stretch of load of the crowd")
     parser.add_argument("--rate", type=float, default=RATE_PER_SECOND, help="events a second of the crowd")
-    parser.add_argument("--write", action="store_true", help="write docs/reports/scale.* and docs/sizing.md anew")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/reports/scale.* and docs/explanation/sizing.md anew"
+    )
     return parser
 
 

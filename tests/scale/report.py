@@ -1,4 +1,4 @@
-"""The scale report: what was measured against the aims, as a page, as data, and as the tables of docs/sizing.md."""
+"""The scale report: what was measured against the aims, as a page, as data, and as the tables of the page on sizing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.scale.workers import Phase, Work
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "docs" / "reports" / "scale.json"
 PAGE = ROOT / "docs" / "reports" / "scale.md"
-SIZING = ROOT / "docs" / "sizing.md"
+SIZING = ROOT / "docs" / "explanation" / "sizing.md"
 
 GROWTH_MAX = 1.10
 RATIO_MIN = 0.5
@@ -27,7 +27,7 @@ P99_SECONDS = 0.010
 PROSE = """\
 How the work grows with workers and destinations, on three brokers of Kafka and a PostgreSQL server that share the
 machine with all that is measured. Load, receivers and their ledgers are outside the service. What follows from it is in
-[Sizing](../sizing.md)."""
+[Sizing](../explanation/sizing.md)."""
 WORK_PROSE = """\
 Microseconds of processor time per event of all processes of a kind; calls of 100 events of 10,000 people, eight
 partitions. The workers stand still while events are collected; then each delivers what has gathered in its partitions

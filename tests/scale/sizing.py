@@ -1,4 +1,4 @@
-"""The arithmetic of docs/sizing.md: from what was measured to how many processes a load needs.
+"""The arithmetic of docs/explanation/sizing.md: from what was measured to how many processes a load needs.
 
 The page's tables are made here, between its marks, and a test holds the page against the report.
 """

@@ -133,7 +133,7 @@ def test_every_key_can_come_from_the_environment() -> None:
 
 
 def test_defaults_are_those_of_the_design() -> None:
-    """The numbers that docs/settings.md lists."""
+    """The numbers that docs/reference/settings.md lists."""
     settings = Settings()
     assert settings.deliver.timeout == Seconds(5)
     assert (settings.deliver.retry_first, settings.deliver.retry_max) == (Seconds(1), Seconds(600))

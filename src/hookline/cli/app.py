@@ -36,5 +36,5 @@ app = App(
     help="Self-hosted event forwarding: Segment-compatible calls in, signed webhooks out.",
     version=__version__,
     help_format="plaintext",  # Markdown would cost a tenth of the time of --help
-    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage. Every command: docs/cli.md.",
+    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage. Every command: /docs/cli of the pages.",
 )

@@ -15,7 +15,7 @@ import msgspec
 
 from hookline.connections.model import BATCH_BYTES_MIN
 
-# The limits that docs/collection.md names.
+# The limits that docs/reference/collection.md names.
 EVENT_BYTES_MAX = 32_768
 """A single call, and one event of a batch with what the envelope adds to it."""
 BATCH_BYTES_MAX = BATCH_BYTES_MIN

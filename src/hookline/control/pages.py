@@ -28,7 +28,7 @@ from hookline.features.setup.pages import SCREENS as SETUP
 from hookline.features.sources.pages import SCREENS as SOURCES
 from hookline.features.usage.pages import SCREENS as USAGE
 from hookline.web.docs import doc_of, list_docs, show_doc
-from hookline.web.errors import away_page, get_asset, nothing_page, refused_page, show_errors
+from hookline.web.errors import away_page, get_asset, nothing_page, refused_page
 from hookline.web.rendering import Screens, show_rail
 
 SCREENS: tuple[Screens, ...] = (
@@ -63,7 +63,7 @@ def routes() -> Sequence[ControllerRouterHandler]:
     return [
         Router(
             "/",
-            route_handlers=[*handlers, list_docs, show_doc, show_errors, get_asset],
+            route_handlers=[*handlers, list_docs, show_doc, get_asset],
             exception_handlers={PageRefused: refused_page, DatabaseAway: away_page, NotFoundException: nothing_page},
         )
     ]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import re
-from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from litestar import Request, Response, get
 from litestar.params import FromPath
@@ -16,51 +14,7 @@ from hookline.api.calls import current_caller
 from hookline.api.handlers import respond
 from hookline.api.problem import AWAY_RETRY_SECONDS, not_found
 from hookline.database.sqlite import DatabaseAway
-from hookline.web.docs import BY_PATH, doc_groups, text_of
-from hookline.web.rendering import STATIC_FOLDER, html, page, render, render_for_nobody
-
-TABLES = ("Admin API", "Connections", "Collection API", "Starting and running")
-
-_ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.MULTILINE)
-
-
-class ErrorCode(NamedTuple):
-    """One code; ``anchor`` is empty where an earlier table has the same code."""
-
-    code: str
-    anchor: str
-    status: str
-    meaning: str
-
-
-class ErrorTable(NamedTuple):
-    """The codes of one part of Hookline."""
-
-    title: str
-    codes: Sequence[ErrorCode]
-
-
-@get("/docs/errors", needs="open", sync_to_thread=False)
-def show_errors() -> Response[str]:
-    """Show every error code with its meaning."""
-    return page("errors.html", tables=error_tables(), doc=BY_PATH["errors"], groups=doc_groups())
-
-
-@cache
-def error_tables() -> list[ErrorTable]:
-    """Return the tables of the error reference."""
-    text = text_of("errors")
-    seen: set[str] = set()
-    tables: list[ErrorTable] = []
-    for title in TABLES:
-        part = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-        codes: list[ErrorCode] = []
-        for code, rest in _ROW.findall(part):
-            *status, meaning = [cell.strip().replace("`", "") for cell in rest.split(" | ")]
-            codes.append(ErrorCode(code, "" if code in seen else code, "".join(status), meaning))
-            seen.add(code)
-        tables.append(ErrorTable(title, codes))
-    return tables
+from hookline.web.rendering import STATIC_FOLDER, html, render, render_for_nobody
 
 
 def refused_page(_: Request[Any, Any, Any], refused: PageRefused) -> Response[str]:

@@ -1,4 +1,4 @@
-"""docs/compatibility.md: what each SDK sent and what arrived, as measured."""
+"""docs/reference/compatibility.md: what each SDK sent and what arrived, as measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.service.sdks.said import SAID, said_by
 from tests.service.sdks.sdk import ROOT
 from tests.service.sdks.wire import Message
 
-PAGE = ROOT / "docs/compatibility.md"
+PAGE = ROOT / "docs/reference/compatibility.md"
 
 HEAD = """\
 # Compatibility

@@ -10,8 +10,10 @@ from tests.service.sdks.field import Field
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``pytest tests/service/sdks --write-compatibility``: docs/compatibility.md, and what is recorded."""
-    parser.addoption("--write-compatibility", action="store_true", help="write docs/compatibility.md as measured")
+    """``pytest tests/service/sdks --write-compatibility``: docs/reference/compatibility.md, and what is recorded."""
+    parser.addoption(
+        "--write-compatibility", action="store_true", help="write docs/reference/compatibility.md as measured"
+    )
 
 
 @pytest.fixture(scope="package")

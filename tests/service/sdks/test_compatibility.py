@@ -1,4 +1,4 @@
-"""docs/compatibility.md against what was measured, and the recorded requests against the SDKs they stand in for."""
+"""The page on compatibility against what was measured, and recorded requests against the SDKs they stand in for."""
 
 from __future__ import annotations
 

@@ -71,7 +71,6 @@ NEEDS = {
     "GET /welcome": "owner",
     "POST /welcome": "owner",
     "GET /docs": "open",
-    "GET /docs/errors": "open",
     "GET /docs/{path:path}": "open",
     "GET /static/{path:path}": "open",
     "GET /api/openapi.json": "open",

@@ -58,7 +58,7 @@ def parse(command: str, arguments: Sequence[str]) -> Launch:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    """The options of ``up`` or a role; the reference in ``docs/cli.md`` is checked against this."""
+    """The options of ``up`` or a role; the reference in ``docs/reference/cli.md`` is checked against this."""
     found = argparse.ArgumentParser(
         prog=f"hookline {command}", description=SUMMARIES[command], allow_abbrev=False, argument_default=None
     )
@@ -78,7 +78,7 @@ def parser(command: str) -> argparse.ArgumentParser:
             action="store_true",
             help="for a first look: allow receivers on this machine and create a source when there is none",
         )
-    group = found.add_argument_group("settings", "see docs/settings.md; a flag wins over environment and file")
+    group = found.add_argument_group("settings", "see /docs/settings; a flag wins over environment and file")
     for key in keys():
         group.add_argument(*_flags(key), dest=key, metavar="VALUE", help=argparse.SUPPRESS)
     return found

@@ -326,5 +326,5 @@ SCREENS = Screens(
         show_event,
     ),
     (Stop("events", "Events", "/events", "e", "M4 6h16M4 12h16M4 18h10"),),
-    docs={"events": "collection", "event.html": "lanes"},
+    docs={"events": "reference/collection", "event.html": "explanation/lanes"},
 )

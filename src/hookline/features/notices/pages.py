@@ -104,4 +104,4 @@ async def show_notices(request: Request[Any, Any, Any], services: FromServices) 
     return screen(request, "notices.html", "overview", view=view)
 
 
-SCREENS = Screens((show_notices,), docs={"notices.html": "notices"})
+SCREENS = Screens((show_notices,), docs={"notices.html": "reference/notices"})

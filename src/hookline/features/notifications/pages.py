@@ -250,5 +250,7 @@ def rule_href(id: str) -> str:
 
 SCREENS = Screens(
     (NotificationScreens,),
-    docs=dict.fromkeys(("notifications.html", "notification.html", "notification_form.html"), "notifications"),
+    docs=dict.fromkeys(
+        ("notifications.html", "notification.html", "notification_form.html"), "reference/notifications"
+    ),
 )

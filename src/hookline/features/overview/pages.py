@@ -242,5 +242,7 @@ async def show_overview(
 
 
 SCREENS = Screens(
-    (show_overview,), (Stop("overview", "Overview", "/", "o", "M3 12h4l3-7 4 14 3-7h4"),), docs={"overview": "lanes"}
+    (show_overview,),
+    (Stop("overview", "Overview", "/", "o", "M3 12h4l3-7 4 14 3-7h4"),),
+    docs={"overview": "explanation/lanes"},
 )

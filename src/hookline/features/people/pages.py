@@ -397,5 +397,5 @@ def person_in(body: bytes | msgspec.Raw) -> PersonLink:
 SCREENS = Screens(
     (PersonScreens,),
     (Stop("people", "People", "/people", "p", "M12 11a4 4 0 1 0 0-8 4 4 0 0 0 0 8M4 21a8 8 0 0 1 16 0"),),
-    docs={"people": "people"},
+    docs={"people": "explanation/people"},
 )

@@ -89,5 +89,5 @@ class DeletionScreens(Controller):
 SCREENS = Screens(
     (DeletionScreens,),
     (Stop("deletion", "Deletion", "/deletion-requests", "x", "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13"),),
-    docs={"deletion": "privacy"},
+    docs={"deletion": "explanation/privacy"},
 )

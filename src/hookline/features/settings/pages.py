@@ -156,7 +156,7 @@ SCREENS = Screens(
     ),
     (Stop("settings", "Settings", "/settings", "t", "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4"),),
     docs={
-        "settings": "settings",
+        "settings": "reference/settings",
         "settings_people.html": "how-to/let-people-in",
         "settings_person.html": "how-to/let-people-in",
         "settings_tokens.html": "how-to/let-people-in",

@@ -259,4 +259,4 @@ async def show_setup(
     )
 
 
-SCREENS = Screens((show_setup,), docs={"setup": "collection"})
+SCREENS = Screens((show_setup,), docs={"setup": "tutorials/first-event"})

@@ -277,5 +277,5 @@ def _show(
 SCREENS = Screens(
     (SourceScreens,),
     (Stop("sources", "Sources", "/sources", "s", "M12 4v10M7 10l5 5 5-5M5 20h14"),),
-    docs={"sources": "collection"},
+    docs={"sources": "reference/collection"},
 )

@@ -196,5 +196,5 @@ SCREENS = Screens(
         download_usage,
     ),
     (Stop("usage", "Usage", "/usage", "u", "M5 20V10M12 20V4M19 20v-7"),),
-    docs={"usage": "sizing"},
+    docs={"usage": "explanation/sizing"},
 )

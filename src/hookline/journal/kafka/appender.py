@@ -200,7 +200,7 @@ class KafkaAppender:
         elif known.read_text() != topic:
             raise JournalUnusable(
                 f"the topic {self._address.topic} was made anew since {self._folder} was used with it: bring the old"
-                " one back, or begin anew as docs/kafka.md says (A topic that is lost)"
+                " one back, or begin anew as docs/explanation/kafka.md says (A topic that is lost)"
             )
         self._ends = {number: self._watermarks.of(number)[1] for number in range(self._partitions)}
         self.away = ""

@@ -243,7 +243,7 @@ def lost(address: KafkaAddress) -> str:
     """Return the sentence for a topic that was there before."""
     return (
         f"the topic {address.topic} is gone, and all events with it that were not delivered: bring it back from a copy"
-        " of the brokers' data, or begin anew as docs/kafka.md says (A topic that is lost)"
+        " of the brokers' data, or begin anew as docs/explanation/kafka.md says (A topic that is lost)"
     )
 
 

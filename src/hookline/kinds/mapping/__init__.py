@@ -5,7 +5,7 @@
 
 ``document`` compiles, ``directives`` says what each directive means, ``paths`` and ``templates`` read the event,
 ``javascript`` holds the rules of JavaScript's values, and ``bounds`` what may go wrong. The reference is
-docs/mappings.md.
+docs/reference/mappings.md.
 """
 
 from hookline.kinds.mapping.bounds import MappingError, MappingFailed

@@ -1,6 +1,6 @@
 """Made-up mappings with events, the same for the same number, for comparing with the oracle.
 
-They leave out what is different on purpose (docs/mappings.md lists it): names that every object of JavaScript has,
+They leave out what is different on purpose (the page on mappings lists it): names that every object of JavaScript has,
 braces in values of events and placeholders within placeholders, and mistakes in what is never reached or where the
 oracle does not look.
 """

@@ -1,6 +1,6 @@
 """Mappings against Segment's own package: what it gives or refuses, so do we.
 
-What is different on purpose is in docs/mappings.md. Some texts of one letter differ with the version of Unicode.
+What is different on purpose is on the page on mappings. Some texts of one letter differ with the version of Unicode.
 """
 
 from __future__ import annotations

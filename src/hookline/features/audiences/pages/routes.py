@@ -392,5 +392,5 @@ SCREENS = Screens(
         ),
         Stop("traits", "Traits", "/traits", "r", "M4 12V5h7l9 9-7 7zM8 9h.01"),
     ),
-    docs={"audiences": "how-to/make-an-audience", "traits": "audiences"},
+    docs={"audiences": "how-to/make-an-audience", "traits": "reference/audiences"},
 )

@@ -213,7 +213,7 @@ def api(
     data: str | None = None,
     server: Target = HERE,
 ) -> int:
-    """Call the admin API and print the answer. docs/api.md lists the calls.
+    """Call the admin API and print the answer. docs/reference/api.md lists the calls.
 
     Parameters
     ----------

@@ -144,8 +144,9 @@ def _block(kind: str, texts: Sequence[str], number: int, link: Link | None) -> B
         shown = [row for row in rows if any(cell.strip("-: ") for cell in row)]
         return Block("table", [[Piece("cell", "", "", tuple(_pieces(cell, link))) for cell in row] for row in shown])
     if kind == "picture":  # one that a guide names would be asked of a foreign server: its words stay
-        shown = [(found[1], link(found[2]) if link else "") for found in map(_PICTURE.fullmatch, texts) if found]
-        return Block("picture", [[Piece("picture" if href else "text", words, href)] for words, href in shown])
+        found = [each.groups() for each in map(_PICTURE.fullmatch, texts) if each]
+        linked = [(words, link(target) if link else "") for words, target in found]
+        return Block("picture", [[Piece("picture" if href else "text", words, href)] for words, href in linked])
     return Block(kind, [_entry(text, link) for text in texts], number)
 
 

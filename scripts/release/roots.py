@@ -224,6 +224,7 @@ def page(rows: list[str]) -> str:
             "Each row was done on a Debian that debootstrap just made, with `make`, Git, Python and sudo: the first",
             "command of the README and the wheels by an ordinary user, and the image by the script of a release. `pip`",
             "took the newest dependencies that fit; every `make test` and `make release` take the locked ones.",
+            "Times are as they came, beside whatever else the machine did.",
             "",
             f"Made on {day} by `make roots` of {commit}; the command writes this page anew.",
             "",

@@ -118,7 +118,7 @@ def test_every_page_of_the_folder_is_served_or_of_the_repository_alone() -> None
     written = {str(file.relative_to(DOCS_FOLDER).with_suffix("")) for file in DOCS_FOLDER.rglob("*.md")}
     others = {path for path in written if not path.startswith(("reports/", "decisions/"))} - set(BY_PATH) - {HOME}
     assert others == {
-        "architecture", "development", "fuzzing", "performance", "simulation", "threat-model", "tour"
+        "architecture", "development", "fuzzing", "performance", "simulation", "support", "threat-model", "tour"
     }  # fmt: skip
 
 

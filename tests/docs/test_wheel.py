@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from hookline.web.docs import HOME, PAGES
+from hookline.web.docs import HOME, PAGES, pictures
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "hookline"
@@ -34,9 +34,9 @@ def test_the_wheel_holds_the_package_alone(names: set[str]) -> None:
 
 
 def test_the_documentation_that_pages_show_is_in_the_wheel(names: set[str]) -> None:
-    """Every page below /docs is found in an installed package too."""
-    paths = [HOME, *(page.path for page in PAGES)]
-    assert {f"hookline/docs/{path}.md" for path in paths} - names == set()
+    """Every page below /docs is found in an installed package too, and every picture of one."""
+    paths = [f"{path}.md" for path in (HOME, *(page.path for page in PAGES))]
+    assert {f"hookline/docs/{path}" for path in (*paths, *pictures())} - names == set()
 
 
 def test_kinds_of_destination_are_in_the_wheel(names: set[str]) -> None:

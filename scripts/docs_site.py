@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from posixpath import dirname, relpath
 
-from hookline.web.docs import INDEX, PAGES, SEARCH_FILE, DocPage, pictures, search_script, shown
-from hookline.web.rendering import STATIC_FOLDER, render_for_nobody
+from hookline.web.docs import INDEX, PAGES, SEARCH_FILE, DocPage, pictures, render_doc, search_script
+from hookline.web.rendering import STATIC_FOLDER
 
 ADDRESS = re.compile(r'(?P<name>href|src|data-root|data-index)="(?P<path>/[^"?#]*)(?:\?[^"#]*)?(?P<anchor>#[^"]*)?"')
 
@@ -23,8 +23,7 @@ def write_site(folder: Path) -> list[Path]:
     shutil.rmtree(folder, ignore_errors=True)
     written, used = [], set[str]()
     for doc in (INDEX, *PAGES):
-        template = "docs_page.html" if doc.path else "docs_home.html"
-        html = render_for_nobody(template, {**shown(doc), "site": True})
+        html = render_doc(doc, site=True)
         used |= {
             found["path"].removeprefix("/static/") for found in ADDRESS.finditer(html) if "/static/" in found["path"]
         }

@@ -13,7 +13,7 @@ from scripts.release.packages import build_python, build_twice
 from scripts.release.trial import try_packages
 
 from hookline.bench.service import free_port
-from hookline.web.docs import HOME, PAGES
+from hookline.web.docs import HOME, PAGES, pictures
 from tests.deploy.files import ROOT
 
 SOURCES = ROOT / "src" / "hookline"
@@ -81,9 +81,9 @@ def test_the_wheel_holds_the_package_alone(names: set[str]) -> None:
 
 
 def test_the_documentation_that_pages_show_is_in_the_wheel(names: set[str]) -> None:
-    """Every page below /docs is found in an installed package too."""
-    paths = [HOME, *(page.path for page in PAGES)]
-    assert {f"hookline/docs/{path}.md" for path in paths} - names == set()
+    """Every page below /docs is found in an installed package too, and every picture of one."""
+    paths = [f"{path}.md" for path in (HOME, *(page.path for page in PAGES))]
+    assert {f"hookline/docs/{path}" for path in (*paths, *pictures())} - names == set()
 
 
 def test_kinds_of_destination_are_in_the_wheel(names: set[str]) -> None:

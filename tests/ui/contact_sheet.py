@@ -285,6 +285,7 @@ def _shots(hookline: Hookline, state: str) -> Iterator[Shot]:
         if not path.startswith("/api/v1") and path not in NO_SCREEN:
             yield from _shots_of(hookline, path, state)
     yield Shot("not-found", "/nonsense")
+    yield Shot("docs", "/docs")
     yield Shot("docs-errors", "/docs/errors")
     for kind in ("http", "slack", "files", "postgres"):
         yield Shot(f"catalog-{kind}", f"/catalog/{kind}")

@@ -21,7 +21,7 @@ from litestar.params import FromPath
 
 import hookline
 from hookline.web.guide_text import Block, Piece, blocks_of
-from hookline.web.rendering import html, render
+from hookline.web.rendering import html, render_for_nobody
 
 PACKAGE = Path(hookline.__file__).parent
 FOLDERS = (PACKAGE / "docs", PACKAGE.parents[1] / "docs")
@@ -77,7 +77,7 @@ def _kinds() -> list[DocKind]:
     """Read the home page: a heading for each kind, below it headings of groups, and an item for each page."""
     found: list[DocKind] = []
     title, group = "", ""
-    about: tuple[Piece, ...] = ()
+    about: Sequence[Piece] = ()
     for block in blocks_of(text_of(HOME), lambda target: target):
         words: Sequence[Piece] = block.entries[0]
         if block.kind == "heading":
@@ -119,7 +119,7 @@ def doc_of(screen: str, here: str, docs: Mapping[str, str]) -> DocPage:
 @get("/docs", needs="open", sync_to_thread=False)
 def list_docs() -> Response[str]:
     """Show the documentation's first page: what there is, by kind."""
-    return html(render("docs_home.html", shown(INDEX)))
+    return html(render_doc(INDEX))
 
 
 @get("/docs/{path:path}", needs="open", sync_to_thread=False)
@@ -127,7 +127,7 @@ def show_doc(request: Request[Any, Any, Any], path: FromPath[str]) -> Response[A
     """Show one page of the documentation, one of its pictures, or what its search reads."""
     name = path.strip("/")
     if name in BY_PATH:
-        return html(render("docs_page.html", shown(BY_PATH[name])))
+        return html(render_doc(BY_PATH[name]))
     if name in pictures():
         return Response(pictures()[name].read_bytes(), media_type=PICTURE_TYPES[posixpath.splitext(name)[1]])
     if name == SEARCH_FILE:
@@ -138,12 +138,12 @@ def show_doc(request: Request[Any, Any, Any], path: FromPath[str]) -> Response[A
     raise NotFoundException
 
 
-def shown(doc: DocPage) -> dict[str, object]:
-    """Return what the templates of the documentation are filled in with."""
+def render_doc(doc: DocPage, site: bool = False) -> str:
+    """Return a page as HTML; of a ``site``, which has no Hookline beside it."""
     at = PAGES.index(doc) if doc.path else -1
     blocks = blocks_of_page(doc)
     titles = {kind.title for kind in DOC_KINDS}
-    return {
+    values = {
         "doc": doc,
         "kinds": DOC_KINDS,
         "blocks": blocks,
@@ -152,8 +152,9 @@ def shown(doc: DocPage) -> dict[str, object]:
         "before": PAGES[at - 1] if at > 0 else None,
         "after": PAGES[at + 1] if at + 1 < len(PAGES) else None,
         "search_version": sha256(search_script().encode()).hexdigest()[:12],
-        "site": False,
+        "site": site,
     }
+    return render_for_nobody("docs_page.html" if doc.path else "docs_home.html", values)
 
 
 @cache

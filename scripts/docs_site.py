@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from posixpath import dirname, relpath
 
@@ -27,7 +28,7 @@ def write_site(folder: Path) -> list[Path]:
         used |= {
             found["path"].removeprefix("/static/") for found in ADDRESS.finditer(html) if "/static/" in found["path"]
         }
-        written.append(_write(folder / _file_of(doc), ADDRESS.sub(lambda found, doc=doc: _relative(found, doc), html)))
+        written.append(_write(folder / _file_of(doc), ADDRESS.sub(partial(_relative, doc), html)))
     _write(folder / SEARCH_FILE, search_script())
     for name, file in [*pictures().items(), *((f"static/{name}", STATIC_FOLDER / name) for name in used)]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +40,7 @@ def _file_of(doc: DocPage) -> str:
     return f"{doc.path or 'index'}.html"
 
 
-def _relative(found: re.Match[str], doc: DocPage) -> str:
+def _relative(doc: DocPage, found: re.Match[str]) -> str:
     """Return an attribute with its address as it is from this page, without a version: files are not kept for ever."""
     path = found["path"]
     pages = {each.href: _file_of(each) for each in (INDEX, *PAGES)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> int:
         return 1
     built = {peer.name: getattr(asked, f"{peer.name}_commit", "") for peer in chosen}
     made = report.summarise(
-        found, built, seconds=asked.seconds, busy_cores=max(loads), flush_seconds=sorted(flushes)[len(flushes) // 2]
+        found, built, seconds=asked.seconds, busy_cores=max(loads), flush_seconds=statistics.median(flushes)
     )
     report.page(made).print()
     if asked.write is not None:

@@ -328,7 +328,10 @@ class Outpost:
 
 
 class Convoy:
-    """Convoy's open build, server and agent, with PostgreSQL and Redis."""
+    """Convoy's open build, server and agent, with PostgreSQL and Redis.
+
+    Written after its source; not run yet, since nobody here had its program.
+    """
 
     name: ClassVar[str] = "convoy"
     title: ClassVar[str] = "Convoy"

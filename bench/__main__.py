@@ -3,7 +3,7 @@
 ``compare`` installs other programs; ``pages``, ``profiles`` and ``deletion`` fill a data folder first; ``beside`` tells
 what people cost deliveries, ``fanout`` what many destinations cost, ``far`` what one
 receiver far away gets, ``origins`` what receivers cost that are many, sparse and far away, ``floods`` what a hostile
-source costs honest ones.
+source costs honest ones, and ``peers`` how Hookline does beside services like it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from bench.deletion import deletion
 from bench.fanout import fanout
 from bench.far import far
 from bench.floods import floods
+from bench.job_queues import Missing, compare
 from bench.origins import origins
 from bench.pages import pages
-from bench.peers import Missing, compare
+from bench.peers.__main__ import main as peers
 from bench.people import people
 from bench.slow_disk import slow_disk
 from bench.tls import tls
@@ -43,7 +44,9 @@ FILLING = {"pages": pages, "profiles": people, "deletion": deletion}
 
 def main(arguments: list[str]) -> int:
     """Measure what was asked for; 1 when something was lost, refused, wrongly signed, or is not installed."""
-    parser = argparse.ArgumentParser(prog="python -m bench")
+    if arguments[:1] == ["peers"]:  # it has options of its own
+        return peers(arguments[1:])
+    parser = argparse.ArgumentParser(prog="python -m bench", epilog="peers has options of its own: bench peers --help")
     parser.add_argument("scenario", choices=[*SCENARIOS, *FILLING])
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of each measurement")
     parser.add_argument("--repeat", type=int, default=1, help="repeats; the median counts")

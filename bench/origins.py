@@ -17,7 +17,7 @@ from typing import Any
 from tests.service.deliver.certificates import Authority
 
 from bench import away
-from bench.peers import Missing
+from bench.job_queues import Missing
 from hookline.bench import machine
 from hookline.bench.event import destination, source, write_key
 from hookline.bench.machine import wait_until

@@ -30,13 +30,15 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole report. ``command`` is what makes it again."""
+    """A whole report. ``command`` is what makes it again. Without checks it decides nothing, and has no aims."""
 
     title: str
     prose: str
     command: str
     sections: tuple[Section, ...]
     checks: tuple[Check, ...]
+    made: str = ""
+    """Day and machine of the measurement, as in ``made_here()``, where the page is not of this day and machine."""
 
     @property
     def passed(self) -> bool:
@@ -45,8 +47,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     def markdown(self) -> str:
         """The page as it stands in the documentation."""
-        parts = [f"# {self.title}", self.prose, _made_by(self.command)]
-        for section in (*self.sections, self._verdict()):
+        parts = [f"# {self.title}", self.prose, _made_by(self.command, self.made or made_here())]
+        for section in self._all():
             parts += [f"## {section.title}", section.prose, _markdown_table(section)]
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -61,11 +63,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         from rich.table import Table
 
         console = Console(width=None if sys.stdout.isatty() else 140)
-        for section in (*self.sections, self._verdict()):
+        for section in self._all():
             table = Table(*section.columns, title=section.title, title_justify="left")
             for row in section.rows:
                 table.add_row(*row)
             console.print(table if section.columns else f"{section.title}: {section.prose}")
+
+    def _all(self) -> tuple[Section, ...]:
+        return (*self.sections, self._verdict()) if self.checks else self.sections
 
     def _verdict(self) -> Section:
         rows = tuple((c.name, c.aim, c.measured, "yes" if c.passed else "**no**") for c in self.checks)
@@ -77,10 +82,15 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
-def _made_by(command: str) -> str:
+def made_here() -> str:
+    """Return this day and machine as the pages say them."""
     day = datetime.now(UTC).date().isoformat()
-    system = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-    return f"Made on {day} by `{command}` ({system}); the command writes this page anew."
+    return f"{day} ({os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()})"
+
+
+def _made_by(command: str, made: str) -> str:
+    day, _, system = made.partition(" ")
+    return f"Made on {day} by `{command}` {system}; the command writes this page anew."
 
 
 def _markdown_table(section: Section) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.peers import Missing
+from bench.job_queues import Missing
 from hookline.bench.machine import tool
 from hookline.bench.rig import BATCH, BATCH_CONNECTIONS, Figures, rig
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.service.deliver.certificates import Authority
 
-from bench.peers import Missing
+from bench.job_queues import Missing
 from hookline.bench import machine
 from hookline.bench.event import one_receiver
 from hookline.bench.rig import Figures, rig

@@ -26,6 +26,8 @@ CLEAN = multiprocessing.get_context("forkserver")
 """Forks processes from one in which no thread runs."""
 CLEAN.set_forkserver_preload([__name__])
 KILLS_MAX = 200
+STRIDE = 7
+"""Statements from kill to kill while a database is made: whatever is left of it, it is the same to the next one."""
 ENTRY_BYTES = 24
 """Of what a step of ``profiles`` moves: a multiple of it can be cut."""
 LONG = "x" * 500
@@ -57,14 +59,14 @@ def migrate_until_killed(location: DatabaseLocation, which: Which, head: int, at
         execute = session.execute
 
         def one_by_one(text: str | bytes, *values: Any) -> Any:
-            whole = values or not isinstance(text, bytes) or b"FUNCTION" in text
-            done = None
-            for statement in [text] if whole else filter(bytes.strip, text.split(b";\n")):
+            if isinstance(text, bytes) and b"FUNCTION" not in text:
+                for statement in filter(bytes.strip, text.split(b";\n")):
+                    strike()
+                    execute(statement)
+                return strike()
+            if "hookline.parts" in str(text):  # the first thing after the commit
                 strike()
-                done = execute(statement, *values)
-            if not whole:
-                strike()
-            return done
+            return execute(text, *values)
 
         session.execute = one_by_one
         return session
@@ -74,9 +76,9 @@ def migrate_until_killed(location: DatabaseLocation, which: Which, head: int, at
     opening.ensure(location, which)
 
 
-def kills(location: DatabaseLocation, which: Which, head: int) -> Iterator[int]:
-    """Kill the migration of a database at one statement after another, until one run is done."""
-    for at in range(KILLS_MAX):
+def kills(location: DatabaseLocation, which: Which, head: int, stride: int = 1) -> Iterator[int]:
+    """Kill the migration of a database at one statement after another, or fewer, until one run is done."""
+    for at in range(0, KILLS_MAX, stride):
         process = CLEAN.Process(target=migrate_until_killed, args=(location, which, head, at))
         process.start()
         process.join()
@@ -94,18 +96,14 @@ def content(location: DatabaseLocation) -> dict[str, Any]:
             # What a killed process had begun is undone once the server has noticed that it is gone.
             turn = f"{opening_schema.MAKING_SPACE}, {lock_number(location.which)}"
             connection.execute(f"SELECT pg_advisory_lock({turn}), pg_advisory_unlock({turn})").fetchall()
-            query = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-            names = [name for (name,) in connection.execute(query).fetchall()]
-            return {"": shape_of(location), **{name: rows(connection, name) for name in names}}
+            shape = shape_of(location)
+            names = sorted({row[0] for row in shape if len(row) > 1})
+            every = " UNION ALL ".join(f"SELECT '{name}', {name}::text FROM {name}" for name in names)
+            return {"": shape, "rows": sorted(connection.execute(every).fetchall())}
     with closing(connect_file(location)) as connection:
-        shape = shape_of_file(location)
-        return {"": shape, **{name: rows(connection, name) for name in shape if name}}
-
-
-def rows(connection: Any, table: str) -> list[str]:
-    """All rows of a table."""
-    return sorted(repr([bytes(v) if isinstance(v, memoryview) else v for v in row]) for row in
-                  connection.execute(f"SELECT * FROM {table}").fetchall())
+        shapes = shape_of_file(location)
+        tables = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in shapes if name}
+        return {"": shapes, **{name: sorted(map(repr, found)) for name, found in tables.items()}}
 
 
 def fill(location: DatabaseLocation, columns: dict[str, Any]) -> None:
@@ -160,10 +158,11 @@ def test_a_killed_migration_of_a_schema_is_done_or_not_begun(
 def test_a_database_whose_making_is_killed_is_made(tmp_path: Path, postgres: PostgresServer, which: Which) -> None:
     """What a killed process left of a new file or schema is in nobody's way."""
     opening.ensure(tmp_path / "new.db", which)
-    killed = sum(1 for _ in kills(tmp_path / f"{which}.db", which, migrate.HEADS[which]))
+    head = migrate.HEADS[which]
+    killed = sum(1 for _ in kills(tmp_path / f"{which}.db", which, head, STRIDE))
     assert shape_of_file(tmp_path / f"{which}.db") == shape_of_file(tmp_path / "new.db")
     with postgres.database(TEMPLATE) as new, postgres.database() as url:
-        assert min(killed, sum(1 for _ in kills(Schema(url, which), which, migrate.HEADS[which]))) > 1
+        assert min(killed, sum(1 for _ in kills(Schema(url, which), which, head, STRIDE))) > 1
         assert shape_of(Schema(url, which)) == shape_of(Schema(new, which))
 
 

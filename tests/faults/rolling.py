@@ -80,7 +80,7 @@ class Rolling:
         self.launch(third, self.next)
         time.sleep(KILLED_AFTER_SECONDS)
         third.kill9()
-        self.launch(third, self.next)
+        self.start(third, self.next)
         self.go_on(
             "the third machine is stopped, and started with the newer version; killed (kill -9) and started again"
         )
@@ -91,24 +91,29 @@ class Rolling:
         self.go_on("the deliver of the first machine, the older version, is killed: its supervisor starts it again")
         self.stage.inject("first: killed, and the newer version")
         first.kill9()
-        self.launch(first, self.next)
+        self.start(first, self.next)
         self.go_on("the first machine is killed (kill -9), and started with the newer version")
         self.stage.inject("second: the newer version")
         second.stop()
-        self.launch(second, self.next)
+        self.start(second, self.next)
         self.stage.wait_for_owners()
         wait_until(lambda: len(self.migrated()) == len(HEADS), BACK_SECONDS_MAX, "all schemas are migrated")
         self.go_on("the second machine is stopped, and started with the newer version")
         self.stage.inject("first: back to the older version")
         first.stop()
-        self.launch(first, self.old)
+        self.start(first, self.old)
         wait_until(lambda: self.stands_by(first, "deliver"), BACK_SECONDS_MAX, "it stands by")
         self.go_on("the first machine goes back to the older version")
         self.stage.inject("first: the newer version again")
         first.stop()
-        self.launch(first, self.next)
+        self.start(first, self.next)
         self.stage.wait_for_owners()
         self.go_on("the first machine is started with the newer version again")
+
+    def start(self, machine: Hookline, version: Path) -> None:
+        """Start a machine with the code of a version; return when it takes events."""
+        self.launch(machine, version)
+        self.stage.wait_until_collecting(machine)
 
     def launch(self, machine: Hookline, version: Path) -> None:
         """Start a machine with the code of a version."""

@@ -33,6 +33,7 @@ from tests.postgres import PostgresServer
 from tests.service.harness import Hookline
 
 NEXT_VERSION = "0.2.0"
+MACHINES = ("first", "second", "third")
 IN_USE: dict[Which, str] = {
     "control": "objects",
     "deliver": "checkpoints",
@@ -47,7 +48,11 @@ TOKEN = "a-token-of-all-machines"
 KILLED_AFTER_SECONDS = 0.7
 """From the start of a machine until it is killed: it is about to migrate, or migrates."""
 STEADY_SECONDS = 3.0
-USAGE_SECONDS_MAX = 60.0
+USAGE_SECONDS_MAX = 30.0
+BUCKET_SECONDS = 10.0
+"""What the time series of a process that is ended may lack: its current time bucket (docs/architecture.md)."""
+ENDED_DELIVERS = 5
+"""Those of the third machine (stopped, killed), the first (killed, stopped) and the second (stopped)."""
 
 PROSE = """\
 Three machines run everything (`hookline up`) on three Kafka brokers and one PostgreSQL database. {rate:,.0f} events
@@ -192,7 +197,7 @@ def play(rate: float) -> tuple[Page, bool]:
         server = PostgresServer()
         stack.callback(server.remove)
         own: dict[str, Any] = {"workers": 0, "session": SESSION, "has_audience": True, "rate": rate}
-        stage = Stage(folder, cluster, server, machines=("first", "second", "third"), **own)
+        stage = Stage(folder, cluster, server, machines=MACHINES, **own)
         for machine in stage.machines:
             machine.environment |= {"PYTHONPATH": f"{versions[0]}:{ROOT}", "HOOKLINE_CONTROL_ADMIN_TOKEN": TOKEN}
         stack.enter_context(stage)
@@ -222,7 +227,8 @@ def page(rate: float, steps: Sequence[Step], counted: Balance, found: tuple[int,
     """The report."""
     share = counted.duplicate_share
     events, delivered = found
-    within = f"{counted.arrived:,} to {counted.arrived + counted.duplicates:,}"
+    buckets = int(ENDED_DELIVERS * BUCKET_SECONDS * rate / len(MACHINES))
+    least, most = counted.arrived - buckets, counted.arrived + counted.duplicates
     aims = [
         Check(name="lost", aim="0", measured=f"{counted.lost:,}", passed=counted.lost == 0 < counted.acknowledged),
         Check(
@@ -244,10 +250,10 @@ def page(rate: float, steps: Sequence[Step], counted: Balance, found: tuple[int,
             passed=events == counted.arrived,
         ),
         Check(
-            name="deliveries in the usage figures",
-            aim=within,
+            name="deliveries in the charts and in the usage by destination",
+            aim=f"{least:,} to {most:,}",
             measured=f"{delivered:,}",
-            passed=counted.arrived <= delivered <= counted.arrived + counted.duplicates,
+            passed=least <= delivered <= most,
         ),
         *(Check(name="as promised", aim="nothing fails", measured=each, passed=False) for each in failures),
     ]
@@ -268,7 +274,8 @@ def page(rate: float, steps: Sequence[Step], counted: Balance, found: tuple[int,
             Section(
                 title="What came of the events",
                 prose="*refused* are calls answered 503, *cut off* those whose connection broke or was refused: a"
-                " machine is stopped and killed under them. Both were sent again.",
+                " machine is stopped and killed under them. Both were sent again. Charts lack the current ten seconds"
+                " of a deliver that is ended, as they do without an upgrade.",
                 columns=("acknowledged", "arrived", "lost", "twice", "refused", "cut off"),
                 rows=(
                     tuple(

@@ -4,7 +4,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 # Of the tests, for two cores and more: they wait for processes, brokers and browsers, and more of them only wait longer.
 WORKERS ?= 4
-.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges packages reference docs release roots tour screens image lock clean
+.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults upgrades edges packages reference docs release roots tour screens image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,11 @@ scale: .venv/.ready-dev ## Measure how work grows with workers and destinations,
 faults: .venv/.ready-dev ## Damage what the service leans on, under load, for 75 minutes, and write the report (needs root; FAULTS=--resume goes on)
 	@sh scripts/test-needs.sh
 	@.venv/bin/python -m tests.faults --json build/faults.json --write docs/reports/faults.md $(FAULTS)
+
+upgrades: .venv/.ready-dev ## Upgrade three machines one after another, under load, with kills, on Kafka and PostgreSQL; write the report
+	@sh scripts/test-needs.sh
+	@sh scripts/kafka-jars.sh
+	@.venv/bin/python -m tests.faults.rolling --write docs/reports/upgrades.md
 
 edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before it and sixty odd receivers behind it, and write the report
 	@sh scripts/test-needs.sh

@@ -162,6 +162,14 @@ class PostgresServer:
             done = connection.execute(statement.encode())
             return done.fetchall() if done.description else []
 
+    def dump(self, url: str) -> str:
+        """What is in a database, as statements that ``run`` takes: nothing for psql alone is among them."""
+        options = ["--inserts", "--rows-per-insert=100", "--no-owner", "--no-privileges"]
+        done = subprocess.run(
+            [str(self._bin / "pg_dump"), *options, url], capture_output=True, text=True, check=True, timeout=60
+        )
+        return "".join(line for line in done.stdout.splitlines(keepends=True) if not line.startswith("\\"))
+
     def _make_plain_user(self) -> None:
         if not self.admin(f"SELECT 1 FROM pg_roles WHERE rolname = '{PLAIN_USER}'"):
             self.admin(f"CREATE ROLE {PLAIN_USER} LOGIN")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,11 @@ class Stage(Load):
         topic: str = "faults",
         pooler: PgBouncer | None = None,
         has_audience: bool = False,
+        machines: Sequence[str] = ("first", "second"),
         **given: Any,
     ) -> None:
-        """``pooler``: by which everything comes to the server. ``given``: as a Load takes it."""
+        """``pooler``: by which everything comes to the server. ``machines``: their names. ``given``: as a Load takes
+        it."""
         super().__init__(folder, **given)
         self.topic = topic
         self.cluster, self.server, self.pooler = cluster, server, pooler
@@ -56,7 +59,7 @@ class Stage(Load):
         definitions = {"audiences": [AUDIENCE]} if has_audience else {}
         self.machines = [
             Hookline(folder / name, self._receiving(), sources=[source()], definitions=definitions, settings=settings)
-            for name in ("first", "second")
+            for name in machines
         ]
         self.workers: list[Worker] = []
         self._workers = workers
@@ -108,10 +111,11 @@ class Stage(Load):
         return super()._logs() + [worker.log.read_text() for worker in self.workers]
 
     def _start(self) -> None:
-        first, second = self.machines
+        first, *others = self.machines
         self.start(first)
-        second.launch()
-        self.wait_until_collecting(second)
+        for other in others:
+            other.launch()
+            self.wait_until_collecting(other)
         for _ in range(self._workers):
             self.add_worker()
         self.wait_for_owners()

@@ -230,7 +230,7 @@ def _document(object: Object) -> dict[str, Any]:
         del built["batchBytes"]
     built.pop("rotations", None)  # nobody's to write; they go on where they are
     for name in ("sharedSecret", "standardWebhooks", "clientCertificate", "clientKey"):
-        if "settings" in built and built["settings"][name] is None:
+        if built.get("settings", {}).get(name, "") is None:  # other kinds than webhooks do not have them
             del built["settings"][name]
     if "delivery" in built:
         built["delivery"] = {name: value for name, value in built["delivery"].items() if value != _USUAL[name]}

@@ -281,7 +281,12 @@ def test_a_sources_rate_limit_goes_out_as_it_came_in(store: Store) -> None:
 
 
 def test_an_export_reads_like_the_documented_file(store: Store) -> None:
-    """Keys come in the documented order, and what is not set is left out."""
+    """Keys come in the documented order, and what is not set is left out; settings of other kinds are as they came."""
+    lake = "id: lake, name: Lake, kind: files, sources: [website], settings: {where: folder, format: ndjson}"
+    apply(store, f"{TEXT}  - {{{lake}}}")
+    exported = yaml.safe_load(file.export(store.snapshot()))["destinations"][1]
+    assert exported["settings"] == {"where": "folder", "format": "ndjson"}
+    apply(store, "{}", prune=True)
     change(store, source(), destination())
     document = yaml.safe_load(file.export(store.snapshot()))
     assert list(document) == ["sources", "destinations"]

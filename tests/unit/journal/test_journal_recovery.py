@@ -235,15 +235,15 @@ def test_opening_goes_on_in_the_last_of_many_segments(open_appender: Any, journa
 
 
 def test_a_newer_format_is_refused(open_appender: Any, journal: Path) -> None:
-    """A segment of a newer version is neither cut nor misread: opening and reading say to upgrade."""
+    """A segment of a newer version is neither cut nor misread: opening and reading say what to start."""
     append(open_appender, [a_record(0)])
     head = b"HOOKJRNL" + struct.pack("<IQ", 99, 0)
     with (journal / "0" / FIRST).open("r+b") as file:
         file.write(head + struct.pack("<I", crc32(head)))  # without its checksum it would be damage
-    with pytest.raises(JournalTooNew, match="upgrade"):
+    with pytest.raises(JournalTooNew, match="newer Hookline .format 99, this one knows 1.; start that version again"):
         open_appender()
     reader = LocalReader(journal)
-    with pytest.raises(JournalTooNew, match="upgrade"):
+    with pytest.raises(JournalTooNew, match="newer Hookline .format 99, this one knows 1.; start that version again"):
         list(reader.read(0, 0))
     reader.close()
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from hookline.journal.folder import read_note
 from hookline.journal.local.partition_reader import LocalReader
+from hookline.journal.local.segment import refuse_newer
 from hookline.journal.port import (
     GroupEvents,
     JournalFailed,
+    JournalTooNew,
     JournalUnusable,
     LoopReaders,
     Member,
@@ -44,11 +46,15 @@ class LocalBackend:
         self._segment_bytes_min = segment_bytes_min
 
     def claim(self) -> None:
-        """Refuse a folder whose journal is on Kafka; nothing is noted in one of this kind."""
+        """Refuse a folder whose journal is on Kafka, or of a newer version; nothing is noted in one of this kind."""
         note = read_note(self._folder)
         if note is not None:
             url = note.partition("\n")[0]
             raise JournalUnusable(f"the journal of {self._folder.parent} is on Kafka: set journal.url to {url}")
+        try:
+            refuse_newer(self._folder)
+        except JournalTooNew as newer:  # no other machine goes on with it meanwhile
+            raise JournalUnusable(str(newer)) from None
 
     def state(self, wait_seconds: float) -> str:
         """Return nothing: a disk is asked by appending."""

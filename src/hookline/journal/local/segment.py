@@ -16,6 +16,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,8 +128,21 @@ def is_segment_header(path: Path, header: bytes, first_offset: int) -> bool:
     if magic != _MAGIC or crc != crc32(header[:-CHECKSUM_BYTES]):
         return False
     if version > SEGMENT_FORMAT:
-        raise JournalTooNew(f"journal segment {path} has format {version}, written by a newer version: upgrade")
+        raise JournalTooNew(
+            f"journal segment {path} was written by a newer Hookline (format {version}, this one knows"
+            f" {SEGMENT_FORMAT}); start that version again, or restore a backup made by this one"
+        )
     return bool(offset == first_offset)
+
+
+def refuse_newer(journal: Path) -> None:
+    """Raise JournalTooNew when the newest segment of a partition is of a newer version."""
+    for folder in sorted(journal.glob("[0-9]*")):
+        with suppress(OSError):  # whoever opens it says so
+            for first_offset in list_segments(folder)[-1:]:
+                path = folder / segment_name(first_offset)
+                with path.open("rb", buffering=0) as file:
+                    is_segment_header(path, file.read(SEGMENT_HEADER_BYTES), first_offset)
 
 
 def encode_groups(records: Sequence[Record], first_offset: int, bytes_max: int) -> Iterator[EncodedGroup]:

@@ -48,6 +48,8 @@ SETTINGS = {
 class PostgresServer:
     """A running server; each test gets databases of its own in it."""
 
+    folder: Path
+
     def __init__(
         self,
         settings: Mapping[str, str] | None = None,

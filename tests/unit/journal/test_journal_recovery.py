@@ -240,10 +240,10 @@ def test_a_newer_format_is_refused(open_appender: Any, journal: Path) -> None:
     head = b"HOOKJRNL" + struct.pack("<IQ", 99, 0)
     with (journal / "0" / FIRST).open("r+b") as file:
         file.write(head + struct.pack("<I", crc32(head)))  # without its checksum it would be damage
-    with pytest.raises(JournalTooNew, match="newer Hookline .format 99, this one knows 1.; start that version again"):
+    with pytest.raises(JournalTooNew, match=r"newer Hookline .format 99, this one knows 1.; start that version again"):
         open_appender()
     reader = LocalReader(journal)
-    with pytest.raises(JournalTooNew, match="newer Hookline .format 99, this one knows 1.; start that version again"):
+    with pytest.raises(JournalTooNew, match=r"newer Hookline .format 99, this one knows 1.; start that version again"):
         list(reader.read(0, 0))
     reader.close()
 

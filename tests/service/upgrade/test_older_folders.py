@@ -48,7 +48,6 @@ def older(kept: Path, request: pytest.FixtureRequest, new_hookline: Callable[...
     clock = {
         "LD_PRELOAD": str(preload),
         "FAKETIME": f"{int(at + LATER_SECONDS - time.time()):+d}",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     destinations, sources = connections.pop("destinations"), connections.pop("sources")
     more: dict[str, Any] = {"sources": sources, "definitions": connections, "environment": clock}

@@ -99,7 +99,7 @@ class BareSender(Sink):
             for piece in pieces:
                 if not transport.closed:
                     connection.data_received(piece)
-                    self._answers.tell()
+                    self._answers.hand_over()
                     assert len(getattr(connection, "_head", b"")) <= HEAD_BYTES_MAX + max(map(len, pieces))
                     assert len(getattr(connection, "_answer", b"")) <= ANSWER_KEPT_BYTES
         if not transport.closed:

@@ -227,9 +227,10 @@ class _Played:
             number += 1
 
     def is_done(self, hookline: Hookline) -> bool:
-        """Whether all of the last event's statuses are on record."""
+        """Return whether the last event was delivered to all that it goes to, and that is on record."""
         parts = (hookline.event(list(self.sent)[-1], self.source) or {"destinations": []})["destinations"]
-        return len(parts) == len(self.destinations) and all(part.get("status") == "delivered" for part in parts)
+        delivered = {part["id"] for part in parts if part["status"] == "delivered"}
+        return {each["id"] for each in self.destinations} <= delivered
 
     def row(self, hookline: Hookline, receivers: Receivers, moved_at: float) -> Rested:
         """Join the service's record with the receivers' ledger."""

@@ -24,6 +24,8 @@ PAGES = {
 }
 """With the number of commands: fewer mean that they are no longer found."""
 REFUSED = 3
+OTHERS = 100
+"""Events that a slow replay is busy with for longer than a command takes on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +38,8 @@ def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
         destinations = [webhook(name, receiver.url(f"/{name}"), secret="s3cret") for name in ("crm", "warehouse")]
         with Hookline(tmp_path_factory.mktemp("how-to"), destinations) as running:
             refused = [running.track("Refused") for _ in range(REFUSED)]
+            others = [{"type": "track", "userId": "u1", "event": "Order"}] * OTHERS
+            assert running.post("/v1/batch", {"batch": others}).status == 200
             for message_id in refused:
                 running.wait_status(message_id, "crm", "failed")
             wait_until(lambda: running.api("GET", "issues").json["items"], what="the issue")

@@ -177,17 +177,41 @@ def _basic() -> dict[str, str]:
     return {"Authorization": AUTHORIZATION.decode(), "Content-Type": "application/json"}
 
 
-class Svix:
-    """Svix's open server with PostgreSQL and Redis."""
+class _OnStores:
+    """Hold a peer's programs, which run beside stores of its own, each with the port and path of its health check."""
 
-    name: ClassVar[str] = "svix"
-    title: ClassVar[str] = "Svix"
-    services: ClassVar[tuple[str, ...]] = ("svix-server", "PostgreSQL", "Redis")
     connections: ClassVar[int] = 64
 
     def __init__(self, folder: Path, program: str) -> None:
         self._folder, self._program, self._port = folder, program, free_port()
         self._stack = ExitStack()
+        self._programs: dict[Program, tuple[int, str]] = {}
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._programs:
+            each.stop()
+        self._stack.close()
+
+    def start(self) -> None:
+        for each in self._programs:
+            each.start()
+        for each, (port, path) in self._programs.items():
+            _wait_answering(each, port, path)
+
+    def kill(self) -> None:
+        for each in self._programs:
+            each.kill()
+
+
+class Svix(_OnStores):
+    """Svix's open server with PostgreSQL and Redis."""
+
+    name: ClassVar[str] = "svix"
+    title: ClassVar[str] = "Svix"
+    services: ClassVar[tuple[str, ...]] = ("svix-server", "PostgreSQL", "Redis")
+
+    def __init__(self, folder: Path, program: str) -> None:
+        super().__init__(folder, program)
         self._path = ""
         self._headers: dict[str, str] = {}
 
@@ -212,19 +236,9 @@ class Svix:
         _output(self._program, "migrate", environment=environment, folder=self._folder)
         said = _output(self._program, "jwt", "generate", environment=environment, folder=self._folder)
         self._headers = {"Authorization": f"Bearer {said.split()[-1]}", "Content-Type": "application/json"}
-        self._server = Program(self._folder, "svix", (self._program,), environment)
+        server = Program(self._folder, "svix", (self._program,), environment)
+        self._programs[server] = self._port, "/api/v1/health/ping"
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
-        self._stack.close()
-
-    def start(self) -> None:
-        self._server.start()
-        _wait_answering(self._server, self._port, "/api/v1/health/ping")
-
-    def kill(self) -> None:
-        self._server.kill()
 
     def connect(self, port: int) -> None:
         application = call(self._port, "POST", "/api/v1/app", {"name": "bench"}, self._headers)["id"]
@@ -238,25 +252,23 @@ class Svix:
 
     def roots(self) -> list[int]:
         assert self._postgres.process is not None
-        return [self._server.pid, self._postgres.process.pid, self._redis.pid]
+        return [*(each.pid for each in self._programs), self._postgres.process.pid, self._redis.pid]
 
     def version(self) -> str:
         return _output(self._program, "--version", folder=self._folder).split()[-1]
 
 
-class Outpost:
+class Outpost(_OnStores):
     """Outpost with PostgreSQL, Redis and RabbitMQ: one process that does all (its makers also run it as three)."""
 
     name: ClassVar[str] = "outpost"
     title: ClassVar[str] = "Outpost"
     services: ClassVar[tuple[str, ...]] = ("outpost-server", "PostgreSQL", "Redis", "RabbitMQ")
-    connections: ClassVar[int] = 64
 
     queue: ClassVar[str] = "bench-publish"
 
     def __init__(self, folder: Path, program: str) -> None:
-        self._folder, self._program, self._port = folder, program, free_port()
-        self._stack = ExitStack()
+        super().__init__(folder, program)
         self.rabbitmq_port = 0
 
     def __enter__(self) -> Outpost:
@@ -291,19 +303,9 @@ class Outpost:
         }
         migrate = str(Path(self._program).with_name("outpost"))
         _output(migrate, "migrate", "apply", "--yes", environment=environment, folder=self._folder)
-        self._server = Program(self._folder, "outpost", (self._program,), environment)
+        server = Program(self._folder, "outpost", (self._program,), environment)
+        self._programs[server] = self._port, "/healthz"
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
-        self._stack.close()
-
-    def start(self) -> None:
-        self._server.start()
-        _wait_answering(self._server, self._port, "/healthz")
-
-    def kill(self) -> None:
-        self._server.kill()
 
     def connect(self, port: int) -> None:
         headers = {"Authorization": "Bearer bench"}
@@ -321,13 +323,13 @@ class Outpost:
 
     def roots(self) -> list[int]:
         assert self._postgres.process is not None
-        return [self._server.pid, self._postgres.process.pid, self._redis.pid, self._broker.pid]
+        return [*(each.pid for each in self._programs), self._postgres.process.pid, self._redis.pid, self._broker.pid]
 
     def version(self) -> str:
         return _output(self._program, "--version", folder=self._folder).split()[-1]
 
 
-class Convoy:
+class Convoy(_OnStores):
     """Convoy's open build, server and agent, with PostgreSQL and Redis.
 
     Written after its source; not run yet, since nobody here had its program.
@@ -336,12 +338,10 @@ class Convoy:
     name: ClassVar[str] = "convoy"
     title: ClassVar[str] = "Convoy"
     services: ClassVar[tuple[str, ...]] = ("convoy server", "convoy agent", "PostgreSQL", "Redis")
-    connections: ClassVar[int] = 64
 
     def __init__(self, folder: Path, program: str) -> None:
-        self._folder, self._program = folder, program
-        self._port, self._agent_port = free_port(), free_port()
-        self._stack = ExitStack()
+        super().__init__(folder, program)
+        self._agent_port = free_port()
         self._events = ""
         self._endpoint = b""
         self._headers: dict[str, str] = {}
@@ -387,24 +387,10 @@ class Convoy:
         if found is None:
             raise RuntimeError(f"convoy bootstrap said:\n{said}")
         self._owner: dict[str, str] = json.loads(found[0])
-        self._server = Program(self._folder, "convoy", (self._program, "server"), environment)
-        self._agent = Program(self._folder, "agent", (self._program, "agent"), environment)
+        server = Program(self._folder, "convoy", (self._program, "server"), environment)
+        agent = Program(self._folder, "agent", (self._program, "agent"), environment)
+        self._programs |= {server: (self._port, "/healthz"), agent: (self._agent_port, "/healthz")}
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._agent.stop()
-        self._server.stop()
-        self._stack.close()
-
-    def start(self) -> None:
-        self._server.start()
-        self._agent.start()
-        _wait_answering(self._server, self._port, "/healthz")
-        _wait_answering(self._agent, self._agent_port, "/healthz")
-
-    def kill(self) -> None:
-        self._server.kill()
-        self._agent.kill()
 
     def connect(self, port: int) -> None:
         owner = {"Authorization": f"Bearer {self._owner['api_key']}"}
@@ -425,7 +411,7 @@ class Convoy:
 
     def roots(self) -> list[int]:
         assert self._postgres.process is not None
-        return [self._server.pid, self._agent.pid, self._postgres.process.pid, self._redis.pid]
+        return [*(each.pid for each in self._programs), self._postgres.process.pid, self._redis.pid]
 
     def version(self) -> str:
         return _output(self._program, "--version", folder=self._folder).split()[-1]

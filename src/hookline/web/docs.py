@@ -151,7 +151,7 @@ def render_doc(doc: DocPage, site: bool = False) -> str:
         "contents": contents_of(doc),
         "before": PAGES[at - 1] if at > 0 else None,
         "after": PAGES[at + 1] if at + 1 < len(PAGES) else None,
-        "search_version": sha256(search_script().encode()).hexdigest()[:12],
+        "search_version": _search_version(),
         "site": site,
     }
     return render_for_nobody("docs_page.html" if doc.path else "docs_home.html", values)
@@ -240,6 +240,11 @@ def _all_words(pieces: Sequence[Piece]) -> Iterator[str]:
     for piece in pieces:
         if piece.pieces:
             yield from _all_words(piece.pieces)
+
+
+@cache
+def _search_version() -> str:
+    return sha256(search_script().encode()).hexdigest()[:12]
 
 
 @cache

@@ -4,7 +4,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 # Of the tests, for two cores and more: they wait for processes, brokers and browsers, and more of them only wait longer.
 WORKERS ?= 4
-.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults upgrades edges packages reference docs release roots tour screens image lock clean
+.PHONY: help setup run test check hunt lint format bench compare crash long isolation worlds scale faults upgrades edges packages reference docs release roots tour screens image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,11 @@ compare: .venv/.ready-dev ## Measure Dramatiq, arq and Celery at the same work (
 
 crash: .venv/.ready-dev ## Damage a real service in every way for some minutes, and write docs/reports/crash.md (needs root, strace, libfaketime)
 	@.venv/bin/python -m bench.crash --cycles 12 --seconds 60 --write docs/reports/crash.md
+
+long: .venv/.ready-dev ## Go on with the runs that take hours: kills, power cuts, soak, fuzzing … (LONG="--minutes 60"; needs root, strace, libfaketime)
+	@sh scripts/test-needs.sh
+	@sh scripts/kafka-jars.sh
+	@.venv/bin/python -m bench.long $(LONG)
 
 isolation: .venv/.ready-dev ## Measure for five minutes what sick receivers do to healthy ones, and write docs/reports/isolation.md
 	@.venv/bin/python -m bench.isolation --seconds 10 --write docs/reports/isolation.md

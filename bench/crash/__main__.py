@@ -9,21 +9,23 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench.crash.report import CYCLES, FULL_SECONDS, RATE_PER_SECOND, run_crash
+from bench.crash.report import CYCLES, FULL_SECONDS, KINDS, RATE_PER_SECOND, Asked, run_crash
 from hookline.bench.machine import leave_on_sigterm
 
 
 def main(arguments: list[str]) -> int:
     """Make the report; 1 when an aim was missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.crash")
-    parser.add_argument("--cycles", type=int, default=CYCLES, help="kills of everything; two power cuts for every five")
+    parser.add_argument("--only", choices=list(KINDS), metavar="KIND", help=f"this kind alone: {', '.join(KINDS)}")
+    parser.add_argument(
+        "--cycles", type=int, default=CYCLES, help="kills of everything, two power cuts for every five; with --only its"
+    )
     parser.add_argument("--seconds", type=float, default=FULL_SECONDS, help="how long the disk is full")
     parser.add_argument("--rate", type=float, default=RATE_PER_SECOND, help="events a second")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the report to this file as a page")
-    asked = parser.parse_args(arguments)
     leave_on_sigterm()
-    return run_crash(asked.cycles, asked.seconds, asked.rate, asked.json, asked.write)
+    return run_crash(Asked(**vars(parser.parse_args(arguments))))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""kill -9 of everything under load: at random moments, again while it is starting, and of one role at a time."""
+"""kill -9 of everything under load: at random moments, beside receivers that fail and hang, again while it is
+starting, and of one role at a time."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 
@@ -10,6 +12,8 @@ from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
 UPTIME_SECONDS_MAX = 3.0
 RECOVERY_SECONDS_MAX = 0.5
 KILLS_IN_RECOVERY = 3
+KILLS_OF_A_TROUBLE = 5
+"""Each meets the backlog that the ones before have left; the last comes when the receiver is well and catches up."""
 
 
 def random_kills(cycles: int, rate: float, uptime_seconds_max: float = UPTIME_SECONDS_MAX) -> Score:
@@ -23,6 +27,30 @@ def random_kills(cycles: int, rate: float, uptime_seconds_max: float = UPTIME_SE
             scene.restart()
         scene.stop_load_and_settle()
         return _explained(scene, "everything, at a random moment", cycles)
+
+
+def kills_with_backlog(cycles: int, rate: float) -> Score:
+    """Everything is killed while one receiver hangs or fails, so that a backlog waits for it, or catches up."""
+    with Scene(rate) as scene:
+        scene.service.start()
+        scene.start_load()
+        unwell, waited = scene.ledger.sinks[0], 0
+        troubles = itertools.cycle(((unwell.hang, unwell.wake), (unwell.fail, unwell.recover)))
+        for cycle in range(cycles):
+            turn = cycle % KILLS_OF_A_TROUBLE
+            if turn == 0:
+                begin, end = next(troubles)
+                begin()
+            elif turn == KILLS_OF_A_TROUBLE - 1:
+                end()
+            scene.wait_at_random(UPTIME_SECONDS_MAX)
+            waited += scene.ledger.acknowledged - unwell.received >= ENOUGH_EVENTS
+            scene.service.kill()
+            scene.restart()
+        end()
+        scene.stop_load_and_settle()
+        remark = f"{waited} of the kills with a backlog of {ENOUGH_EVENTS} events or more"
+        return _explained(scene, "everything, beside a backlog and a failing receiver", cycles, remark)
 
 
 def kills_in_recovery(cycles: int, rate: float) -> Score:
@@ -55,10 +83,11 @@ def role_kills(cycles: int, rate: float, role: str) -> Score:
         return _explained(scene, f"{role} alone", cycles)
 
 
-def _explained(scene: Scene, kind: str, cycles: int) -> Score:
+def _explained(scene: Scene, kind: str, cycles: int, remark: str = "") -> Score:
     """The balance; a duplicate that was not on the wire when something was killed is a failure."""
     try:
         scene.ledger.assert_repeats_were_in_flight()
     except TimeoutError:
-        return scene.score(kind, cycles, failures=("an event was sent again that was not on the wire",))
-    return scene.score(kind, cycles)
+        repeated = "an event was sent again that was not on the wire"
+        return scene.score(kind, cycles, remark=remark, failures=(repeated,))
+    return scene.score(kind, cycles, remark=remark)

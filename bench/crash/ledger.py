@@ -84,6 +84,14 @@ class Sink:
         """Let it go on; idempotent."""
         self._process.send_signal(signal.SIGCONT)
 
+    def fail(self) -> None:
+        """Answer 503 from now on."""
+        self._process.send_signal(signal.SIGUSR1)
+
+    def recover(self) -> None:
+        """Take requests again; idempotent."""
+        self._process.send_signal(signal.SIGUSR2)
+
     def close(self) -> None:
         """End the process."""
         self._process.kill()

@@ -44,13 +44,13 @@ No loss in *n* cycles is no proof that there is never one; it says, with 95 % co
 cycles lose anything: for {cycles} power cuts, fewer than {share:.1%}."""
 
 
-def run_crash(cycles: int, full_seconds: float, rate: float, json_file: Path | None, page_file: Path | None) -> int:
+def run_crash(asked: Asked) -> int:
     """Damage, count, show, and write what is asked for; 0 when every aim is met."""
     scores = []
-    for name, measure in kinds(cycles, full_seconds, rate).items():
+    for name, amount in asked.amounts().items():
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         try:
-            scores.append(measure())
+            scores.append(KINDS[name](amount, asked.rate))
         except (
             RuntimeError,
             TimeoutError,
@@ -58,41 +58,68 @@ def run_crash(cycles: int, full_seconds: float, rate: float, json_file: Path | N
             subprocess.SubprocessError,
         ) as error:  # the other kinds still count
             scores.append(Score(kind=name, failures=(f"given up: {str(error)[:ERROR_CHARACTERS]}",)))
-    page = crash_page(scores, cycles, full_seconds, rate)
+    page = crash_page(scores, asked)
     page.print()
-    if json_file is not None:
-        report = {"machine": machine.describe(), "cycles": cycles, "scores": scores, "checks": page.checks}
-        json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
-    if page_file is not None:
-        page.write(page_file)
+    if asked.json is not None:
+        report = {"machine": machine.describe(), "cycles": asked.cycles, "scores": scores, "checks": page.checks}
+        asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    if asked.write is not None:
+        page.write(asked.write)
     return int(not page.passed)
 
 
-def kinds(cycles: int, full_seconds: float, rate: float) -> dict[str, Callable[[], Score]]:
-    """Every kind of damage in the order of the report."""
-    rounds = max(1, round(cycles * ROUNDS_SHARE))
-    few = 5 * rounds
-    return {
-        "random kills": lambda: kills.random_kills(cycles, rate),
-        "kills while recovering": lambda: kills.kills_in_recovery(few, rate),
-        "kills of collect": lambda: kills.role_kills(few, rate, "collect"),
-        "kills of deliver": lambda: kills.role_kills(few, rate, "deliver"),
-        "crash points": lambda: points.point_kills(rounds, rate),
-        "power cuts": lambda: power_cut.power_cuts(max(1, round(cycles * POWER_CUTS_SHARE)), rate),
-        "power cuts while catching up": lambda: power_cut.drain_cuts(max(1, round(cycles * POWER_CUTS_SHARE))),
-        "power cuts without fsync": lambda: power_cut.control_cuts(few, rate),
-        "a full disk": lambda: full_disk.full_disk(full_seconds, rate),
-        "failed calls of collect": lambda: failed_calls.failed_calls("collect", few),
-        "failed calls of deliver": lambda: failed_calls.failed_calls("deliver", few),
-        "clock jumps": lambda: clock_jumps.clock_jumps(rate, clock_jumps.library()),
-    }
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What to damage, and where to write what came of it."""
+
+    cycles: int = CYCLES
+    seconds: float = FULL_SECONDS
+    """How long the disk is full."""
+    rate: float = RATE_PER_SECOND
+    only: str | None = None
+    json: Path | None = None
+    write: Path | None = None
+
+    def amounts(self) -> dict[str, int]:
+        """Cycles of each kind in the order of the report, but seconds of a full disk; with ``only``, of that kind
+        alone."""
+        if self.only is not None:
+            return {self.only: self.cycles}
+        rounds = max(1, round(self.cycles * ROUNDS_SHARE))
+        cuts = max(1, round(self.cycles * POWER_CUTS_SHARE))
+        own = {
+            "random-kills": self.cycles,
+            "points": rounds,
+            "power-cuts": cuts,
+            "power-cuts-catching-up": cuts,
+            "full-disk": round(self.seconds),
+            "clock-jumps": 1,
+        }
+        return {name: own.get(name, 5 * rounds) for name in KINDS}
 
 
-def crash_page(scores: Sequence[Score], cycles: int, full_seconds: float, rate: float) -> Page:
+KINDS: dict[str, Callable[[int, float], Score]] = {
+    "random-kills": kills.random_kills,
+    "kills-with-backlog": kills.kills_with_backlog,
+    "kills-recovering": kills.kills_in_recovery,
+    "kills-of-collect": lambda cycles, rate: kills.role_kills(cycles, rate, "collect"),
+    "kills-of-deliver": lambda cycles, rate: kills.role_kills(cycles, rate, "deliver"),
+    "points": points.point_kills,
+    "power-cuts": power_cut.power_cuts,
+    "power-cuts-catching-up": lambda cycles, _: power_cut.drain_cuts(cycles),
+    "power-cuts-without-fsync": power_cut.control_cuts,
+    "full-disk": full_disk.full_disk,
+    "failed-calls-of-collect": lambda cycles, _: failed_calls.failed_calls("collect", cycles),
+    "failed-calls-of-deliver": lambda cycles, _: failed_calls.failed_calls("deliver", cycles),
+    "clock-jumps": lambda _, rate: clock_jumps.clock_jumps(rate, clock_jumps.library()),
+}
+"""Every kind of damage, by how much of it and at which rate."""
+
+
+def crash_page(scores: Sequence[Score], asked: Asked) -> Page:
     """The report of these scores."""
     run = [score for score in scores if score.not_run is None]
     left_out = [score for score in scores if score.not_run is not None]
-    options = f"--cycles {cycles} --seconds {full_seconds:g} --rate {rate:g}"
+    options = f"--cycles {asked.cycles} --seconds {asked.seconds:g} --rate {asked.rate:g}"
     power = next((score.cycles for score in run if score.kind == power_cut.KIND), 0)
     sections = [
         Section(

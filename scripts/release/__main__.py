@@ -76,7 +76,7 @@ def uploads(version: str) -> str:
 def release(root: Path, version: str, *, allow_stale: bool) -> int:
     """Make a release; return the exit code."""
     day = datetime.now(UTC).strftime("%Y-%m-%d")
-    found, old = refusals(root, version, day), stale.reports(root)
+    found, old = refusals(root, version, day), [*stale.reports(root), *stale.long_runs()]
     found += stale.generated(root, root / ".venv/bin/python") + stale.locks(root)
     found += [] if allow_stale else old
     # What takes minutes is only done where nothing is in its way.

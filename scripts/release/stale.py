@@ -8,6 +8,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.long import ledger
+from bench.long.runs import unfinished
+
 from scripts.release.packages import run, uv
 
 MADE = r"Made on |Written by .* on |\| 20[0-9]{2}-[0-9]{2}-[0-9]{2}"
@@ -79,3 +82,12 @@ def reports(root: Path) -> list[str]:
         if since:
             problems.append(f"{name} was measured at {commit}; {since} commits have changed the code since")
     return problems
+
+
+def long_runs() -> list[str]:
+    """Return the long runs of which not all that is wanted was made on this code."""
+    code = ledger.code()
+    return [
+        f"long run {run.name}: {made:g} of {run.aim:g} {run.unit} on this code: make long"
+        for run, made in unfinished(ledger.read(), code)
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from bench.crash import power_cut
-from bench.crash.report import crash_page, kinds
+from bench.crash.report import KINDS, Asked, crash_page
 from bench.crash.scene import Score
 
 GOOD = Score(kind=power_cut.KIND, cycles=200, expected=10_000, duplicates=5, restart_seconds=(0.9, 1.0, 1.4))
@@ -15,12 +15,12 @@ GOOD = Score(kind=power_cut.KIND, cycles=200, expected=10_000, duplicates=5, res
 
 def passed(*scores: Score) -> bool:
     """The verdict on these scores."""
-    return crash_page(scores, 200, 10.0, 1_000.0).passed
+    return crash_page(scores, Asked(cycles=200)).passed
 
 
 def test_good_scores_pass() -> None:
     """Duplicates are counted and allowed; the page says what so many cycles without a loss prove."""
-    page = crash_page([GOOD], 200, 10.0, 1_000.0)
+    page = crash_page([GOOD], Asked(cycles=200))
     assert page.passed
     assert "| power cut | 200 | 10,000 | 0 | 5 | 0.050% | 1.00 s | 1.40 s |" in page.markdown()
     assert "for 200 power cuts, fewer than 1.5%" in page.markdown()
@@ -51,11 +51,11 @@ def test_a_control_run_has_to_lose() -> None:
 
 def test_what_was_not_run_is_said_and_decides_nothing() -> None:
     """A machine that cannot do something gets a report that says so in one line."""
-    page = crash_page([GOOD, Score(kind="clock jumps", not_run="needs a library")], 200, 10.0, 1_000.0)
+    page = crash_page([GOOD, Score(kind="clock jumps", not_run="needs a library")], Asked(cycles=200))
     assert page.passed
     assert "| clock jumps | needs a library |" in page.markdown()
 
 
 def test_every_kind_has_cycles() -> None:
     """However few cycles are asked for, each kind of damage is measured, the control run included."""
-    assert len(kinds(1, 1.0, 100.0)) == len(kinds(500, 600.0, 1_000.0)) == 12
+    assert len(Asked(cycles=1).amounts()) == len(Asked(cycles=500).amounts()) == len(KINDS)

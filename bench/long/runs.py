@@ -1,0 +1,181 @@
+"""Every long run: how much of it is wanted, and the command that makes a piece of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bench.long.ledger import Piece
+
+Outcome = Mapping[str, Any]
+"""Fields of a Piece."""
+
+
+class Run(NamedTuple):
+    """One of them. ``play`` makes a piece in a folder that is empty, for the given number of pieces made before."""
+
+    name: str
+    title: str
+    unit: str
+    aim: float
+    piece: float
+    """About five minutes of it, but more of a soak."""
+    play: Callable[[float, int, Path], Outcome]
+
+
+def crash(kind: str) -> Callable[[float, int, Path], Outcome]:
+    """Some cycles of one kind of the crash report."""
+
+    def play(amount: float, _: int, folder: Path) -> Outcome:
+        result = _json(folder, "bench.crash", "--only", kind, "--cycles", f"{amount:g}")
+        (score,) = result["scores"]
+        if score["not_run"] is not None:
+            raise RuntimeError(score["not_run"])
+        failures = score["failures"] + ([] if score["expected"] else ["nothing was sent"])
+        if score["loses_on_purpose"] and not score["lost"]:
+            failures.append("the control run lost nothing")
+        return {
+            "owed": score["expected"],
+            "lost": score["lost"],
+            "twice": score["duplicates"],
+            "restarts": score["restart_seconds"],
+            "remark": score["remark"],
+            "failures": failures,
+        }
+
+    return play
+
+
+def soak(backend: str) -> Callable[[float, int, Path], Outcome]:
+    """Some minutes of a soak."""
+
+    def play(amount: float, before: int, folder: Path) -> Outcome:
+        words = ("--backend", backend, "--minutes", f"{amount:g}", "--seed", str(before))
+        result = _json(folder, "tests.faults.soak", *words)
+        return {
+            **{name: result[name] for name in ("owed", "lost", "twice", "failures")},
+            "remark": "; ".join(map(_process, result["processes"])),
+        }
+
+    return play
+
+
+def fuzz(test: str) -> Callable[[float, int, Path], Outcome]:
+    """Some minutes of one test of tests/fuzz, with cases that no piece before had."""
+
+    def play(amount: float, before: int, _: Path) -> Outcome:
+        options = ("--fuzz-seconds", f"{amount * 60:g}", "--fuzz-seed", str(before + 1), "--timeout", "0")
+        asked = [sys.executable, "-m", "pytest", f"tests/fuzz/{test}", "-q", "-s", "-p", "no:cacheprovider", *options]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if (counted := re.search(r"^\.?(\d+ [a-z ]+)$", done.stdout, re.MULTILINE)) is None or done.returncode:
+            return {"failures": [done.stdout[-2_000:]]}
+        return {"remark": counted[1]}
+
+    return play
+
+
+def worlds(amount: float, before: int, _: Path) -> Outcome:
+    """Seeds that no piece before had."""
+    words = ("--seeds", f"{amount:g}", "--first", str(100_000 + round(before * amount)))
+    done = subprocess.run([sys.executable, "-m", "tests.worlds", *words], capture_output=True, text=True, check=False)
+    return {"failures": [done.stdout[-2_000:]] if done.returncode else []}
+
+
+def guard(_: float, __: int, ___: Path) -> Outcome:
+    """Every spelling and every name that moves, tried on the address guard."""
+    tried = "tests/unit/deliver/test_egress_canary.py"
+    asked = [sys.executable, "-m", "pytest", tried, "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return {"failures": [done.stdout[-2_000:]] if done.returncode else []}
+
+
+RUNS = (
+    Run("random-kills", "everything killed at a random moment", "kills", 300, 60, crash("random-kills")),
+    Run(
+        "kills-with-backlog",
+        "everything killed beside a backlog and a receiver that fails or hangs",
+        "kills",
+        500,
+        50,
+        crash("kills-with-backlog"),
+    ),
+    # Three kills a cycle.
+    Run("kills-recovering", "everything killed while it recovers", "cycles", 34, 17, crash("kills-recovering")),
+    Run("kills-of-collect", "collect alone killed", "kills", 50, 50, crash("kills-of-collect")),
+    Run("kills-of-deliver", "deliver alone killed", "kills", 50, 50, crash("kills-of-deliver")),
+    Run("points", "killed at every named point between two durable steps", "rounds", 10, 1, crash("points")),
+    Run("power-cuts", "power cut", "cuts", 400, 50, crash("power-cuts")),
+    Run("power-cuts-catching-up", "power cut while catching up", "cuts", 100, 20, crash("power-cuts-catching-up")),
+    Run(
+        "power-cuts-without-fsync",
+        "power cut without fsync (control, has to lose)",
+        "cuts",
+        10,
+        5,
+        crash("power-cuts-without-fsync"),
+    ),
+    Run("full-disk", "the disk full", "seconds", 600, 300, crash("full-disk")),
+    Run(
+        "failed-calls-of-collect",
+        "calls fail under collect, each of a script in turn",
+        "rounds",
+        5,
+        5,
+        crash("failed-calls-of-collect"),
+    ),
+    Run(
+        "failed-calls-of-deliver",
+        "calls fail under deliver, each of a script in turn",
+        "rounds",
+        5,
+        5,
+        crash("failed-calls-of-deliver"),
+    ),
+    Run("clock-jumps", "the clock jumps by an hour, four times", "rounds", 5, 1, crash("clock-jumps")),
+    Run("soak-embedded", "soak on the embedded backend", "minutes", 120, 40, soak("embedded")),
+    Run("soak-kafka", "soak on Kafka and PostgreSQL", "minutes", 120, 40, soak("kafka")),
+    Run("fuzz-collect", "fuzzing: collect's port", "minutes", 60, 10, fuzz("test_collect_edge.py")),
+    Run("fuzz-answers", "fuzzing: receivers' answers", "minutes", 60, 10, fuzz("test_answer_parser.py")),
+    Run("fuzz-service", "fuzzing: a running service", "minutes", 60, 10, fuzz("test_living_service.py")),
+    Run("worlds", "seeded runs on a simulated machine", "seeds", 10_000, 500, worlds),
+    Run("guard", "12,000 ways to an internal address", "rounds", 1, 1, guard),
+)
+
+LOSES_ON_PURPOSE = "power-cuts-without-fsync"
+
+
+def made(run: Run, pieces: Sequence[Piece], code: str) -> float:
+    """Return how much of it went well on this code."""
+    return sum(piece.amount for piece in pieces if piece.run == run.name and piece.code == code and not is_bad(piece))
+
+
+def unfinished(pieces: Sequence[Piece], code: str) -> list[tuple[Run, float]]:
+    """Return the runs of which this code has less than is wanted, with how much it has."""
+    return [(run, amount) for run in RUNS if (amount := made(run, pieces, code)) < run.aim]
+
+
+def is_bad(piece: Piece) -> bool:
+    """Whether something was lost that was not to be, or failed otherwise."""
+    return bool(piece.failures) or (piece.lost > 0 and piece.run != LOSES_ON_PURPOSE)
+
+
+def _json(folder: Path, module: str, *words: str) -> dict[str, Any]:
+    path = folder / "outcome.json"
+    asked = [sys.executable, "-m", module, *words, "--json", str(path)]
+    done = subprocess.run(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if not path.exists():
+        raise RuntimeError(f"{module} ended with {done.returncode}: {done.stderr[-1_000:]}")
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+
+
+def _process(found: Mapping[str, Any]) -> str:
+    return (
+        f"{found['name']} {found['slope_mb_per_hour']:+.1f} MB/h, {found['pss_last_mb']:.0f} MB,"
+        f" {found['files_last']:g} files"
+    )

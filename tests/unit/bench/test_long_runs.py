@@ -1,0 +1,95 @@
+"""The long runs: which comes next, what counts for which code, and what the pages and a release make of it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.long import __main__ as main
+from bench.long import ledger, pages
+from bench.long.ledger import Piece
+from bench.long.runs import RUNS, made, unfinished
+
+NOW, BEFORE = "11111111", "00000000"
+KILLS = next(run for run in RUNS if run.name == "random-kills")
+
+
+def piece(run: str, amount: float, **more: Any) -> Piece:
+    """A piece that went well on this code."""
+    given = {"code": NOW, "began": "2026-11-25T10:00:00+00:00", "seconds": 1, "load": 0, "flush_us": 40, **more}
+    return Piece(run=run, amount=amount, **given)
+
+
+def complete() -> list[Piece]:
+    """All that is wanted."""
+    return [piece(run.name, run.aim) for run in RUNS]
+
+
+def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Line by line, so that a run that is cut short costs its last piece."""
+    path = tmp_path / "ledger.jsonl"
+    assert ledger.read(path) == []
+    for each in complete():
+        ledger.append(each, path)
+    assert ledger.read(path) == complete()
+
+
+def test_what_is_least_far_comes_next() -> None:
+    """By the share of what is wanted; nothing when there is all."""
+    half = [piece(run.name, run.aim / 2) for run in RUNS]
+    assert main._next([*half, *half[1:]], NOW, None) == RUNS[0]
+    assert main._next(half, NOW, ["soak-kafka"]).name == "soak-kafka"  # type: ignore[union-attr]
+    assert main._next(complete(), NOW, None) is None
+
+
+def test_pieces_on_other_code_and_bad_ones_do_not_count() -> None:
+    """Nor is a run that failed on this code begun again on it."""
+    assert made(KILLS, [piece("random-kills", 60, code=BEFORE)], NOW) == 0
+    lost = [each for each in complete() if each.run != "random-kills"] + [piece("random-kills", 60, lost=1)]
+    assert unfinished(lost, NOW) == [(KILLS, 0)]
+    assert main._next(lost, NOW, None) is None
+    assert main._next(lost, "22222222", ["random-kills"]) == KILLS
+
+
+def test_the_control_run_has_to_lose() -> None:
+    """Where fsync does nothing, a loss is no failure."""
+    lost = [each for each in complete() if each.run != "power-cuts-without-fsync"]
+    assert unfinished([*lost, piece("power-cuts-without-fsync", 10, lost=2_000)], NOW) == []
+
+
+def test_the_pages_say_how_far_it_is() -> None:
+    """With what was lost and what failed."""
+    pieces = [
+        piece("random-kills", 60, owed=1_000, twice=3, restarts=(1.0, 2.0, 4.0)),
+        piece("random-kills", 40, owed=500, code=BEFORE, lost=2, failures=("a | line\nand another",)),
+    ]
+    page = pages.long_runs(pieces, NOW).markdown()
+    assert "| everything killed at a random moment | 300 kills | 60 | 100 | 1,500 | 2 | 3 | 2.00 s |" in page
+    assert f"| random-kills | 2026-11-25T10:00:00+00:00 | {BEFORE} | a / line and another |" in page
+    summary = pages.summary(pieces, NOW).markdown()
+    assert f"0 of {len(RUNS)} complete on this code | 100 kills so far, 2 lost" in summary
+
+
+def test_only_committed_code_is_measured(tmp_path: Path) -> None:
+    """A page of the UI is no other code, a change that nobody can look up is refused."""
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path, check=True)
+
+    git("init", "--quiet")
+    for number, name in enumerate(("deliver/lane.py", "web/page.py")):
+        path = tmp_path / "src/hookline" / name
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        git("add", ".")
+        git("commit", "--quiet", "--message", str(number))
+    first = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD~1"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert ledger.code(tmp_path) == first.stdout.strip()
+    (tmp_path / "src/hookline/deliver/lane.py").write_text("changed")
+    with pytest.raises(RuntimeError, match="has changes"):
+        ledger.code(tmp_path)

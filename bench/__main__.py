@@ -3,7 +3,8 @@
 ``compare`` installs other programs; ``pages``, ``profiles`` and ``deletion`` fill a data folder first; ``beside`` tells
 what people cost deliveries, ``fanout`` what many destinations cost, ``far`` what one
 receiver far away gets, ``origins`` what receivers cost that are many, sparse and far away, ``floods`` what a hostile
-source costs honest ones, and ``peers`` how Hookline does beside services like it.
+source costs honest ones, ``peers`` how Hookline does beside services like it, and ``paired`` how this version does
+beside another.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bench.floods import floods
 from bench.job_queues import Missing, compare
 from bench.origins import origins
 from bench.pages import pages
+from bench.paired import main as paired
 from bench.peers.__main__ import main as peers
 from bench.people import people
 from bench.slow_disk import slow_disk
@@ -41,12 +43,15 @@ SCENARIOS: dict[str, Measure] = {
 FILLING = {"pages": pages, "profiles": people, "deletion": deletion}
 """Those that fill a folder: with how many events, ``--events`` says."""
 
+WITH_OPTIONS = {"paired": paired, "peers": peers}
+
 
 def main(arguments: list[str]) -> int:
     """Measure what was asked for; 1 when something was lost, refused, wrongly signed, or is not installed."""
-    if arguments[:1] == ["peers"]:  # it has options of its own
-        return peers(arguments[1:])
-    parser = argparse.ArgumentParser(prog="python -m bench", epilog="peers has options of its own: bench peers --help")
+    if arguments[:1] and arguments[0] in WITH_OPTIONS:
+        return WITH_OPTIONS[arguments[0]](arguments[1:])
+    epilog = f"{' and '.join(WITH_OPTIONS)} have options of their own: bench peers --help"
+    parser = argparse.ArgumentParser(prog="python -m bench", epilog=epilog)
     parser.add_argument("scenario", choices=[*SCENARIOS, *FILLING])
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of each measurement")
     parser.add_argument("--repeat", type=int, default=1, help="repeats; the median counts")

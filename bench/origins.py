@@ -48,18 +48,44 @@ http {{
 """
 LEAVES_OPEN = {"sparse": "75s", "kept": "75s 75s"}
 """What nginx says of connections at rest: nothing, so that they are closed after 4 s, or that it keeps them 75 s."""
+CLOSING = "1s"
+"""Receivers that close connections before the next event: every round connects to all of them anew."""
+CLOSING_ORIGINS = 1_000
+CLOSING_SECONDS = 2.5
+"""From one event of an origin to its next."""
+CLOSING_ROUNDS = (10, 50, 100)
+"""After which ``deliver`` is weighed."""
 
 
 def origins(seconds: float, count: int = ORIGINS) -> Figures:
     """Latency from acceptance to arrival, the processor's time of each delivery, and what ``deliver`` holds; with
-    connections that are made for almost every event, and with connections that are kept."""
+    connections that are made for almost every event, and with connections that are kept. Then what it holds after a
+    hundred rounds of connecting to all of a thousand receivers anew."""
     figures: Figures = {"origins": float(count)}
     for case, kept in LEAVES_OPEN.items():
         figures |= {f"origins_{case}_{name}": value for name, value in _measured(seconds, count, kept).items()}
-    return figures
+    return figures | {f"origins_closing_{name}": value for name, value in _closing().items()}
 
 
-def _measured(seconds: float, count: int, kept: str) -> Figures:
+def _closing() -> Figures:
+    with _stage(CLOSING_ORIGINS, CLOSING) as bench:
+        sender, figures, before = bench.service.processes()["deliver"], {}, 0
+        for rounds in CLOSING_ROUNDS:
+            seconds = (rounds - before) * CLOSING_SECONDS
+            bench.load(connections=16, sources=CLOSING_ORIGINS, seconds=seconds, rate=CLOSING_ORIGINS / CLOSING_SECONDS)
+            _drain(bench)
+            figures[f"after_{rounds}_rounds_mb"] = machine.memory_of(sender).rss / 1e6
+            before = rounds
+        overall = bench.delivered(1)
+        return figures | {
+            "delivered": float(overall.received),
+            "lost": float(overall.lost),
+            "duplicates": float(overall.duplicates),
+        }
+
+
+@contextmanager
+def _stage(count: int, kept: str) -> Iterator[Rig]:
     with tempfile.TemporaryDirectory(prefix="hookline-origins-") as folder:
         authority = Authority(Path(folder))
         settings = {"deliver.ca-file": str(authority.file)}
@@ -68,28 +94,33 @@ def _measured(seconds: float, count: int, kept: str) -> Figures:
             rig(connections=partial(_connections, count), settings=settings) as bench,
             _receivers(Path(folder), bench, authority, kept, count),
         ):
-            sender = bench.service.processes()["deliver"]
-            # One round for everybody to be connected to and verified in full.
-            bench.load(connections=16, sources=count, seconds=count / RATE, rate=RATE)
-            _drain(bench)
-            early = machine.memory_of(sender).rss
-            first, cpu = bench.next_number, machine.cpu_seconds(sender)
-            bench.load(connections=16, sources=count, seconds=seconds, rate=RATE)
-            _drain(bench)
-            cpu_us = (machine.cpu_seconds(sender) - cpu) / (bench.next_number - first) * 1e6
-            seen, overall = bench.delivered(1, first), bench.delivered(1)
-            return {
-                "delivered": float(overall.received),
-                "lost": float(overall.lost),
-                "duplicates": float(overall.duplicates),
-                "wrong_signatures": float(overall.wrong_signatures),
-                "p50_ms": seen.latency_seconds[0] * 1000,
-                "p99_ms": seen.latency_seconds[1] * 1000,
-                "p999_ms": seen.latency_seconds[2] * 1000,
-                "cpu_us_per_delivery": cpu_us,
-                "after_first_round_mb": early / 1e6,
-                "at_end_mb": machine.memory_of(sender).rss / 1e6,
-            }
+            yield bench
+
+
+def _measured(seconds: float, count: int, kept: str) -> Figures:
+    with _stage(count, kept) as bench:
+        sender = bench.service.processes()["deliver"]
+        # One round for everybody to be connected to and verified in full.
+        bench.load(connections=16, sources=count, seconds=count / RATE, rate=RATE)
+        _drain(bench)
+        early = machine.memory_of(sender).rss
+        first, cpu = bench.next_number, machine.cpu_seconds(sender)
+        bench.load(connections=16, sources=count, seconds=seconds, rate=RATE)
+        _drain(bench)
+        cpu_us = (machine.cpu_seconds(sender) - cpu) / (bench.next_number - first) * 1e6
+        seen, overall = bench.delivered(1, first), bench.delivered(1)
+        return {
+            "delivered": float(overall.received),
+            "lost": float(overall.lost),
+            "duplicates": float(overall.duplicates),
+            "wrong_signatures": float(overall.wrong_signatures),
+            "p50_ms": seen.latency_seconds[0] * 1000,
+            "p99_ms": seen.latency_seconds[1] * 1000,
+            "p999_ms": seen.latency_seconds[2] * 1000,
+            "cpu_us_per_delivery": cpu_us,
+            "after_first_round_mb": early / 1e6,
+            "at_end_mb": machine.memory_of(sender).rss / 1e6,
+        }
 
 
 def _allow_files() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from bench.long import __main__ as main
 from bench.long import ledger, pages
 from bench.long.ledger import Piece

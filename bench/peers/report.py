@@ -248,9 +248,10 @@ def _seconds(values: tuple[float, float]) -> str:
 
 
 PROSE = """\
-Hookline beside three services that send webhooks and can be run by yourself: Svix, Outpost and Convoy. All ran one
-after the other on one machine, each with the stores that its makers recommend for production. We make Hookline, so
-the settings are chosen in the peers' favour, and what is unfair is said [below](#what-is-unfair)."""
+Hookline beside services that send webhooks and can be run by yourself: Svix, Outpost and Convoy, where their programs
+were given. They ran one after the other on one machine, each with the stores that its makers recommend for production.
+We make Hookline, so the settings are chosen in the peers' favour, and what is unfair is
+said [below](#what-is-unfair)."""
 
 METHOD = f"""\
 One application, tenant or source has one endpoint, and each event is {EVENT_BYTES} bytes. Stores are Debian's

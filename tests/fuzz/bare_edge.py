@@ -14,7 +14,7 @@ from hookline.collect.http.downloads import Downloads
 from hookline.collect.intake import Intake
 from hookline.journal.record import Record
 from hookline.settings import Settings
-from tests.unit.collect.wire import SNAPSHOT
+from tests.unit.collect.wire import KEY, SNAPSHOT, request
 
 
 class Pipe(asyncio.Transport):
@@ -100,6 +100,12 @@ class BareEdge:
         assert self.counters.buffered_bytes == 0
         assert self.counters.open_connections == 0
         return bytes(pipe.written)
+
+    def store(self, body: bytes) -> Record | None:
+        """Return the event of a batch of one as it is stored, None where it is refused."""
+        self.records.clear()
+        self.talk([request("/v1/batch", body, KEY)])
+        return next((record for record in self.records if record.rejection is None), None)
 
     def _end(self, connection: Connection, pipe: Pipe, ending: str, random: Random | None) -> None:
         if ending == "lost":

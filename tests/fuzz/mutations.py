@@ -1,10 +1,11 @@
-"""Mutations of bytes: small damage, and damage that parsers are known to read in two ways."""
+"""Mutations of bytes and of decoded JSON: small damage, and damage that parsers are known to read in two ways."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -38,6 +39,39 @@ TOKENS = (
     *(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"a" * 70_000),
 )
 REPEATS_MAX = 300
+ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 0.5, -0.0, 1e21, 1e300, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40, float("inf")),
+    *("", " ", "a", "true", "null", "0", "\x00", "a\r\nX: y", "\ud83d", "\u202e\U0001f600", "x" * 200, "y" * 70_000),
+    *(
+        "a.b",
+        "$.userId",
+        "{{userId}}",
+        "@path",
+        "../..",
+        "keep",
+        "env:HOME",
+        "file:/etc/hostname",
+        "https://[::1",
+        "1d",
+    ),
+    *("2026-11-25", "0000-00-00T99:99Z", [], {}, [[]], {"": ""}, {"@path": "$."}, [None], ["a", "a"]),
+)
+ODD_KEYS = (
+    "",
+    " ",
+    "id",
+    "name",
+    "@path",
+    "@template",
+    "@if",
+    "a.b",
+    "a[0]",
+    "__proto__",
+    "No",
+    "x" * 300,
+    "\ud83d",
+    "\n",
+)
 
 
 def damaged(random: Random, data: bytes) -> bytes:
@@ -45,6 +79,26 @@ def damaged(random: Random, data: bytes) -> bytes:
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         data = random.choice(_MUTATIONS)(random, data)
     return data
+
+
+def altered(random: Random, value: Any, others: Sequence[Any] = ()) -> Any:
+    """A copy of a decoded value in which one to three parts are gone, twice, elsewhere, of another type or name, or
+    one of the others."""
+    whole = {"": copy.deepcopy(value)}
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        places: list[tuple[Any, Any]] = [(whole, "")] if "" in whole else []
+        for container, key in places:
+            inner = container[key]
+            places += (
+                [(inner, each) for each in (inner if isinstance(inner, dict) else range(len(inner)))]
+                if (isinstance(inner, dict | list))
+                else []
+            )
+        if places:
+            container, key = random.choice(places)
+            other, of = random.choice(places)
+            _alter(random, container, key, random.choice((*others, other[of], *random.choices(ODD_VALUES, k=2))))
+    return whole.get("")
 
 
 def in_pieces(random: Random, data: bytes) -> list[bytes]:
@@ -63,6 +117,20 @@ def in_pieces(random: Random, data: bytes) -> list[bytes]:
 def weighted(random: Random, usual: T, unusual: Sequence[T], odds: float) -> T:
     """The usual value, or with these odds one of the others."""
     return random.choice(unusual) if random.random() < odds else usual
+
+
+def _alter(random: Random, container: Any, key: Any, other: Any) -> None:
+    match random.randrange(6):
+        case 0:
+            del container[key]
+        case 1:
+            container[key] = random.choice(([container[key]], {random.choice(ODD_KEYS): container[key]}))
+        case 2 if isinstance(container, dict) and key != "":
+            container[random.choice(ODD_KEYS)] = container.pop(key)
+        case 2 if isinstance(container, list):
+            container.insert(key, copy.deepcopy(container[key]))
+        case _:
+            container[key] = copy.deepcopy(other)
 
 
 def _span(random: Random, data: bytes) -> tuple[int, int]:

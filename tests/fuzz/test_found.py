@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+import pytest
+
 from hookline.deliver.send.answers import HEAD_BYTES_MAX
+from hookline.kinds.mapping import MappingFailed
+from hookline.kinds.model import Request
+from hookline.kinds.requests import CompiledRequest, Rendered
 from hookline.outcomes.outcome import Outcome, to_number
 from tests.fuzz.bare_edge import BareEdge
 from tests.fuzz.bare_sender import BareSender, Result
@@ -66,3 +74,25 @@ def test_lines_may_end_with_a_bare_lf() -> None:
             assert (first.number, second.number) == (200, 503), (end, cut)
             assert second.failure is not None
             assert second.failure[2:] == ("busy", b"7"), (end, cut)
+
+
+def rendered(event: dict[str, Any], **parts: Any) -> Rendered:
+    """What an event becomes by a request with these parts."""
+    request = msgspec.convert({"name": "r", "url": "https://h.example.com/", **parts}, Request)
+    return CompiledRequest(request, {}).render(event, bytes)
+
+
+@pytest.mark.parametrize("given", ["text", 5, [1], None])
+def test_a_form_without_fields_fails_with_its_place(given: object) -> None:
+    """A directive that gives a form something else than fields fails for the event, and says why."""
+    form = {"@path": "$.properties"}
+    assert rendered({"properties": {"a": [1, "b"]}}, form=form).body == b"a=1&a=b"
+    with pytest.raises(MappingFailed, match=r"^/form: fields with their names"):
+        rendered({"properties": given}, form=form)
+
+
+def test_half_a_character_in_a_query_or_form_is_a_question_mark() -> None:
+    """As in a URL: JSON can write it, UTF-8 cannot."""
+    half = {"@path": "$.event[0]"}
+    made = rendered({"event": "\U0001f600"}, query={"q": half}, form={"f": half})
+    assert (made.target, made.body) == ("/?q=%3F", b"f=%3F")

@@ -167,7 +167,7 @@ class CompiledRequest:
             value = document.resolve(fields)
             if value is not MISSING and value is not None:
                 pairs.append((name, _text(value, f"/query/{_escaped(name)}")))
-        return begin + urlencode(pairs, quote_via=quote, safe="") if pairs else ""
+        return begin + urlencode(pairs, quote_via=quote, safe="", errors="replace") if pairs else ""
 
     def _header_lines(self, fields: Fields) -> bytes:
         lines = ""
@@ -191,7 +191,7 @@ class CompiledRequest:
         if self._form == "raw":
             return _text(value, "/raw").encode("utf-8", "replace")
         if self._form == "form":
-            return urlencode(_pairs(value), quote_via=quote).encode("ascii")
+            return urlencode(_pairs(value), quote_via=quote, errors="replace").encode("ascii")
         if self.batch is not None and self.batch.format == "lines":
             return b"".join(_json(each) + b"\n" for each in (value if isinstance(value, list) else [value]))
         return _json(value)
@@ -368,13 +368,18 @@ def _text(value: Json, path: str) -> str:
 
 
 def _pairs(value: Json) -> list[tuple[str, str]]:
+    if not isinstance(value, dict):
+        raise MappingFailed("/form", "fields with their names belong here, not a text, a number or a list")
     pairs: list[tuple[str, str]] = []
     for name, inner in value.items():
         if inner is None or inner is MISSING:
             continue
         for each in inner if isinstance(inner, list) else [inner]:
             pairs.append(
-                (name, _json(each).decode() if isinstance(each, dict | list) else _text(each, f"/form/{name}"))
+                (
+                    name,
+                    _json(each).decode() if isinstance(each, dict | list) else _text(each, f"/form/{_escaped(name)}"),
+                )
             )
     return pairs
 

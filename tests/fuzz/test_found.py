@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
+from hookline.connections.file import check_text
 from hookline.deliver.send.answers import HEAD_BYTES_MAX
 from hookline.kinds.mapping import MappingFailed
 from hookline.kinds.model import Request
@@ -96,3 +98,29 @@ def test_half_a_character_in_a_query_or_form_is_a_question_mark() -> None:
     half = {"@path": "$.event[0]"}
     made = rendered({"event": "\U0001f600"}, query={"q": half}, form={"f": half})
     assert (made.target, made.body) == ("/?q=%3F", b"f=%3F")
+
+
+SOURCE = "sources: [{id: web, name: Web, writeKeys: [wk_web]}]\n"
+
+
+@pytest.mark.parametrize("scalar", ["1" + ":1" * 200 + ".0", "1" + ":1" * 5_000, "!!bool maybe", '!!int ""'])
+def test_a_yaml_scalar_that_is_not_what_it_looks_like_is_a_problem_with_its_line(scalar: str) -> None:
+    """A number in base 60 that no computer holds, one that takes the square of its length, and tags that lie."""
+    (problem,) = check_text(f"{SOURCE}audiences:\n  {scalar}\n")
+    assert (problem.line, problem.message.rpartition("; ")[2]) == (3, "write it in quotes")
+
+
+def test_an_empty_key_at_the_top_is_a_problem_with_its_line() -> None:
+    """Like any other that is not known."""
+    (problem,) = check_text(f'{SOURCE}"": 1\n')
+    assert (problem.code, problem.line) == ("unknown_key", 2)
+
+
+@pytest.mark.parametrize("header", ["{{key}}", {"@template": "Bearer {{settings.secrets.key}}"}])
+def test_secrets_that_are_no_rows_are_a_problem(header: object) -> None:
+    """Also where a header names one of them."""
+    settings = {"url": "https://h.example.com/", "secrets": 5}
+    request = {"name": "r", "url": "https://h.example.com/", "headers": {"X-Key": header}}
+    made = {"id": "d", "name": "D", "kind": "http", "sources": ["web"], "settings": settings, "mapping": [request]}
+    document = {"sources": [{"id": "web", "name": "Web", "writeKeys": ["wk_web"]}], "destinations": [made]}
+    assert any("secrets" in problem.path for problem in check_text(json.dumps(document)))

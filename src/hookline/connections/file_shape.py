@@ -69,7 +69,7 @@ def read_configuration(tree: YamlTree) -> tuple[Configuration, list[Problem]]:
     if not isinstance(document, dict):
         problem = Problem("invalid_value", "", f"the file must be a mapping with the keys {', '.join(SECTIONS)}", 1)
         return configuration, [problem]
-    problems += [_unknown(name, name, SECTIONS) for name in document if name not in SECTIONS]
+    problems += [_unknown(name or '[""]', name, SECTIONS) for name in document if name not in SECTIONS]
     configuration.sources = list(_read_section(document, "sources", Source, problems))
     configuration.destinations = list(_read_section(document, "destinations", Destination, problems))
     configuration.audiences = list(_read_section(document, "audiences", Audience, problems))
@@ -169,7 +169,10 @@ def _invalid(path: str, text: str) -> Problem:
 
 DEPTH_MAX = 32
 VALUES_MAX = 1_000_000
+NUMBER_CHARACTERS_MAX = 1_000
+"""Of what is no text: to read a number in base 60, such as 1:30:00, takes the square of its length."""
 
+_TEXT = "tag:yaml.org,2002:str"
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 """What looks like a date; it stays text, as its key's own rules read it."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -250,8 +253,10 @@ class YamlTree:
         if node.tag == _TIMESTAMP:
             return str(node.value)
         try:
+            if node.tag != _TEXT and len(node.value) > NUMBER_CHARACTERS_MAX:
+                raise ValueError
             return self._scalars.construct_object(node)
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, LookupError, OverflowError):  # what it raises for a tag that does not fit
             message = f"{str(node.value)[:64]!r} cannot be read as {node.tag.rpartition(':')[2]}; write it in quotes"
             self._problem("invalid_value", path, message, node.start_mark)
             return None

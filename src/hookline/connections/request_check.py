@@ -157,7 +157,7 @@ def _not_filled(value: str, schema: Schema, settings: Mapping[str, Json]) -> str
     """Return the sentence for a text that was meant as a template; a mapping sends texts as they stand."""
     rows = _secret_rows(schema)
     known = schema.get("properties", {})
-    entered = (settings.get(rows) if rows else None) or {}
+    entered = _entered(settings, rows)
     missing: list[str] = []
 
     def placed(found: re.Match[str]) -> str:
@@ -191,9 +191,15 @@ def _lacking(value: Json, schema: Schema, settings: Mapping[str, Json]) -> str |
     text = value.get("@template", value.get("@path")) if isinstance(value, dict) else None
     for group, name in _SETTING_IN_ROWS.findall(text) if isinstance(text, str) else ():
         is_rows = isinstance(schema.get("properties", {}).get(group, {}).get("additionalProperties"), dict)
-        if is_rows and name not in (settings.get(group) or {}):
+        if is_rows and name not in _entered(settings, group):
             return f"there is no {name} under {_called(group, schema)} yet; enter it there first"
     return None
+
+
+def _entered(settings: Mapping[str, Json], rows: str | None) -> Mapping[str, Json]:
+    """Return the entries of rows; what is no rows has none, and is refused as such elsewhere."""
+    found = settings.get(rows) if rows is not None else None
+    return found if isinstance(found, dict) else {}
 
 
 def _has_auth(header: str, schema: Schema) -> bool:

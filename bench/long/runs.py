@@ -143,6 +143,11 @@ RUNS = (
     Run("fuzz-collect", "fuzzing: collect's port", "minutes", 60, 10, fuzz("test_collect_edge.py")),
     Run("fuzz-answers", "fuzzing: receivers' answers", "minutes", 60, 10, fuzz("test_answer_parser.py")),
     Run("fuzz-service", "fuzzing: a running service", "minutes", 60, 10, fuzz("test_living_service.py")),
+    Run("fuzz-control", "fuzzing: control's port", "minutes", 60, 10, fuzz("test_control_edge.py")),
+    Run("fuzz-files", "fuzzing: connections files", "minutes", 60, 10, fuzz("test_connections_files.py")),
+    Run("fuzz-mappings", "fuzzing: mappings", "minutes", 60, 10, fuzz("test_mappings.py")),
+    Run("fuzz-expressions", "fuzzing: expressions", "minutes", 60, 10, fuzz("test_expressions.py")),
+    Run("fuzz-journal", "fuzzing: journal recovery", "minutes", 60, 10, fuzz("test_journal_recovery.py")),
     Run("worlds", "seeded runs on a simulated machine", "seeds", 10_000, 500, worlds),
     Run("guard", "12,000 ways to an internal address", "rounds", 1, 1, guard),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from tests.fuzz.bare_edge import BareEdge
 from tests.fuzz.bare_sender import BareSender, Result
 from tests.fuzz.wire_answers import read_answers
 from tests.unit.collect.wire import TRACK, request
+from tests.unit.control.running import Running
 
 BAD_RESPONSE = to_number(Outcome.BAD_RESPONSE, None)
 GOOD = request("/v1/track", TRACK)
@@ -124,3 +126,12 @@ def test_secrets_that_are_no_rows_are_a_problem(header: object) -> None:
     made = {"id": "d", "name": "D", "kind": "http", "sources": ["web"], "settings": settings, "mapping": [request]}
     document = {"sources": [{"id": "web", "name": "Web", "writeKeys": ["wk_web"]}], "destinations": [made]}
     assert any("secrets" in problem.path for problem in check_text(json.dumps(document)))
+
+
+@pytest.mark.parametrize("path", ["/api/v1/sources", "/destinations", "/login"])
+def test_options_are_answered_with_the_methods(tmp_path: Path, path: str) -> None:
+    """The framework adds them to every address; it took anybody one request to fill the log with faults of ours."""
+    with Running(tmp_path / "data") as running:
+        answer = running.call("OPTIONS", path, token=False)
+    assert (answer.status, answer.body) == (204, b"")
+    assert "GET" in answer.headers["allow"]

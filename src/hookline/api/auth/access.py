@@ -42,6 +42,8 @@ class SignInNeeded(Exception):
 
 def require_need(connection: Connection, handler: BaseRouteHandler) -> None:
     """Guard of every route: let a caller in that meets the route's need, and comes from our own pages if it is one."""
+    if connection.scope.get("method") == "OPTIONS":  # Litestar's own: which methods an address has, as anybody can read
+        return
     need: Need = handler.opt["needs"]
     call = current_call()
     if need == "open" or call is None:

@@ -12,6 +12,7 @@ Writing into a zero-filled file changes no metadata of the file system, so that 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,8 @@ from hookline.telemetry.crashpoints import crash_point
 SEGMENT_FORMAT = 1
 SUFFIX = ".seg"
 OFFSET_DIGITS = 20
+_NAME = re.compile(rf"0\d{{{OFFSET_DIGITS - 1}}}{re.escape(SUFFIX)}", re.ASCII)
+"""No offset has twenty digits."""
 
 _MAGIC = b"HOOKJRNL"
 _SEGMENT_HEADER = struct.Struct("<8sIQI")
@@ -108,7 +111,8 @@ def list_segments(folder: Path) -> list[int]:
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
-    return sorted(int(name[:OFFSET_DIGITS]) for name in names if name.endswith(SUFFIX))
+    # What else ends so is a copy that somebody made.
+    return sorted(int(name[:OFFSET_DIGITS]) for name in names if _NAME.fullmatch(name))
 
 
 def encode_segment_header(first_offset: int) -> bytes:

@@ -136,7 +136,8 @@ def balance(
 def backlog(accepted: Ledger, arrivals: Ledger) -> tuple[int, int]:
     """Just now: events due and not acknowledged, and events acknowledged and not arrived."""
     acknowledged = accepted.counters[ACKNOWLEDGED]
-    came = arrivals.counters[receiver.RECEIVED] - arrivals.counters[receiver.DUPLICATES]
+    repeated_or_other = arrivals.counters[receiver.DUPLICATES] + arrivals.counters[receiver.UNNUMBERED]
+    came = arrivals.counters[receiver.RECEIVED] - repeated_or_other
     return accepted.counters[DUE] - acknowledged, max(0, acknowledged - came)
 
 

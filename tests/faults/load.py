@@ -86,9 +86,11 @@ class Load:
         seconds_max: float = math.inf,
         injected_before: int = 0,
         lasting_seconds: float | None = None,
+        events_max: int = EVENTS_MAX,
     ) -> None:
         """``seconds_max``: from the start of the load on, until nothing more is injected. ``injected_before``: in an
-        earlier play, which this one goes on with. ``lasting_seconds``: of each trouble, in place of its own time."""
+        earlier play, which this one goes on with. ``lasting_seconds``: of each trouble, in place of its own time.
+        ``events_max``: what the ledgers have room for."""
         self.folder, self.rate = folder, rate
         self.injected_before = injected_before
         self._lasting_seconds = lasting_seconds
@@ -97,13 +99,14 @@ class Load:
         """What went wrong beside what the ledgers tell."""
         self.damaged: set[int] = set()
         """Events whose bytes in the journal were changed before they had arrived."""
+        self.events_max = events_max
         self._seconds_max = seconds_max
         self._receiver_port = free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self: LoadT) -> LoadT:
-        self.accepted = Ledger(self.folder / "accepted", EVENTS_MAX)
-        self.arrivals = Ledger(self.folder / "arrivals", EVENTS_MAX)
+        self.accepted = Ledger(self.folder / "accepted", self.events_max)
+        self.arrivals = Ledger(self.folder / "arrivals", self.events_max)
         try:
             self.start_receiver()
             self._start()
@@ -123,14 +126,14 @@ class Load:
     def start_load(self) -> None:
         """Send at the rate from now on, and wait until all of it goes through."""
         ports = ",".join(str(machine.collect_port) for machine in self.machines)
-        self._sender = self._program("tests.faults.sender", ports, str(self.folder / "accepted"), str(self.rate))
+        self._sender = self.program("tests.faults.sender", ports, str(self.folder / "accepted"), str(self.rate))
         self.go_on_for(2.0)
         self.wait_until_level()
 
     def start_receiver(self) -> None:
         """Receive from now on."""
         arrivals = str(self.folder / "arrivals")
-        self._receiver = self._program("hookline.bench.receiver", str(self._receiver_port), arrivals, SECRET)
+        self._receiver = self.program("hookline.bench.receiver", str(self._receiver_port), arrivals, SECRET)
 
     def stop_receiver(self) -> None:
         """From now on what is delivered waits."""
@@ -237,6 +240,11 @@ class Load:
 
     def settle(self) -> Balance:
         """End the load, wait for what is missing and for duplicates of it, and count."""
+        self.end_load()
+        return balance(self.accepted, self.arrivals, self.rate, self.injections, self.damaged)
+
+    def end_load(self) -> None:
+        """Send nothing more, and wait for what is missing and for duplicates of it."""
         self._sender.send_signal(signal.SIGTERM)
         if self._sender.wait(SETTLE_SECONDS_MAX) != 0:
             raise RuntimeError("the sender failed")
@@ -250,7 +258,6 @@ class Load:
             )
         with contextlib.suppress(TimeoutError):
             wait_until(lambda: False, QUIET_SECONDS, "another duplicate", lambda: counters[receiver.RECEIVED])
-        return balance(self.accepted, self.arrivals, self.rate, self.injections, self.damaged)
 
     def tracebacks(self) -> list[str]:
         """The first unexpected error that each process's log tells of."""
@@ -273,6 +280,7 @@ class Load:
         machine.launch()
         machine.wait_ready(START_SECONDS_MAX)
 
-    def _program(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def program(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Run a module as a process that ends with the load."""
         self._processes.append(subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT))
         return self._processes[-1]

@@ -71,7 +71,8 @@ def test_the_processes_live_through_it(cases: Cases, tmp_path: Path) -> None:
                 talk(hookline.collect_port, random)
                 sound.append(hookline.track())
 
-            cases.run("living", CASES, case)
+            number = cases.run("living", CASES, case)
+            print(f"{number} conversations")
             receiver.wait_for(sound[-1])
             wait_until(lambda: set(sound) <= receiver.message_ids, what="all sound events")
             assert len(hostile.requests) > 3 * DESTINATIONS  # breakers open now and then

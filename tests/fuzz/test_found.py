@@ -135,3 +135,11 @@ def test_options_are_answered(tmp_path: Path, path: str) -> None:
         answer = running.call("OPTIONS", path, token=False)
     assert (answer.status, answer.body) == (204, b"")
     assert "OPTIONS" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("number", [0, -1, -(2**63) - 1, 2**63, 2**70])
+def test_a_version_that_no_database_holds_is_not_found(tmp_path: Path, number: int) -> None:
+    """By its address in the API, or to go back to."""
+    with Running(tmp_path / "data") as running:
+        assert running.api("GET", f"/connections/versions/{number}").status == 404
+        assert running.api("POST", f"/connections/versions/{number}/roll-back").status == 404

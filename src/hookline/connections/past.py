@@ -135,7 +135,7 @@ class Past:
     def version(self, number: int, limit: int = ALL) -> Version | None:
         """Return one version with what it changed, field by field, of so many objects; None when there is none."""
         connection = self._database.open()
-        if connection is None:
+        if connection is None or not 0 < number < 1 << 63:  # as many as SQLite has
             return None
         found = connection.execute("SELECT version, at, author FROM versions WHERE version = ?", (number,)).fetchone()
         return None if found is None else self._read(connection, found, limit, with_fields=True)

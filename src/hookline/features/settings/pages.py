@@ -65,7 +65,7 @@ async def show_versions(request: Request[Any, Any, Any], services: FromServices,
 @get("/settings/versions/{number:int}", needs="viewer")
 async def show_version(request: Request[Any, Any, Any], services: FromServices, number: FromPath[int]) -> Response[str]:
     """Show one change field by field."""
-    version = connections_past(services).version(number, OBJECTS_ON_A_PAGE) if number < 1 << 63 else None
+    version = connections_past(services).version(number, OBJECTS_ON_A_PAGE)
     if version is None:
         return unknown(request, "settings", "Version", "There is no version of this number", str(number), "")
     in_force = services.store.version

@@ -129,7 +129,7 @@ class Versions(Controller):
 
 
 def _version(services: Services, number: int) -> Version:
-    found = connections_past(services).version(number) if number < 1 << 63 else None
+    found = connections_past(services).version(number)
     if found is None:
         raise not_found("version", str(number))
     return found

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.bench.machine import memory_of
-
 SAMPLE_SECONDS = 10.0
 LIFE_SECONDS_MIN = 600.0
 """A slope of less is noise: 0.3 MB more after eight minutes would be 2 MB an hour."""
@@ -33,6 +31,8 @@ class Sample(msgspec.Struct, frozen=True):
     """What one process had at a moment of the monotonic clock; sizes in bytes."""
 
     at: float
+    own: int
+    """Anonymous memory: PSS and RSS change with the files that are mapped, and with who else maps them."""
     pss: int
     rss: int
     files: int
@@ -40,8 +40,8 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """One process from its start to its end: the slope of its PSS once it is warm, and PSS and open files of the first
-    and last tenth of that time."""
+    """One process from its start to its end: the slope of its own memory once it is warm, and PSS and open files of
+    the first and last tenth of that time."""
 
     name: str
     minutes: float
@@ -90,12 +90,16 @@ class Watch:
 
 def sample_of(pid: int) -> Sample | None:
     """Look at a process; None where it has ended."""
-    folder, memory = Path("/proc") / str(pid), memory_of(pid)
+    folder = Path("/proc") / str(pid)
     try:
+        lines = (folder / "smaps_rollup").read_text().splitlines()
         files, threads = len(os.listdir(folder / "fd")), len(os.listdir(folder / "task"))
     except OSError:
         return None
-    return Sample(time.monotonic(), memory.pss, memory.rss, files, threads) if memory.pss else None
+    sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith(" kB")}
+    if "Pss" not in sizes:
+        return None
+    return Sample(time.monotonic(), sizes["Anonymous"], sizes["Pss"], sizes["Rss"], files, threads)
 
 
 def life(name: str, samples: Sequence[Sample]) -> Life:
@@ -108,7 +112,7 @@ def life(name: str, samples: Sequence[Sample]) -> Life:
     return Life(
         name=name,
         minutes=round((samples[-1].at - began) / 60, 1),
-        slope_mb_per_hour=round(slope([(each.at / 3_600, each.pss / MB) for each in warm]), 2),
+        slope_mb_per_hour=round(slope([(each.at / 3_600, each.own / MB) for each in warm]), 2),
         pss_first_mb=round(statistics.median(each.pss for each in first) / MB, 1),
         pss_last_mb=round(statistics.median(each.pss for each in last) / MB, 1),
         rss_last_mb=round(statistics.median(each.rss for each in last) / MB, 1),

@@ -34,7 +34,8 @@ def samples(mb_per_hour: float = 0.0, files_per_hour: float = 0.0, noise_mb: flo
         warm = min(1.0, at / WARM_UP_SECONDS_MIN) * 20
         pss = 40 + warm + mb_per_hour * at / HOUR_SECONDS + chance.uniform(-noise_mb, noise_mb)
         files = 30 + chance.choice([0, 1, 2]) + int(files_per_hour * at / HOUR_SECONDS)
-        found.append(Sample(at=1_000.0 + at, pss=int(pss * MB), rss=int(pss * MB), files=files, threads=4))
+        size = int(pss * MB)
+        found.append(Sample(at=1_000.0 + at, own=size, pss=size, rss=size, files=files, threads=4))
     return found
 
 

@@ -22,6 +22,7 @@ TITLES = {
     "scale": "many workers and destinations",
     "upgrades": "rolling upgrade under load",
     "peers": "beside Svix and Outpost",
+    "compared": "beside an earlier version of Hookline",
     "packages": "packages and images on bare systems",
 }
 

@@ -15,6 +15,7 @@ import msgspec
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
 from hookline.collect.batch import (
     BATCH,
+    LIBRARY,
     Batch,
     BrowserAddresses,
     about_library,
@@ -380,7 +381,8 @@ class Intake:
         head, body, refused, doubtful = self._read_single(body)
         source = exchange.source or self._found(exchange, head.write_key or query_key(exchange.query))
         arrival = self._arrival(exchange, source)
-        if picture is None:  # who looks at a picture may be a mail provider's proxy
+        # Who looks at a picture may be a mail provider's proxy. Most other calls show here that no browser sent them.
+        if picture is None and (LIBRARY in body or b"origin" in exchange.headers):
             member = self.browser_addresses.member(exchange, source, lambda: [body])
             if member:
                 arrival.envelope = b'{"context":{%b}}' % member
@@ -388,7 +390,8 @@ class Intake:
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
             warnings = warnings_of(body) if doubtful else ()
-            self._count(warnings)
+            if warnings:
+                self._count(warnings)
             answer = picture or answers.accepted(record.message_id, warnings)
             if dropped:
                 self._drop(exchange, 1)
@@ -477,9 +480,13 @@ class Intake:
     def _append(
         self, exchange: Exchange, records: list[Record], answer: bytes, accepted: int, rejected: Sequence[str]
     ) -> None:
-        if not self._is_over_budget(exchange, records[0].source):
+        if self.refusing is None or not self._is_over_budget(exchange, records[0].source):
             done = partial(self._stored, exchange, answer, accepted, rejected)
-            self._try_append(records, done, self._fair.serves_greedy)
+            fair = self._fair
+            if fair.contended or fair.serves_greedy:
+                self._try_append(records, done, fair.serves_greedy)
+            else:
+                self._append_now(records, done)
 
     def _is_over_budget(self, exchange: Exchange, source: str) -> bool:
         """Return whether the journal's bytes are spent for a source; the request is refused then."""

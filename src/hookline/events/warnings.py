@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.events.timestamps import parse
+from hookline.events.timestamps import is_in_usual_form, parse
 
 WARNINGS: dict[str, str] = {
     "not_an_object": "{} must be a JSON object; the given value is ignored.",
@@ -69,6 +69,8 @@ def warnings_of(body: bytes) -> list[EventWarning]:
 def are_times_unreadable(timestamp: object, original_timestamp: object, sent_at: object) -> bool:
     """Return whether a time of an event that counts, or its ``sentAt``, cannot be read."""
     given = timestamp if timestamp is not None and timestamp != "" else original_timestamp
+    if given.__class__ is str and is_in_usual_form(given) and sent_at is None:
+        return False
     return is_unreadable(given) or is_unreadable(sent_at)
 
 

@@ -246,3 +246,27 @@ def _with_body(whole: Record, body: bytes) -> Record:
     whole.body = body
     assert json.loads(body)
     return whole
+
+
+def test_what_is_known_of_many_sources_is_looked_up_together(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events of three hundred sources: two looks at names and at users, and what was known before still counts."""
+    sources = [f"s{number}" for number in range(300)]
+    followed.append(*(record(f"a{source}", "Order", source=source, userId="u1") for source in sources))
+    followed.read()
+    followed.kill()
+    looks = {"names": 0, "users": 0}
+    for name, real in (("names", followed.store.names), ("users", followed.store.users)):
+
+        def counted(*given: Any, name: str = name, real: Any = real) -> Any:
+            looks[name] += 1
+            return real(*given)
+
+        monkeypatch.setattr(followed.store, name, counted)
+    for source in sources:  # each a group of its own
+        followed.append(record(f"b{source}", "Order", source=source, userId="u2"))
+    followed.read()
+    assert looks == {"names": 2, "users": 2}
+    assert [followed.log.names(source)[Name("track", "Order")].count for source in sources] == [2] * 300
+    assert [each.users for each in followed.log.users(1) if each.source is not None] == [2] * 300

@@ -12,13 +12,18 @@ from pathlib import Path
 
 from hookline.api.services import Services, part
 from hookline.beats import seconds_to_beat
-from hookline.database.connect import connect
+from hookline.database.connect import connect, insert_many
 from hookline.database.connection import transaction
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.insights.schema import News, SchemaLog, SchemaReader, SchemaStore
 from hookline.journal.port import JournalError
 from hookline.telemetry.log import logger
+
+_LATER = (
+    "ON CONFLICT (source) DO UPDATE SET last_event_at = excluded.last_event_at"
+    " WHERE source_activity.last_event_at < excluded.last_event_at"
+)
 
 
 class SourceActivity:
@@ -40,12 +45,7 @@ class SourceActivity:
     def save(self, moved: Mapping[str, int], gone: Iterable[str] = ()) -> None:
         """Remember later times, and forget sources, in one transaction."""
         with transaction(self._connection):
-            self._connection.executemany(
-                "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
-                " ON CONFLICT (source) DO UPDATE SET last_event_at = excluded.last_event_at"
-                " WHERE source_activity.last_event_at < excluded.last_event_at",
-                list(moved.items()),
-            )
+            insert_many(self._connection, "source_activity", ("source", "last_event_at"), list(moved.items()), _LATER)
             self._connection.executemany("DELETE FROM source_activity WHERE source = ?", [(id,) for id in gone])
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from hookline.features.sources import service
 from hookline.features.sources.service import CROWDED_REST_SECONDS, IDLE_SECONDS, REST_SECONDS, schema_watcher
+from hookline.insights.schema import RECORDS_TOGETHER
 from tests.service.waiting import wait_until
 from tests.unit.control.running import Running, record, source
 
@@ -24,7 +25,8 @@ def test_it_rests_longer_while_others_want_the_core(
     control.api("POST", "/sources", source())
     watch = schema_watcher(control.services)
     watch.run_once()
-    control.append(*(record(f"m{n}", "Order") for n in range(3)))
+    control.append(*(record(f"m{n}", "Order") for n in range(RECORDS_TOGETHER)))
+    control.append(record("last", "Order"))
     seen = count()
     monkeypatch.setattr(watch._reader, "_clock", lambda: float(next(seen)))  # each look comes after the time is over
     moments = iter([1.0, 1.0 + waited] * 2)

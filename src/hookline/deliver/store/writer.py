@@ -81,6 +81,7 @@ class DeliverStore:
         # What is deleted may be about a person: nothing of it stays in free pages.
         overwrite_deleted(self._write)
         self._mark = commit_mark(self._write)
+        self._oldest_usage: int | None = None
         self.reader = DeliverReader.on(self._read)
         """What was saved, to be read on the event loop."""
         self.rows = RetryRows(self._read, fence)
@@ -180,7 +181,9 @@ class DeliverStore:
         rows = [(*key, *total) for key, total in totals.items() if total[0]]
         insert_many(self._write, "usage", ("day", "source", "events", "filtered"), rows, _ADD_USAGE)
         oldest = min(today, *(day for day, _, _ in usage)) - USAGE_DAYS_KEPT
-        cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
+        if oldest != self._oldest_usage:  # once a day: nothing else makes a day older
+            self._oldest_usage = oldest
+            cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 
     def _write_replays(self, cursor: object, batch: Batch) -> None:
         """Write how far replays have come, dead letters they settled, and dead letters that people discard.

@@ -37,7 +37,7 @@ when it is more. *Worse* says that the whole interval is beyond 3 % more CPU, or
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """What the two measured one after the other."""
+    """Hold what the two measured one after the other."""
 
     other: Round
     this: Round

@@ -69,7 +69,7 @@ def run_crash(asked: Asked) -> int:
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What to damage, and where to write what came of it."""
+    """Hold what to damage, and where to write what came of it."""
 
     cycles: int = CYCLES
     seconds: float = FULL_SECONDS

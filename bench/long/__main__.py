@@ -80,8 +80,10 @@ def _made(run: Run, code: str, before: int) -> Piece:
 
 
 def _said(piece: Piece) -> str:
-    told = f"{piece.owed:,} owed, {piece.lost:,} lost, {piece.twice:,} twice, {piece.seconds:.0f} s; {piece.remark}"
-    return f"FAILED {' '.join(piece.failures)}" if piece.failures else told
+    summed_up = (
+        f"{piece.owed:,} owed, {piece.lost:,} lost, {piece.twice:,} twice, {piece.seconds:.0f} s; {piece.remark}"
+    )
+    return f"FAILED {' '.join(piece.failures)}" if piece.failures else summed_up
 
 
 if __name__ == "__main__":

@@ -13,6 +13,11 @@ import msgspec
 
 from bench.long.ledger import Piece
 
+CANARY = "tests/unit/deliver/test_egress_canary.py"
+WORLDS_FROM = 100_000
+"""Far above the seeds of CI."""
+FAILURE_CHARACTERS = 2_000
+
 Outcome = Mapping[str, Any]
 """Fields of a Piece."""
 
@@ -71,28 +76,22 @@ def fuzz(test: str) -> Callable[[float, int, Path], Outcome]:
 
     def play(amount: float, before: int, _: Path) -> Outcome:
         options = ("--fuzz-seconds", f"{amount * 60:g}", "--fuzz-seed", str(before + 1), "--timeout", "0")
-        asked = [sys.executable, "-m", "pytest", f"tests/fuzz/{test}", "-q", "-s", "-p", "no:cacheprovider", *options]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if (counted := re.search(r"^\.?(\d+ [a-z ]+)$", done.stdout, re.MULTILINE)) is None or done.returncode:
-            return {"failures": [done.stdout[-2_000:]]}
-        return {"remark": counted[1]}
+        done = _module("pytest", f"tests/fuzz/{test}", "-q", "-s", "-p", "no:cacheprovider", *options)
+        counted = re.search(r"^\.?(\d+ [a-z ]+)$", done.stdout, re.MULTILINE)
+        return {"remark": counted[1] if counted else "", "failures": _failures(done)}
 
     return play
 
 
 def worlds(amount: float, before: int, _: Path) -> Outcome:
     """Seeds that no piece before had."""
-    words = ("--seeds", f"{amount:g}", "--first", str(100_000 + round(before * amount)))
-    done = subprocess.run([sys.executable, "-m", "tests.worlds", *words], capture_output=True, text=True, check=False)
-    return {"failures": [done.stdout[-2_000:]] if done.returncode else []}
+    first = WORLDS_FROM + round(before * amount)
+    return {"failures": _failures(_module("tests.worlds", "--seeds", f"{amount:g}", "--first", str(first)))}
 
 
 def guard(_: float, __: int, ___: Path) -> Outcome:
     """Every spelling and every name that moves, tried on the address guard."""
-    tried = "tests/unit/deliver/test_egress_canary.py"
-    asked = [sys.executable, "-m", "pytest", tried, "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return {"failures": [done.stdout[-2_000:]] if done.returncode else []}
+    return {"failures": _failures(_module("pytest", CANARY, "-q", "-p", "no:cacheprovider"))}
 
 
 RUNS = (
@@ -166,14 +165,21 @@ def unfinished(pieces: Sequence[Piece], code: str) -> list[tuple[Run, float]]:
 
 
 def is_bad(piece: Piece) -> bool:
-    """Whether something was lost that was not to be, or failed otherwise."""
+    """Return whether something was lost that was not to be, or failed otherwise."""
     return bool(piece.failures) or (piece.lost > 0 and piece.run != LOSES_ON_PURPOSE)
+
+
+def _module(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", name, *words], capture_output=True, text=True, check=False)
+
+
+def _failures(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [done.stdout[-FAILURE_CHARACTERS:]] if done.returncode else []
 
 
 def _json(folder: Path, module: str, *words: str) -> dict[str, Any]:
     path = folder / "outcome.json"
-    asked = [sys.executable, "-m", module, *words, "--json", str(path)]
-    done = subprocess.run(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    done = _module(module, *words, "--json", str(path))
     if not path.exists():
         raise RuntimeError(f"{module} ended with {done.returncode}: {done.stderr[-1_000:]}")
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])

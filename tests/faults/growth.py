@@ -1,4 +1,4 @@
-"""What grows in processes that run for long: memory and open files, sampled from outside, and how steadily they do."""
+"""Find what grows in processes that run for long: memory and open files, sampled from outside."""
 
 from __future__ import annotations
 

@@ -417,7 +417,8 @@ class SchemaReader:
         """Note groups that follow the place, and return the place behind them."""
         if not groups:
             return place
-        self._look_up([record for group in groups for record in group.records if _is_noted(record)])
+        sent = [record for group in groups for record in group.records if _is_sent(record)]
+        self._look_up([record for record in sent if record.rejection is None])
         for group in groups:
             self._note_group(group)
         self._moved = True
@@ -430,8 +431,6 @@ class SchemaReader:
         if missing:
             self._sources |= self._store.names(missing)
         unknown = {(self._month(record.received_at), record.source) for record in records} - self._users.keys()
-        self._users |= {key: self._changed_users[key] for key in unknown & self._changed_users.keys()}
-        unknown -= self._changed_users.keys()
         for month in {month for month, _ in unknown}:
             found = self._store.users(month, [source for of, source in unknown if of == month])
             self._users |= {(month, source): users for source, users in found.items()}
@@ -443,9 +442,11 @@ class SchemaReader:
 
     def _note_group(self, group: Group) -> None:
         for record in group.records:
-            if _is_noted(record):
+            if not _is_sent(record):
+                continue
+            if record.rejection is None:
                 self._note(record)
-            elif record.rejection is not None and not record.erased and record.origin == "sdk":
+            else:
                 self.news.append(News(record.source, record.received_at, rejected=record.rejection.code))
 
     def _note(self, record: Record) -> None:
@@ -480,8 +481,8 @@ class SchemaReader:
         return found
 
 
-def _is_noted(record: Record) -> bool:
-    return record.rejection is None and not record.erased and record.origin == "sdk"
+def _is_sent(record: Record) -> bool:
+    return not record.erased and record.origin == "sdk"
 
 
 def _name_of(record: Record) -> str:

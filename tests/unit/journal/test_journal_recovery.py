@@ -262,3 +262,13 @@ def test_fewer_partitions_than_there_are_is_refused(open_appender: Any, journal:
     append(open_appender, [a_record(0)], partitions=3)
     with pytest.raises(JournalError, match=r"journal\.partitions to 3"):
         open_appender(partitions=1)
+
+
+@pytest.mark.parametrize("name", ["old-{}", "copy of {}", "99999999999999999999.seg", ".seg"])
+def test_a_copy_of_a_segment_under_another_name_is_passed_over(open_appender: Any, journal: Path, name: str) -> None:
+    """Somebody kept one beside the others: the journal opens as if it were not there."""
+    append(open_appender, [a_record(0)])
+    path = journal / "0" / FIRST
+    (path.parent / name.format(path.name)).write_bytes(path.read_bytes())
+    assert append(open_appender, [a_record(1)]) == ()
+    assert readable_ids(journal) == (["m0", "m1"], [])

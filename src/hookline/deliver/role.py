@@ -284,6 +284,7 @@ class DeliverRole:
         for task in done - {stopped}:
             task.result()  # a beat ends only by an error: raise it, so that the role exits and comes back
         await self._drain()
+        await self.lane_set.sinks.finish()
         loop.remove_reader(wake)
         wake.close()
         for task in beats:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from hookline.connections.model import Destination
+from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.lanes.sinks import NEWS_MAX, REMARK_CHARACTERS_MAX, SinkParcel, SinkRoute, SinkTemplate
+from hookline.deliver.lanes.sinks import NEWS_MAX, REMARK_CHARACTERS_MAX, SinkParcel, SinkRoute, Sinks, SinkTemplate
 from hookline.deliver.store.batch import RemarkRow
 from hookline.kinds.model import KindSettings
-from hookline.kinds.sink import SinkEvent, SinkFailed, Verdict
+from hookline.kinds.sink import SinkContext, SinkEvent, SinkFailed, Verdict
+from hookline.settings import Settings
 from tests.unit.deliver.rig import Rig, destination, source
 
 Notice = Callable[[str, str], None]
@@ -61,7 +64,8 @@ def news(rig: Rig, *writes: Sequence[str], fails: bool = False) -> list[str]:
         target = Target(SinkTemplate(lake), 0, 1, route)
         target.lane = rig.lane("crm")
         route.ask(target, [(SinkParcel([], []), b"")] * len(writes), 0)
-        await asyncio.to_thread(route.close, wait=True)
+        route.close()
+        await asyncio.to_thread(route.join, 10)
         await asyncio.sleep(0)  # the results of its thread came before this
 
     asyncio.run(write())
@@ -79,6 +83,63 @@ def test_what_is_said_is_in_the_next_checkpoint(rig: Rig) -> None:
 def test_what_is_said_again_after_an_outage_is_told_once(rig: Rig) -> None:
     """The sink was opened anew and has forgotten that it said so."""
     assert news(rig, ["full", "one"], ["full", "two"], fails=True) == ["full", "one", "two"]
+
+
+class Held(Talking):
+    """A sink whose write takes as long as the test says."""
+
+    def __init__(self, notice: Notice) -> None:
+        super().__init__(notice, ["written"], fails=False)
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def open_sink(self, context: SinkContext, settings: KindSettings) -> Held:
+        self._notice = context.notice
+        return self
+
+    def write(self, events: Sequence[SinkEvent]) -> Sequence[Verdict]:
+        self.begun.set()
+        assert self.may_end.wait(10)
+        return super().write(events)
+
+
+@pytest.mark.parametrize("is_changed", [False, True], ids=["its lane is there", "its settings were just changed"])
+def test_the_end_of_the_role_waits_for_what_is_being_written(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, is_changed: bool
+) -> None:
+    """Its result is heard, so that the last checkpoint has it, and nothing is heard after the files are closed."""
+    held = Held(lambda name, sentence: None)
+    monkeypatch.setattr(module, "sink_module", lambda name: held)
+    engine = rig.role.engine
+    sinks = Sinks(engine, Settings())
+
+    def lake(folder: str) -> Destination:
+        return Destination(id="lake", name="Lake", kind="files", settings=KindSettings({"where": folder}))
+
+    async def run(seconds: float) -> list[str]:
+        engine.batch.news.clear()
+        monkeypatch.setattr(module, "FINISH_SECONDS_MAX", seconds)
+        held.begun.clear()
+        held.may_end.clear()
+        (target,) = sinks.requests_of(lake("one"), 1, None).targets
+        target.lane = rig.lane("crm")
+        target.route.ask(target, [(SinkParcel([], []), b"")], 0)
+        assert await asyncio.to_thread(held.begun.wait, 10)
+        if is_changed:
+            sinks.requests_of(lake("two"), 1, None)
+        finishing = asyncio.create_task(sinks.finish())
+        await asyncio.sleep(0.05)
+        if seconds < 1:
+            await finishing
+            sinks.close()
+        assert not engine.batch.news
+        held.may_end.set()
+        await finishing
+        await asyncio.to_thread(target.route.join, 10)
+        await asyncio.sleep(0)
+        return [each.sentence for each in engine.batch.news]
+
+    assert asyncio.run(run(10.0)) == ["written"]
+    assert asyncio.run(run(0.01)) == []
 
 
 def test_remarks_are_kept_of_what_was_accepted() -> None:

@@ -43,8 +43,8 @@ NEWS_MAX = 50
 SAID_AGAIN_SECONDS = 3_600.0
 """A sink that is opened again, after an outage, has forgotten what it said: for so long a sentence is told once."""
 SAID_MAX = 500
-CLOSE_SECONDS_MAX = 10.0
-"""What a sink has for its last write when the role ends: what is not answered by then is written again."""
+FINISH_SECONDS_MAX = 10.0
+"""What sinks have for their last writes when the role ends: what is not answered by then is written again."""
 
 
 class SinkParcel(Parcel):
@@ -81,6 +81,8 @@ class SinkRoute(Route):
         self._waiting: deque[tuple[Target, SinkParcel]] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self.is_heard = True
+        """Whether its results are wanted; not when the role has let go of its files."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -99,13 +101,21 @@ class SinkRoute(Route):
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
-    def close(self, wait: bool = False) -> None:
-        """Write what is there, and end; ``wait`` for it, but not for long."""
+    def close(self) -> None:
+        """Write what is there, and end."""
         with self._wake:
             self._closing = True
             self._wake.notify()
-        if wait and self._thread is not None:
-            self._thread.join(CLOSE_SECONDS_MAX)
+
+    @property
+    def is_writing(self) -> bool:
+        """Return whether its thread has not ended yet."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         sink: Sink | None = None
@@ -147,6 +157,8 @@ class SinkRoute(Route):
         news, self._news = self._news, []
 
         def note() -> None:
+            if not self.is_heard:
+                return
             # First what is said of it: the checkpoint that saves a result has these rows too.
             now_ms = engine.clock.now_ms()
             engine.batch.news += [NewsRow(self.destination.id, now_ms, each) for each in news]
@@ -234,6 +246,8 @@ class Sinks:
         self._engine = engine
         self._settings = settings
         self._routes: dict[str, SinkRoute] = {}
+        self._leaving: list[SinkRoute] = []
+        """Closed, but perhaps still writing."""
 
     def requests_of(self, resolved: Destination, lane_number: int, filters: Filters | None) -> SinkRequests:
         """Return what sends the events of a destination whose secrets are resolved; raise ValueError for a kind whose
@@ -244,7 +258,7 @@ class Sinks:
         route = self._routes.get(resolved.id)
         if route is None or route.destination.settings != resolved.settings or route.destination.kind != resolved.kind:
             if route is not None:
-                route.close()
+                self._close(route)
             module, settings = sink_module(kind.manifest.sink), usual_settings(resolved)
             route = self._routes[resolved.id] = SinkRoute(
                 resolved,
@@ -256,15 +270,29 @@ class Sinks:
     def keep_only(self, destinations: set[str]) -> None:
         """End the sinks of destinations that are there no more."""
         for id in self._routes.keys() - destinations:
-            self._routes.pop(id).close()
+            self._close(self._routes.pop(id))
+
+    async def finish(self) -> None:
+        """End all of them; wait for what is being written, but not for long, and hear its results."""
+        for route in self._routes.values():
+            self._close(route)
+        self._routes.clear()
+        if self._leaving:
+            await asyncio.to_thread(self._join)  # its end comes to the loop after the results
 
     def close(self) -> None:
-        """End all of them; what is being written is finished."""
-        for route in self._routes.values():
-            route.close()
-        for route in self._routes.values():
-            route.close(wait=True)
-        self._routes.clear()
+        """Hear no results from now on."""
+        for route in self._leaving:
+            route.is_heard = False
+
+    def _close(self, route: SinkRoute) -> None:
+        route.close()
+        self._leaving = [each for each in (*self._leaving, route) if each.is_writing]
+
+    def _join(self) -> None:
+        end = monotonic() + FINISH_SECONDS_MAX
+        for route in self._leaving:
+            route.join(max(0.0, end - monotonic()))
 
 
 def sink_context(settings: Settings, destination: str, notice: Callable[[str, str], None]) -> SinkContext:

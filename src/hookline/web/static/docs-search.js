@@ -20,7 +20,7 @@
       entries = hooklineDocs.map(([address, title, page, summary, words]) => ({
         address, title, page, summary,
         words: words.split(" "), // a name such as deliver.timeout is found by its parts too
-        heads: parts(title), about: parts(page), name: title.toLowerCase(),
+        heads: parts(title), about: parts(page), begin: parts(summary ?? ""), name: title.toLowerCase(),
       }));
       show();
     };
@@ -30,7 +30,8 @@
   const parts = (text) => text.toLowerCase().split(/[^\p{L}\p{N}_.]+/u).filter(Boolean);
   const begins = (words, part) => words.some((word) => word.startsWith(part));
 
-  // Every word must be there. One in a title counts more than one in the text, and a page more than its sections.
+  // Every word must be there. One in a title counts more than one in the text, one in the first
+  // sentences a little more, and a page more than its sections.
   const score = (entry, asked, wanted) => {
     const isPage = !entry.address.includes("#");
     let sum = isPage ? 8 : 0;
@@ -40,6 +41,7 @@
       if (entry.heads.includes(part)) sum += 14;
       else if (begins(entry.heads, part)) sum += 10;
       else if (begins(entry.about, part)) sum += 5;
+      else if (entry.begin.includes(part)) sum += 4;
       else if (entry.words.includes(part)) sum += 3;
       else if (begins(entry.words, part)) sum += 2;
       else if (part.length > 2 && entry.words.some((word) => word.includes(part))) sum += 1;

@@ -39,6 +39,7 @@ from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.send.tls import tls_context
 from hookline.deliver.store.writer import DeliverStore
 from hookline.deliver.work import Counters
+from hookline.freed_memory import EVERY_SECONDS, give_back
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Lookups, Reader
@@ -64,7 +65,7 @@ CONNECTIONS_SECONDS = 0.25
 REST_SECONDS = 1.0
 """From one look at rest to the next, where control tells of its changes: then it is only for what was not told."""
 PUBLISH_SECONDS = 1.0
-RETENTION_SECONDS = 30.0
+RETENTION_SECONDS = EVERY_SECONDS
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
 REST_AFTER_SECONDS = 0.5
@@ -152,6 +153,8 @@ class DeliverRole:
         """Whether that memory is given back."""
         self._load_at = (0.0, 0.0)
         self._forgotten: dict[int, int] = {}
+        self._written = 0
+        """Results up to the last time that freed memory was given back."""
         self._log = logger()
 
     def saved_positions(self) -> dict[int, int]:
@@ -470,6 +473,9 @@ class DeliverRole:
                 await self.checkpointer.forget_below(shared.partition, start)
                 self._forgotten[shared.partition] = start
         await self.checkpointer.forget_replays()
+        if self.engine.ring.written != self._written:
+            self._written = self.engine.ring.written
+            give_back()
 
     async def _note_lost(self, partition: int, start: int) -> None:
         """Put on the record what retention took from lanes that stand still, without waiting until they go on."""

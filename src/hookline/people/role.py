@@ -20,6 +20,7 @@ from hookline.database.outages import OUTAGES
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.steady_clock import steady_clock_of
+from hookline.freed_memory import EVERY_SECONDS, give_back
 from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
@@ -88,6 +89,7 @@ class ProfilesRole:
         self._left = 0
         """Events that were to be read, as last published: at the journal's end, and of its past."""
         self._alone_until = 0.0
+        self._gave_back = 0.0
         self._log = logger()
 
     def keep(self, wanted: Windows) -> None:
@@ -110,6 +112,9 @@ class ProfilesRole:
             worked = self.work()
             worked = await self._sync() or worked
             self._failing = self._failures > failures
+            if worked and time.monotonic() - self._gave_back >= EVERY_SECONDS:
+                self._gave_back = time.monotonic()
+                give_back()
             rest = throttle.rest_seconds()
             if throttle.is_busy:
                 self._read_alone()

@@ -26,10 +26,14 @@ from hookline.web.docs import (
     pictures,
     text_of,
 )
-from hookline.web.guide_text import Block, Piece
+from hookline.web.guide_text import Block, Piece, blocks_of
 from tests.unit.control.running import Running
 
-DOCS_FOLDER = Path(__file__).parents[3] / "docs"
+ROOT = Path(__file__).parents[3]
+DOCS_FOLDER = ROOT / "docs"
+FOLDERS = ("clients", "deploy", "docs", "examples", "src")
+WRITTEN = sorted([*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.md"))])
+"""Every file of Markdown; git's own list is not in a copy of the files."""
 EVERY_PAGE = pytest.mark.parametrize("page", [INDEX, *PAGES], ids=lambda page: page.path or "home")
 ORACLE = MarkdownIt("commonmark").enable("table")
 
@@ -47,9 +51,8 @@ def _within(entry: Sequence[Piece]) -> Iterator[Piece]:
         yield from _within(piece.pieces)
 
 
-def anchors(page: DocPage) -> set[str]:
+def anchors(blocks: Sequence[Block]) -> set[str]:
     """Return what links to a part of a page may name: its headings, and rows that are about one name."""
-    blocks = blocks_of_page(page)
     rows = {name for block in blocks if block.kind == "table" for name in block.names}
     return {block.anchor for block in blocks if block.kind == "heading"} | rows
 
@@ -66,7 +69,7 @@ def test_every_page_is_understood(page: DocPage) -> None:
         if piece.kind != "link" or path.startswith("http"):
             continue
         there = {"/docs": INDEX, "": page}.get(path) or BY_PATH[path.removeprefix("/docs/")]
-        assert not anchor or anchor in anchors(there), piece
+        assert not anchor or anchor in anchors(blocks_of_page(there)), piece
 
 
 @EVERY_PAGE
@@ -92,14 +95,22 @@ def _plain(text: str) -> str:
     return re.sub(r"\s+|\\(?=\|)", "", text)
 
 
-@EVERY_PAGE
-def test_files_that_a_page_names_are_there(page: DocPage) -> None:
-    """Also those of the repository, which are plain words in what is served."""
-    folder = (DOCS_FOLDER / f"{page.path or HOME}.md").parent
-    targets = re.findall(
-        r"\]\(([^)\s#]+)[^)]*\)", re.sub(r"```.*?```|`[^`\n]*`", "", text_of(page.path or HOME), flags=re.S)
-    )
-    assert [target for target in targets if "://" not in target and not (folder / target).exists()] == []
+@pytest.mark.parametrize("file", WRITTEN, ids=lambda file: str(file.relative_to(ROOT)))
+def test_what_a_file_links_to_is_there(file: Path) -> None:
+    """Every file and heading: also in the changelogs, the READMEs, and pages that are of the repository alone."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", file.read_text(), flags=re.DOTALL)
+    lost = [
+        f"{path}#{anchor}"
+        for path, anchor in re.findall(r"\]\(([^)\s#]*)#?([^)\s]*)[^)]*\)", text)
+        if "://" not in path and not _is_there((file.parent / path) if path else file, anchor)
+    ]
+    assert lost == []
+
+
+def _is_there(file: Path, anchor: str) -> bool:
+    if not anchor or not file.is_file():
+        return file.exists() and not anchor
+    return anchor in anchors(blocks_of(file.read_text()))
 
 
 def test_the_home_page_lists_every_page() -> None:

@@ -142,12 +142,12 @@ def is_directive(value: Json) -> bool:
 
 def _must_be_text(value: Json, at: At) -> None:
     if not isinstance(value, str) and not is_directive(value):
-        raise MappingError(pointer(at), "here stands a text or a directive")
+        raise MappingError(pointer(at), "this must be a text or a directive")
 
 
 def _must_be_object(value: Json, at: At) -> None:
     if not isinstance(value, dict):
-        raise MappingError(pointer(at), "here stands an object or a directive")
+        raise MappingError(pointer(at), "this must be an object or a directive")
 
 
 def _path(compiler: Compiling, raw: Json, at: At) -> Resolve:

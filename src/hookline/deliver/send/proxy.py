@@ -8,6 +8,8 @@ proxy's own rules count after that. There is no way round it: while the proxy ca
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from base64 import b64encode
 from typing import NamedTuple
@@ -129,11 +131,32 @@ async def connected(address: str, port: int) -> socket.socket:
     plain = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         plain.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(plain, (address, port))
+        error = plain.connect_ex((address, port))
+        if error == errno.EINPROGRESS:
+            await _writable(plain)
+            error = plain.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, os.strerror(error))
     except BaseException:
         plain.close()
         raise
     return plain
+
+
+async def _writable(plain: socket.socket) -> None:
+    """Wait until it has connected, or cannot. uvloop's ``sock_connect`` has each address looked up by a thread."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_writer(plain, _set, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(plain)
+
+
+def _set(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 async def _ask(through: socket.socket, proxy: ProxyAddress, receiver: str, port: int) -> None:

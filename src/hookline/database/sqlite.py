@@ -180,6 +180,8 @@ _IOERR_SHMSIZE = 4874
 """The index of the write-ahead log cannot grow."""
 _DAMAGED = (11, 24, 26)
 """SQLITE_CORRUPT, SQLITE_FORMAT, SQLITE_NOTADB."""
+_NO_TEXT = "Could not decode to UTF-8"
+"""How the module's own error begins, which has no code."""
 
 
 def connect(
@@ -225,10 +227,11 @@ def as_ours(error: engine.DatabaseError, path: Path, read_only: bool = False) ->
     """Return what an error of SQLite is to the rooms: one that passes is noted; one that says nothing of the file is
     itself. ``read_only`` is whether it was opened only to be read, so that a refused write is no fault of the file."""
     code = getattr(error, "sqlite_errorcode", None)
+    # Damage may hit text alone, which SQLite does not look at.
+    if str(error).startswith(_NO_TEXT) if code is None else code & _PRIMARY in _DAMAGED:
+        return DatabaseBroken(f"{path} is damaged ({error}): stop Hookline and put it back from a backup")
     if code is None:
         return error
-    if code & _PRIMARY in _DAMAGED:
-        return DatabaseBroken(f"{path} is damaged ({error}): stop Hookline and put it back from a backup")
     kind = DatabaseFull if code == _IOERR_SHMSIZE else _KINDS.get(code & _PRIMARY)
     is_missing = code & _PRIMARY == _CANTOPEN and not path.exists()
     if kind is None or is_missing or (read_only and kind is DatabaseReadOnly):

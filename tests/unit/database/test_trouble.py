@@ -111,6 +111,14 @@ def test_a_damaged_file_is_broken_and_named(path: Path) -> None:
         list(connection.execute("SELECT * FROM source_activity"))
 
 
+def test_text_that_is_none_is_damage(path: Path) -> None:
+    """SQLite returns what a damaged page has for text, and only Python finds that it is not."""
+    with closing(sqlite.connect(path)) as connection:
+        connection.execute("INSERT INTO source_activity (source, last_event_at) VALUES (CAST(x'ff' AS TEXT), 1)")
+        with pytest.raises(DatabaseBroken, match=f"{path} is damaged .Could not decode"):
+            connection.execute("SELECT source FROM source_activity").fetchall()
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_what_a_server_refuses_is_of_a_kind(code: str, postgres: PostgresServer) -> None:
     """By the code of the server's error, inside of a transaction and outside."""

@@ -147,7 +147,10 @@ class CompiledRequest:
     def _around(self) -> tuple[bytes, bytes]:
         batch = self.batch
         assert batch is not None
-        envelope = _compiled(batch.envelope or {}, "/batch/with").resolve({"settings": dict(self._settings)})
+        try:
+            envelope = _compiled(batch.envelope or {}, "/batch/with").resolve({"settings": dict(self._settings)})
+        except MappingFailed as failed:  # no event is at fault: it gets the settings alone
+            raise MappingError(f"/batch/with{failed.path}", failed.sentence) from None
         if not isinstance(envelope, dict) or batch.field is None:
             raise MappingError(
                 "/batch/field", "name the field of the object that holds the items, such as field: events"

@@ -185,6 +185,11 @@ def test_preview_of_what_is_not_saved(control: Running) -> None:
     assert report["requests"][0]["target"] == "/v1/u9"
 
 
+WITH_NOTHING = {"v": {"@template": {"@path": "properties.x"}}}
+AROUND_NOTHING = {"size": 10, "format": "object", "field": "events", "with": WITH_NOTHING}
+"""A batch whose envelope asks for what settings alone do not give."""
+
+
 @pytest.mark.parametrize(
     ("mapping", "pointer"),
     [
@@ -193,6 +198,10 @@ def test_preview_of_what_is_not_saved(control: Running) -> None:
         ([{"name": "a", "url": "https://x.example/", "if": "type ="}], "/mapping/0/if"),
         ([{"name": "a", "url": "https://x.example/", "method": "HEAD"}], "/mapping/0/method"),
         ([{"name": "a", "url": "https://x.example/{{properties.nothing}}"}], "/mapping/0/url"),
+        (
+            [{"name": "a", "url": "https://x.example/", "body": {}, "batch": AROUND_NOTHING}],
+            "/mapping/0/batch/with/v/@template",
+        ),
         ([], "/mapping"),
     ],
 )

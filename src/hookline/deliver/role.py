@@ -39,7 +39,7 @@ from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.send.tls import tls_context
 from hookline.deliver.store.writer import DeliverStore
 from hookline.deliver.work import Counters
-from hookline.freed_memory import EVERY_SECONDS, give_back
+from hookline.freed_memory import give_back
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Lookups, Reader
@@ -65,7 +65,7 @@ CONNECTIONS_SECONDS = 0.25
 REST_SECONDS = 1.0
 """From one look at rest to the next, where control tells of its changes: then it is only for what was not told."""
 PUBLISH_SECONDS = 1.0
-RETENTION_SECONDS = EVERY_SECONDS
+RETENTION_SECONDS = 30.0
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
 REST_AFTER_SECONDS = 0.5
@@ -286,8 +286,7 @@ class DeliverRole:
         done, _ = await asyncio.wait([*beats, stopped], return_when=asyncio.FIRST_COMPLETED)
         for task in done - {stopped}:
             task.result()  # a beat ends only by an error: raise it, so that the role exits and comes back
-        await self._drain()
-        await self.lane_set.sinks.finish()
+        await asyncio.gather(self._drain(), self.lane_set.sinks.finish())
         loop.remove_reader(wake)
         wake.close()
         for task in beats:

@@ -43,8 +43,9 @@ NEWS_MAX = 50
 SAID_AGAIN_SECONDS = 3_600.0
 """A sink that is opened again, after an outage, has forgotten what it said: for so long a sentence is told once."""
 SAID_MAX = 500
-FINISH_SECONDS_MAX = 10.0
-"""What sinks have for their last writes when the role ends: what is not answered by then is written again."""
+FINISH_SECONDS_MAX = 6.0
+"""What sinks have for their last writes when the role ends, as long as requests have: what is not answered by then is
+written again, and the supervisor kills a role that takes 10 s."""
 
 
 class SinkParcel(Parcel):
@@ -274,14 +275,13 @@ class Sinks:
 
     async def finish(self) -> None:
         """End all of them; wait for what is being written, but not for long, and hear its results."""
-        for route in self._routes.values():
-            self._close(route)
-        self._routes.clear()
+        self.keep_only(set())
         if self._leaving:
             await asyncio.to_thread(self._join)  # its end comes to the loop after the results
 
     def close(self) -> None:
-        """Hear no results from now on."""
+        """End all of them, and hear no results from now on."""
+        self.keep_only(set())
         for route in self._leaving:
             route.is_heard = False
 

@@ -181,7 +181,7 @@ class DeliverStore:
         rows = [(*key, *total) for key, total in totals.items() if total[0]]
         insert_many(self._write, "usage", ("day", "source", "events", "filtered"), rows, _ADD_USAGE)
         oldest = min(today, *(day for day, _, _ in usage)) - USAGE_DAYS_KEPT
-        if oldest != self._oldest_usage:  # once a day: nothing else makes a day older
+        if oldest != self._oldest_usage:  # once a day; after a rollback, the next day
             self._oldest_usage = oldest
             cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 

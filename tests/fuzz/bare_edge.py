@@ -86,6 +86,13 @@ class BareEdge:
 
     def talk(self, pieces: list[bytes], random: Random | None = None, ending: str = "eof") -> bytes:
         """Feed pieces (with ``random``, some before earlier ones are answered), end, and return what was written."""
+        asyncio._set_running_loop(self)  # type: ignore[arg-type]  # a refused body is read on a little later
+        try:
+            return self._talk(pieces, random, ending)
+        finally:
+            asyncio._set_running_loop(None)
+
+    def _talk(self, pieces: list[bytes], random: Random | None, ending: str) -> bytes:
         pipe = Pipe()
         connection = Connection(self._clients, self._intake)
         connection.connection_made(pipe)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, rsync, PostgreSQL, PgBouncer, nginx, HAProxy, Apache,
+# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, rsync, systemd, PostgreSQL, PgBouncer, nginx, HAProxy, Apache,
 # Caddy, Go, PHP, an S3-compatible server, and the real SDKs and Kafka in build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,6 +15,10 @@ need strace strace
 need faketime faketime
 need ps procps
 need rsync rsync
+need git git
+# The unit is run by systemd itself, in namespaces of its own, with an environment made by the machine's Python.
+[ -x /lib/systemd/systemd ] || need systemd systemd
+/usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 [ -x /usr/sbin/pgbouncer ] || need pgbouncer pgbouncer
 [ -x /usr/sbin/nginx ] || need nginx nginx
 [ -x /usr/sbin/haproxy ] || need haproxy haproxy

@@ -45,7 +45,7 @@ PAGES = (
     *("/users", "/notices", "/usage", "/docs", "/docs/errors", "/docs/search?q=a", "/assets/", "/metrics", "/healthz"),
 )
 PUBLIC = re.compile(
-    r"/(?:login|logout|docs|assets|static|metrics|healthz|readyz|api/openapi|favicon|robots|\.well-known).*"
+    r"/+(?:login|logout|docs|assets|static|metrics|healthz|readyz|api/openapi|favicon|robots|\.well-known).*"
 )
 """What everybody may read: nothing of it says what a company sends."""
 ENDLESS = re.compile(r"/stream")

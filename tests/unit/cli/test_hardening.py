@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -131,11 +133,28 @@ def test_core_dumps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         (folder / "lock").write_text(str(pid))
         assert statuses(hardening.check_core_dumps, here(folder, report("collect"))) == ["ok"]
-        monkeypatch.setattr(hardening, "_core_limit", lambda process: float("inf") if process == pid else 0)
+        monkeypatch.setattr(hardening, "_dumps_core", lambda process: process == pid)
         assert statuses(hardening.check_core_dumps, here(folder, report("collect"))) == ["fail"]
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize(("hard", "expected"), [(999, "warn"), (1_000, "ok")])
+def test_open_files(folder: Path, monkeypatch: pytest.MonkeyPatch, hard: int, expected: str) -> None:
+    """Those of the process that runs, which systemd may allow more, or fewer, than this shell."""
+    monkeypatch.setattr(machine, "CONNECTIONS_MAX", 900)
+    monkeypatch.setattr(machine, "OPEN_FILES_BESIDE", 100)
+    process = subprocess.Popen(
+        ["sleep", "60"], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    )
+    try:
+        (folder / "lock").write_text(str(process.pid))
+        (finding,) = machine.check_limits(here(folder, report("collect")))
+        assert (finding.status, f"{hard:,} allowed to the service" in finding.message) == (expected, True)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_whose_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from hookline.cli.checkup.configured import read_connections
-from hookline.cli.checkup.here import Finding, Here
+from hookline.cli.checkup.here import Finding, Here, limits_of
 from hookline.connections.model import Destination
 from hookline.connections.rotation import SECRET_SETTINGS, secret_of
 from hookline.connections.secrets import is_reference, is_secret_header, stands_for_stored
@@ -80,7 +80,7 @@ def check_secrets(here: Here) -> Iterator[Finding]:
 
 def check_core_dumps(here: Here) -> Iterator[Finding]:
     """Look whether the kernel would write an image of a crashed role's memory."""
-    dumping = [process for process in _processes(here) if _core_limit(process) > 1]
+    dumping = [process for process in here.processes() if _dumps_core(process)]
     if dumping:
         message = f"a crash of process {dumping[0]} would leave an image of its memory, secrets and events included"
         yield Finding("core_dumps", "fail", message, "Restart it with hookline up, which turns them off.")
@@ -90,7 +90,7 @@ def check_core_dumps(here: Here) -> Iterator[Finding]:
 
 def check_user(here: Here) -> Iterator[Finding]:
     """Look whether it runs as root, and the data folder is the user's who runs it."""
-    running = {user for each in _processes(here) if (user := _owner(Path(f"/proc/{each}"))) is not None}
+    running = {user for each in here.processes() if (user := _owner(Path(f"/proc/{each}"))) is not None}
     folder = _owner(here.settings.data_path)
     if 0 in running or (not running and folder == 0):
         next_step = "Give it a user of its own: deploy/systemd/hookline.service, or USER in a container."
@@ -197,21 +197,9 @@ def _short(destination: Destination) -> Iterator[str]:
             yield setting
 
 
-def _processes(here: Here) -> list[int]:
-    """The supervisor, whose roles have its limits and its user, and roles that were started alone."""
-    folder = here.settings.data_path
-    locks = [folder / "lock", *(folder / "run" / f"{role}.lock" for role in here.reports)] if here.runs else []
-    texts = [lock.read_text() for lock in locks if lock.exists()]
-    return [int(text) for text in texts if text.isdigit() and Path(f"/proc/{text}").exists()]
-
-
-def _core_limit(process: int) -> float:
-    try:
-        text = Path(f"/proc/{process}/limits").read_text()
-    except OSError:
-        return 0
-    found = re.search(r"^Max core file size +(\S+)", text, re.MULTILINE)
-    return 0 if found is None else float("inf") if found[1] == "unlimited" else int(found[1])
+def _dumps_core(process: int) -> bool:
+    limits = limits_of(process, "core file size")
+    return limits is not None and limits[0] > 1
 
 
 def _owner(path: Path) -> int | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -44,6 +46,13 @@ class Here(NamedTuple):
         """Return whether any role works in the data folder right now."""
         return any(report.fresh for report in self.reports.values())
 
+    def processes(self) -> list[int]:
+        """Return the supervisor, whose roles have its limits and its user, and roles that were started alone."""
+        folder = self.settings.data_path
+        locks = [folder / "lock", *(folder / "run" / f"{role}.lock" for role in self.reports)] if self.runs else []
+        texts = [lock.read_text() for lock in locks if lock.exists()]
+        return [int(text) for text in texts if text.isdigit() and Path(f"/proc/{text}").exists()]
+
 
 def look(server: Target) -> Here:
     """Find the installation; raise SettingsError when the settings of this shell cannot be read."""
@@ -71,6 +80,19 @@ def look(server: Target) -> Here:
         and not was.source.startswith("flag")
     ]
     return Here(launch.settings, started, differs, launch, reports, server)
+
+
+def limits_of(process: int, name: str) -> tuple[float, float] | None:
+    """Return the soft and the hard limit of a process, by its name in ``/proc``; None where that cannot be read."""
+    try:
+        text = Path(f"/proc/{process}/limits").read_text()
+    except OSError:
+        return None
+    found = re.search(rf"^Max {name} +(\S+) +(\S+)", text, re.MULTILINE)
+    if found is None:
+        return None
+    soft, hard = (math.inf if each == "unlimited" else float(each) for each in found.groups())
+    return soft, hard
 
 
 def _launch(own: Settings) -> Launch | None:

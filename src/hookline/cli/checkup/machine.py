@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import platform
 import resource
 import time
@@ -11,7 +12,7 @@ from contextlib import closing
 from importlib.metadata import version
 
 from hookline import __version__
-from hookline.cli.checkup.here import Finding, Here
+from hookline.cli.checkup.here import Finding, Here, limits_of
 from hookline.collect.decode import CONNECTIONS_MAX
 from hookline.database.connect import connect
 from hookline.database.installation import LOCAL
@@ -53,18 +54,25 @@ def sqlite_finding(found: tuple[int, ...]) -> Finding | None:
 
 def check_limits(here: Here) -> Iterator[Finding]:
     """Open files against connections; the service raises the soft limit to the hard one by itself."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits = [limits_of(process, "open files") for process in here.processes()]
+    hard = min((each[1] for each in limits if each is not None), default=_own_limit())
     needed = CONNECTIONS_MAX + OPEN_FILES_BESIDE
-    if hard == resource.RLIM_INFINITY or hard >= needed:
-        shown = "without a limit" if hard == resource.RLIM_INFINITY else f"{hard:,} allowed"
+    where = "to the service" if here.runs else "here"
+    if hard >= needed:
+        shown = "without a limit" if math.isinf(hard) else f"{hard:,.0f} allowed {where}"
         yield Finding("limits", "ok", f"open files: {shown}, {needed:,} needed at most")
     else:
         yield Finding(
             "limits",
             "warn",
-            f"open files: {hard:,} allowed here; {CONNECTIONS_MAX:,} client connections would need {needed:,}",
+            f"open files: {hard:,.0f} allowed {where}; {CONNECTIONS_MAX:,} client connections would need {needed:,}",
             f"Raise the limit of the service (ulimit -Hn, LimitNOFILE in systemd) to {needed}.",
         )
+
+
+def _own_limit() -> float:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return math.inf if hard == resource.RLIM_INFINITY else hard
 
 
 def check_clock(here: Here) -> Iterator[Finding]:

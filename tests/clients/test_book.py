@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -64,6 +65,15 @@ def test_a_library_that_breaks_a_rule_fails(tmp_path: Path) -> None:
     played = play(f"{sys.executable} -c pass")
     assert played.returncode == 2
     assert "cannot be asked" in played.stderr
+
+
+def test_the_line_for_another_language(tmp_path: Path) -> None:
+    """The commands of docs/how-to/clients/another-language.md, with a driver that there is."""
+    page = (ROOT / "docs/how-to/clients/another-language.md").read_text()
+    (line,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    line = line.replace("ruby ../ruby/test/driver.rb", driver_of("python", tmp_path)).replace("python3", sys.executable)
+    played = subprocess.run(["sh", "-ec", line], cwd=ROOT, capture_output=True, text=True, timeout=PLAY_SECONDS)
+    assert (played.returncode, " passed, 0 failed" in played.stdout) == (0, True), played.stdout + played.stderr
 
 
 def driver_of(library: str, folder: Path) -> str:

@@ -1,4 +1,7 @@
-"""The commands of docs/how-to/run-in-production.md and upgrade.md for systemd, run by systemd as they stand there."""
+"""The commands of three how-to pages that change a machine, run as they stand there by root under systemd.
+
+They are run-in-production (what it says of systemd), upgrade, and add-a-destination-kind.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from tests.service.harness import Receiver, new_id, wait_until, webhook
 HOW_TO = ROOT / "docs" / "how-to"
 PRODUCTION = (HOW_TO / "run-in-production.md").read_text()
 UPGRADE = (HOW_TO / "upgrade.md").read_text()
+KIND = (HOW_TO / "add-a-destination-kind.md").read_text()
 DATA = "/var/lib/hookline"
 KEY = "wk_of_the_shop"
 
@@ -106,6 +110,23 @@ def test_an_upgrade_goes_on_where_it_was(booted: Booted, ports: tuple[int, int],
     assert re.search(r"^0 wrong, ", booted.run(doctor), re.MULTILINE)
     token = booted.run(f"cat {DATA}/admin-token").split()[-1]
     assert send(ports[1], "GET", f"/api/v1/events/{before}", None, bearer(token)).status == 200
+
+
+def test_a_kind_of_ones_own_is_installed(booted: Booted, ports: tuple[int, int]) -> None:
+    """By the lines of its page, with the kind of the page, beside the service; a restart has it."""
+    shell = f"cd {DATA}/.. && export PATH=/opt/hookline/bin:$PATH\n"
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", KIND, re.MULTILINE | re.DOTALL)
+    new, tree, check, _, install = (text for language, text in found if not language)
+    booted.run(f"{shell}{new}")
+    for path in re.findall(r"^    (\w+\.\w+)|^  (\w+\.toml)", tree, re.MULTILINE):
+        booted.run(f"{shell}ls acme/{path[1] or f'hookline_acme/{path[0]}'}")
+    manifest = next(text for language, text in found if language == "yaml")
+    booted.run(f"{shell}cat > acme/hookline_acme/kind.yaml <<'.'\n{manifest}.")
+    assert "acme.example" in booted.run(f"{shell}{check}")
+    booted.run(f"{shell}{install}\nsystemctl restart hookline")
+    _wait_for(ports)
+    told = booted.run(f"{shell}runuser -u hookline -- hookline kinds list --data-dir={DATA}")
+    assert re.search(r"^acme .* hookline-acme 0", told, re.MULTILINE)
 
 
 def test_settings_that_cannot_be_used_start_nothing_again(booted: Booted) -> None:

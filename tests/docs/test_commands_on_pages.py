@@ -18,6 +18,25 @@ GROUPS = {name.partition(" ")[0] for name in COMMANDS if " " in name}
 BY_THE_CODE = {"api.md", "cli.md", "errors.md"}
 LINES_MIN = 100
 """Fewer mean that they are no longer found."""
+RUN_BY = {
+    "add-a-destination-kind": "deploy/test_systemd_runs.py",
+    "clients/another-language": "clients/test_book.py",
+    "come-from-hookdeck": "docs/test_first_hour.py",
+    "come-from-svix-or-convoy": "docs/test_examples.py",
+    "let-people-in": "docs/test_how_to_commands.py",
+    "make-an-audience": "docs/test_how_to_commands.py",
+    "move-to-kafka-and-postgresql": "kafka/test_migrate_to.py",
+    "pause-safely": "docs/test_how_to_commands.py",
+    "replay-a-day": "docs/test_how_to_commands.py",
+    "rotate-a-secret": "docs/test_how_to_commands.py",
+    "run-in-production": "deploy/test_systemd_runs.py",
+    "upgrade": "deploy/test_systemd_runs.py",
+    "use-issues": "docs/test_how_to_commands.py",
+    "use-the-api": "docs/test_first_hour.py",
+}
+"""The test that runs the commands of a how-to page."""
+NOT_RUN = re.compile(r"docker |(?:export )?GRAFANA_PASSWORD=|make image|kubectl |helm ")
+"""How blocks begin that no test runs: they need an engine with a registry, or a cluster."""
 
 
 def test_commands_on_pages_exist() -> None:
@@ -25,6 +44,21 @@ def test_commands_on_pages_exist() -> None:
     lines = list(command_lines())
     assert len(lines) >= LINES_MIN
     assert [f"{page}: {line}" for page, line in lines if not is_understood(line)] == []
+
+
+def test_commands_of_how_to_pages_are_run() -> None:
+    """Each page with commands is named by the test that runs them; those that nothing runs are of few kinds."""
+    folder = DOCS / "how-to"
+    found = {
+        str(path.relative_to(folder).with_suffix(""))
+        for path in folder.rglob("*.md")
+        for language, block in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", path.read_text(), re.MULTILINE | re.DOTALL)
+        if language in ("sh", "bash") or (not language and block.startswith(("hookline ", "pip ")))
+        if not NOT_RUN.match(block)
+    }
+    assert found == set(RUN_BY)
+    for page, test in RUN_BY.items():
+        assert page.rpartition("/")[2] in (ROOT / "tests" / test).read_text(), page
 
 
 def command_lines() -> Iterator[tuple[str, str]]:

@@ -101,7 +101,7 @@ def letters_of(hookline: Hookline, destination: str) -> set[str]:
 
 
 def migrate(old: Hookline, new: Hookline, *options: str, point: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command, killed at the crash point if one is named."""
+    """Run the command of docs/how-to/move-to-kafka-and-postgresql.md, killed at the crash point if one is named."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
     files = (str(new.folder / "hookline.yaml"), "--config", str(old.folder / "hookline.yaml"))
     return subprocess.run(

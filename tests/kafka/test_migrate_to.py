@@ -212,6 +212,9 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         new = moved_to(old, tmp_path / "new", cluster, topic, server)
         first = old.track()
         live.wait_for(first)
+        prepared = migrate(old, new, "--prepare")
+        assert (prepared.returncode, "prepared: run it again" in prepared.stdout) == (0, True), prepared.stderr
+        live.wait_for(old.track())  # by the old service, which went on meanwhile
         moved = migrate(old, new)
         assert moved.returncode == 0, moved.stderr
         assert "the service was stopped" in moved.stdout
@@ -244,7 +247,7 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         old.wait_status(second, "crm", "delivered")
         assert old.event(third) is None
         old.stop()
-        assert len(live.requests) == 3
+        assert len(live.requests) == 4
 
 
 @pytest.mark.parametrize(

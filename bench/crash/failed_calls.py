@@ -8,6 +8,8 @@ role that stores events and in the one that stores what became of them.
 
 from __future__ import annotations
 
+import subprocess
+
 from bench.crash import strace
 from bench.crash.scene import Scene, Score
 
@@ -18,6 +20,7 @@ FAILED = ("pwrite64", "pwritev", "pwritev2", "fdatasync", "fsync", "ftruncate", 
 SCRIPT_EVENTS = 12
 SCRIPT_RATE = 200.0
 INJECTED = "(INJECTED)"
+LOG_CHARACTERS = 1_000
 ONCE, FOR_EVER = "", "+"
 """What ``strace`` wants behind the number of the call."""
 
@@ -41,8 +44,8 @@ def failed_calls(role: str, turns_max: int) -> Score:
         for call, turn in turns:
             try:
                 struck += _fail(scene, role, call, turn)
-            except TimeoutError as error:
-                failures.append(f"{call} number {turn}: {error}")
+            except (TimeoutError, subprocess.TimeoutExpired) as error:
+                failures.append(f"{call} number {turn}: {error}; the log ends: {scene.service.log[-LOG_CHARACTERS:]}")
         scene.ledger.settled()
         scene.service.stop()
         made = ", ".join(f"{counts[call]} {call}" for call in FAILED if counts.get(call))

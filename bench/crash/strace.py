@@ -7,12 +7,17 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 DETACH_SECONDS = 5.0
+LOOK_SECONDS = 0.5
+ENDED_LOOKS = 10
+"""So often a process that has ended is still there before ``strace`` is taken to have forgotten it."""
 _CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]")
 
 
@@ -45,11 +50,31 @@ def injecting(pid: int, faults: Sequence[str], trace: Path, calls: str = "") -> 
     told = tracer.stderr.readline()
     if b"attached" not in told:
         raise RuntimeError(f"strace did not attach: {told.decode(errors='replace')}")
+    watch = threading.Thread(target=_let_go, args=(tracer, pid))
+    watch.start()
     try:
         yield
     finally:
         _end(tracer)
+        watch.join()
         tracer.stderr.close()
+
+
+def _let_go(tracer: subprocess.Popen[bytes], pid: int) -> None:
+    """Kill ``strace`` where it keeps a process that has ended from its parent, who could not start it again."""
+    seen_ended = 0
+    while tracer.poll() is None and seen_ended < ENDED_LOOKS:
+        time.sleep(LOOK_SECONDS)
+        seen_ended = seen_ended + 1 if _state(pid) == "Z" else 0
+    if tracer.poll() is None:
+        tracer.kill()
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def _end(tracer: subprocess.Popen[bytes]) -> None:

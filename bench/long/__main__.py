@@ -31,24 +31,29 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.long", description=__doc__, epilog=f"runs: {names}")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no piece after so many (%(default)g)")
     parser.add_argument("--only", action="append", choices=names, metavar="RUN", help="may be repeated")
+    parser.add_argument("--again", action="store_true", help="also what failed on this code")
     parser.add_argument("--write", action="store_true", help="write the pages, and make nothing")
     asked = parser.parse_args(arguments)
     leave_on_sigterm()
-    code, pieces = ledger.code(), ledger.read()
+    code = ledger.code()
     found: list[Piece] = []
     ends = time.monotonic() + asked.minutes * 60
-    while not asked.write and time.monotonic() < ends and (run := _next(pieces + found, code, asked.only)) is not None:
-        found.append(_made(run, code, sum(piece.run == run.name for piece in pieces + found)))
+    while not asked.write and time.monotonic() < ends:
+        pieces = ledger.read()  # others may make pieces of other runs meanwhile
+        run = _next(pieces, code, asked.only, found if asked.again else pieces)
+        if run is None:
+            break
+        found.append(_made(run, code, sum(piece.run == run.name for piece in pieces)))
         ledger.append(found[-1])
-        pages.write(pieces + found, code)
+        pages.write(ledger.read(), code)
         print(f"{found[-1].began} {run.name} {found[-1].amount:g} {run.unit}: {_said(found[-1])}", flush=True)
-    pages.write(pieces + found, code)
+    pages.write(ledger.read(), code)
     return int(any(is_bad(piece) for piece in found))
 
 
-def _next(pieces: Sequence[Piece], code: str, only: Sequence[str] | None) -> Run | None:
-    """The run that is least far on this code; what failed on it waits for other code."""
-    failed = {piece.run for piece in pieces if piece.code == code and is_bad(piece)}
+def _next(pieces: Sequence[Piece], code: str, only: Sequence[str] | None, tried: Sequence[Piece]) -> Run | None:
+    """The run that is least far on this code; what failed on it when it was tried waits for other code."""
+    failed = {piece.run for piece in tried if piece.code == code and is_bad(piece)}
     wanted = [
         (amount / run.aim, number, run)
         for number, (run, amount) in enumerate(unfinished(pieces, code))

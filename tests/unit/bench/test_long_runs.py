@@ -39,9 +39,9 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_what_is_least_far_comes_next() -> None:
     """By the share of what is wanted; nothing when there is all."""
     half = [piece(run.name, run.aim / 2) for run in RUNS]
-    assert main._next([*half, *half[1:]], NOW, None) == RUNS[0]
-    assert main._next(half, NOW, ["soak-kafka"]).name == "soak-kafka"  # type: ignore[union-attr]
-    assert main._next(complete(), NOW, None) is None
+    assert main._next([*half, *half[1:]], NOW, None, half) == RUNS[0]
+    assert main._next(half, NOW, ["soak-kafka"], half).name == "soak-kafka"  # type: ignore[union-attr]
+    assert main._next(complete(), NOW, None, complete()) is None
 
 
 def test_pieces_on_other_code_and_bad_ones_do_not_count() -> None:
@@ -49,8 +49,9 @@ def test_pieces_on_other_code_and_bad_ones_do_not_count() -> None:
     assert made(KILLS, [piece("random-kills", 60, code=BEFORE)], NOW) == 0
     lost = [each for each in complete() if each.run != "random-kills"] + [piece("random-kills", 60, lost=1)]
     assert unfinished(lost, NOW) == [(KILLS, 0)]
-    assert main._next(lost, NOW, None) is None
-    assert main._next(lost, "22222222", ["random-kills"]) == KILLS
+    assert main._next(lost, NOW, None, lost) is None
+    assert main._next(lost, NOW, None, []) == KILLS  # asked for again
+    assert main._next(lost, "22222222", ["random-kills"], lost) == KILLS
 
 
 def test_the_control_run_has_to_lose() -> None:

@@ -21,6 +21,10 @@ find_python() {
     usable=$(for candidate in python3 python3.14 python3.13 python3.12 python3.11 python /usr/bin/python3; do
         is_usable "$candidate" && "$candidate" -c 'import os, sys; print(os.path.realpath(sys.executable))'
     done | sort -u)
+    if [ "$(echo "$usable" | wc -l)" -eq 1 ]; then
+        echo "$usable" | grep .
+        return
+    fi
     # In turn: beside other work, whichever is measured in a quiet moment would win.
     for _ in 1 2 3 4 5; do
         echo "$usable" | while IFS= read -r candidate; do

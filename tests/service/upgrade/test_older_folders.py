@@ -23,8 +23,8 @@ from tests.service.upgrade import write_folder as written
 from tests.service.upgrade.write_folder import items, names, post, state_of
 
 LATER_SECONDS = 300
-"""From the writing of a folder to its opening. Retries wait, and are asked for; an open deletion is looked at again after
-a twentieth of its age."""
+"""From the writing of a folder to its opening. Retries wait, and are asked for; an open deletion is looked at again
+after a twentieth of its age."""
 UNDER_WAY_MAX = 64
 """Requests of a destination that a kill may have sent again."""
 KEPT = sorted(path.name.removesuffix(".tar.xz") for path in written.FOLDERS.glob("*.tar.xz"))

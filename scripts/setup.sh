@@ -12,8 +12,7 @@ fail() {
 }
 
 # The quickest interpreter that is at least 3.11: builds of one version differ by a fifth and more in what an event
-# costs, depending on how they were compiled. Those that say they were optimized come first, for a measurement alone is
-# misled by a noisy machine. PYTHON=... chooses one.
+# costs, depending on how they were compiled. PYTHON=... chooses one.
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
         is_usable "$PYTHON" && command -v "$PYTHON"
@@ -27,21 +26,20 @@ find_python() {
         return
     fi
     # In turn: beside other work, whichever is measured in a quiet moment would win.
-    for _ in 1 2 3; do
+    for _ in 1 2 3 4 5; do
         echo "$usable" | while IFS= read -r candidate; do
             [ -z "$candidate" ] || echo "$(time_of "$candidate") $candidate"
         done
-    done | sort -k 1,1n -k 2,2n | head -n 1 | cut -d ' ' -f 3- | grep .
+    done | sort -n | head -n 1 | cut -d ' ' -f 2- | grep .
 }
 
 is_usable() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
-# Prints 0 for a build that was optimized (else 1), and the microseconds of a small piece of work, the best of some.
+# Microseconds of a small piece of work, the best of some.
 time_of() {
     "$1" -c '
-from sysconfig import get_config_var
 from time import process_time
 
 def work():
@@ -51,8 +49,7 @@ def work():
         kept[number & 255] = f"{number}".encode().find(b"7")
     return process_time() - began
 
-arguments = get_config_var("CONFIG_ARGS") or ""
-print(int("--enable-optimizations" not in arguments), int(min(work() for _ in range(8)) * 1e6))'
+print(int(min(work() for _ in range(8)) * 1e6))'
 }
 
 # The interpreter that makes the folder for uv: any that can. Debian and Ubuntu ship python3 without ensurepip; the

@@ -47,6 +47,7 @@ LONGEST = (
     "tests/service/deliver/test_isolation.py",
     "tests/service/crash/test_locked_files.py",
     "tests/service/deliver/test_outages.py",
+    "tests/deploy/test_systemd_runs.py",
     "tests/fuzz/",
     "tests/unit/deliver/test_checkpoint_model.py",
     "tests/worlds/test_seeds.py",

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,11 +62,14 @@ def injecting(pid: int, faults: Sequence[str], trace: Path, calls: str = "") -> 
 def _let_go(tracer: subprocess.Popen[bytes], pid: int) -> None:
     """Kill ``strace`` where it keeps a process that has ended from its parent, who could not start it again."""
     seen_ended = 0
-    while tracer.poll() is None and seen_ended < ENDED_LOOKS:
-        time.sleep(LOOK_SECONDS)
-        seen_ended = seen_ended + 1 if _state(pid) == "Z" else 0
-    if tracer.poll() is None:
-        tracer.kill()
+    while seen_ended < ENDED_LOOKS:
+        try:
+            tracer.wait(LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            seen_ended = seen_ended + 1 if _state(pid) == "Z" else 0
+        else:
+            return
+    tracer.kill()
 
 
 def _state(pid: int) -> str:

@@ -72,6 +72,8 @@ def _made(run: Run, code: str, before: int) -> Piece:
             outcome = run.play(run.piece, before, folder)
         except RuntimeError as error:
             outcome = {"failures": [str(error)[:ERROR_CHARACTERS]]}
+    # Where the repository lies is of no use to others.
+    failures = [failure.replace(f"{ledger.ROOT}/", "") for failure in outcome.get("failures", ())]
     noted = {
         "run": run.name,
         "amount": run.piece,
@@ -81,7 +83,7 @@ def _made(run: Run, code: str, before: int) -> Piece:
         "load": round(load, 2),
         "flush_us": round(flush_us, 1),
     }
-    return msgspec.convert({**noted, **outcome}, Piece)
+    return msgspec.convert({**noted, **outcome, "failures": failures}, Piece)
 
 
 def _said(piece: Piece) -> str:

@@ -10,12 +10,12 @@ import os
 import shlex
 import signal
 import subprocess
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.deploy.files import ROOT
+from scripts.release.packages import copy_sources
+
 from tests.service.harness import wait_until
 
 BOOT = """set -eu
@@ -38,7 +38,7 @@ ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
 mount -t tmpfs -o mode=1777 tmpfs dev/shm
-tar -C root -xf "$1.tar"
+cp -r "$1-sources" usr/src/hookline
 # Nothing of this machine is started, but what takes logs.
 for each in {etc,lib}/systemd/system/*.wants/*; do
     case "$each" in *systemd-journald*) ;; *) ln -sf /dev/null "etc/systemd/system/${each##*/}" ;; esac
@@ -51,13 +51,13 @@ exec env -i container=test PATH="$PATH" /lib/systemd/systemd --unit=basic.target
 """
 NAMESPACES = ("--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--cgroup")
 PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-CHECKOUT = "/root/hookline"
+CHECKOUT = "/usr/src/hookline"
 BOOT_SECONDS_MAX = 60.0
 RUN_SECONDS_MAX = 400.0
 
 
 class Booted:
-    """A context manager; what is in the repository lies in ``/root/hookline`` inside."""
+    """A context manager; what is in the repository lies in ``/usr/src/hookline`` inside."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "booted"
@@ -67,7 +67,7 @@ class Booted:
     def __enter__(self) -> Booted:
         self._folder.mkdir()
         self._folder.chmod(0o755)
-        _pack(Path(f"{self._folder}.tar"))
+        copy_sources(Path(f"{self._folder}-sources"))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
@@ -143,30 +143,15 @@ class Booted:
 
 
 def _read(path: str) -> str:
-    """What a file of ``/proc`` says, nothing once its process has ended."""
+    """Return what a file of ``/proc`` says, nothing once its process has ended."""
     try:
         return Path(path).read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
-def _pack(path: Path) -> None:
-    """Write what is in the repository, as it is now, into an archive."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    with tarfile.open(path, "w") as archive:
-        for name in filter(None, listed.split("\0")):
-            if (ROOT / name).exists():
-                archive.add(ROOT / name, f"hookline/{name}")
-
-
 def block(text: str, beginning: str) -> str:
-    """The block of commands of a page that begins with these words, without its indentation."""
+    """Return the block of commands of a page that begins with these words, without its indentation."""
     for found in text.split("```sh\n")[1:]:
         commands = "\n".join(line.strip() for line in found.partition("```")[0].splitlines())
         if commands.startswith(beginning):

@@ -113,9 +113,7 @@ def everything_is_there(hookline: Hookline, inventory: dict[str, Any]) -> None:
     refused = hookline.status_at(written.REFUSED[0], "strict")
     assert (refused["status"], refused["attempts"][0]["httpStatus"]) == ("failed", 422)
     assert {each["messageId"] for each in items(hookline, "dead-letters")} == set(written.REFUSED)
-    retried = hookline.status_at(written.RETRIED[0], "down")
-    assert retried["status"] in ("retrying", "delivered")  # it is due, and the receiver accepts it now
-    assert retried["attempts"][0]["httpStatus"] == 503
+    assert hookline.status_at(written.RETRIED[0], "down")["status"] == "retrying"
     assert {each["userId"] for each in items(hookline, "audiences/buyers/members")} == set(written.PEOPLE)
     values = items(hookline, "computed-traits/spend/values")
     assert {each["userId"]: each["value"] for each in values} == {"u1": 40, "u2": 30, "u3": 30}

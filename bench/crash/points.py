@@ -78,7 +78,7 @@ def ask_for_replay(scene: Scene) -> None:
 def ask_to_delete(scene: Scene) -> None:
     """Delete somebody whom nobody knows."""
     scene.service.wait_ready()
-    with suppress(OSError, http.client.HTTPException):  # a request of the life before may lead to the point first
+    with suppress(ConnectionError, http.client.HTTPException):  # one of the life before may lead to the point first
         scene.service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -132,6 +133,30 @@ def test_the_first_event_is_sent_by_a_button(page: Page, hookline: Hookline) -> 
     page.locator("event-list .event-row").first.click()
     connect.click()
     expect(page.get_by_role("heading", name="Where should events go?")).to_be_visible()
+
+
+@pytest.mark.parametrize("screen", [(1280, "light")])
+def test_a_link_that_is_pressed_while_more_arrives_is_followed(page: Page, hookline: Hookline) -> None:
+    """What is new waits until it is let go: a link replaced before that would not be followed."""
+    hookline.api("POST", "sources", {"id": "shop", "name": "Shop", "type": "web"})
+    wait_for_key(hookline, key := hookline.api("GET", "sources/shop").json["writeKeys"][0])
+    sign_in(page, hookline)
+    page.goto("/setup?source=shop&step=event")
+    track = {"userId": "u1", "event": "First"}
+    assert hookline.post("/v1/track", track, key=key).status == 200
+    link = page.locator(".arrival a")
+    expect(link).to_have_text("First")
+    link.hover()
+    page.mouse.down()
+    assert hookline.post("/v1/track", track | {"event": "Second"}, key=key).status == 200
+    page.wait_for_function(
+        "fetch(location.href).then((answer) => answer.text()).then((text) => text.includes('Second'))"
+    )
+    with page.expect_response(lambda answer: "x-parts" in answer.request.headers):
+        pass  # the page has seen it too
+    expect(link).to_have_text("First")
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"/events/"))
 
 
 @pytest.mark.parametrize("screen", [(390, "dark")])

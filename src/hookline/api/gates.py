@@ -8,6 +8,7 @@ people and events say is escaped, and holds no quotes. In scripts they are liter
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 from gzip import compress, decompress
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from hookline.api.calls import is_http
-from hookline.api.problem import Problem, answer, database_away
+from hookline.api.problem import Problem, answer, cut_short, database_away
 from hookline.database.sqlite import DatabaseAway
 from hookline.settings import Settings, parse_listen
 
@@ -35,6 +36,32 @@ class DatabaseGate:
             await self._app(scope, receive, send)
         except DatabaseAway as away:
             await answer(send, database_away(away), scope["path"])
+
+
+class StopGate:
+    """ASGI wrapper: 503 with ``Retry-After`` for a request that a stop of this process does not wait for.
+
+    Only the server's stop cancels a request. What was being sent then ends where it is.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request."""
+        begun = False
+
+        async def note_begin(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_begin)
+        except asyncio.CancelledError:
+            if begun or not is_http(scope):
+                raise
+            await answer(send, cut_short(), scope["path"])
 
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

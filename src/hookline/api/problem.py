@@ -136,6 +136,15 @@ def database_away(away: DatabaseAway) -> Problem:
     return Problem(503, away.code, detail, headers=retry)
 
 
+def cut_short() -> Problem:
+    """Return the problem of a request that was still being answered when this process had to end."""
+    detail = (
+        "Control is stopping, and this took too long to wait for. Try again in a moment; whether a change was made that"
+        " was under way is open, so look before you repeat it."
+    )
+    return Problem(503, "stopping", detail, headers={"Retry-After": str(AWAY_RETRY_SECONDS)})
+
+
 def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
     """Return the problem of a body that is not JSON, or not of the right shape."""
     if not isinstance(error, msgspec.ValidationError):

@@ -22,6 +22,8 @@ from hookline.bench.machine import processes, wait_until
 
 START_WAIT_SECONDS = 30.0
 STOP_WAIT_SECONDS = 15.0
+ADMIN_WAIT_SECONDS = 60.0
+"""Control loads its API at the first call, on a busy machine for many seconds."""
 ROLES = ("collect", "deliver", "profiles", "control")
 PORTS = range(20_000, 32_000)
 HELD_MAX = 200
@@ -180,7 +182,7 @@ class Service:
     def _admin(self, method: str, path: str, body: str | None = None) -> bytes:
         token = (self.data / "admin-token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        connection = http.client.HTTPConnection("127.0.0.1", self.control_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.control_port, timeout=ADMIN_WAIT_SECONDS)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()

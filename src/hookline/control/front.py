@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hookline.api.auth.service import session_store
 from hookline.api.caller import API
 from hookline.api.calls import Calls
-from hookline.api.gates import DatabaseGate, HostGate, SecurityHeaders, UnderPath, path_of
+from hookline.api.gates import DatabaseGate, HostGate, SecurityHeaders, StopGate, UnderPath, path_of
 from hookline.api.rate_limits import RateLimits
 from hookline.api.services import Services
 from hookline.features.fleet.metrics import CountAnswers
@@ -59,7 +59,7 @@ def build(services: Services, pages: Routes | None = None) -> ASGIApp:
     served: ASGIApp = Deferred(lambda: _application(services))
     if pages is not None:
         served = ApiBesidePages(served, Deferred(lambda: _application(services, pages)))
-    inner = HostGate(DatabaseGate(RateLimits(Probes(served, services))), services.settings)
+    inner = HostGate(StopGate(DatabaseGate(RateLimits(Probes(served, services)))), services.settings)
     gated = SecurityHeaders(inner, over_tls=session_store(services).secure)
     whole = CountAnswers(Calls(gated, services), own_metrics(services))
     path = path_of(services.settings)

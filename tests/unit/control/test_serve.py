@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -32,7 +32,13 @@ sys.exit(run_control(settings, connections, one_time_link=True))
 class Process:
     """Control started as the supervisor starts it."""
 
-    def __init__(self, folder: Path, connections: str | None = None, descriptor: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        connections: str | None = None,
+        descriptor: int | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
         self.data = folder / "data"
         self.port = free_port()
         config = folder / "hookline.yaml"
@@ -41,6 +47,7 @@ class Process:
                 {
                     "data_dir": str(self.data),
                     "control": {"listen": f"127.0.0.1:{self.port}", "admin_token": TOKEN},
+                    **(settings or {}),
                 }
             )
         )
@@ -60,9 +67,13 @@ class Process:
 
     def get(self, path: str) -> http.client.HTTPResponse:
         """One request with the token; the connection stays open."""
+        return self.ask("GET", path).getresponse()
+
+    def ask(self, method: str, path: str) -> http.client.HTTPConnection:
+        """Send one request with the token, and do not wait for its answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
-        connection.request("GET", path, headers=BEARER)
-        return connection.getresponse()
+        connection.request(method, path, headers=BEARER)
+        return connection
 
     def is_ready(self) -> bool:
         """Whether /readyz says so."""
@@ -93,6 +104,27 @@ def test_sigterm_ends_it_at_once_with_a_stream_open(folder: Path) -> None:
     running.process.send_signal(signal.SIGTERM)
     assert running.process.wait(WAIT_SECONDS) == 0
     stream.read()  # ended, not cut
+
+
+def test_a_request_that_a_stop_does_not_wait_for_is_told_so(folder: Path) -> None:
+    """Collect hangs, and with it a request: it gets an answer that says what to do, and the log no fault."""
+    with socket.socket() as hanging:
+        hanging.bind(("127.0.0.1", 0))
+        hanging.listen()
+        collect = {"listen": f"127.0.0.1:{hanging.getsockname()[1]}"}
+        source = '{"sources": [{"id": "site", "name": "Site", "writeKeys": ["wk_site"]}]}'
+        running = Process(folder, source, settings={"collect": collect})
+        wait_until(running.is_ready)
+        asked = running.ask("POST", "/api/v1/sources/site/test-event")
+        with hanging.accept()[0] as met:
+            met.recv(1)
+            running.process.send_signal(signal.SIGTERM)
+            answer = asked.getresponse()
+            told = json.load(answer)
+            assert running.process.wait(WAIT_SECONDS) == 0
+    assert (answer.status, told["code"], answer.headers["Retry-After"]) == (503, "stopping", "5")
+    assert "look before you repeat it" in told["detail"]
+    assert "Traceback" not in running.error()
 
 
 def test_it_ends_when_its_supervisor_is_gone(folder: Path) -> None:

@@ -67,8 +67,9 @@
     if (changed) hookline.dress(document);
   };
 
-  // Somebody is typing here, or is being asked: what is new can wait.
-  const isHeld = (part) => part.querySelector("form[data-dirty], dialog[open], [data-hold]") !== null;
+  // Somebody is typing here, is being asked, or presses: what is new can wait. A link replaced between the press and its
+  // end would never be followed.
+  const isHeld = (part) => part.matches(":active") || part.querySelector("form[data-dirty], dialog[open], [data-hold]") !== null;
 
   const replace = (old, fresh) => {
     const known = new Set([...old.querySelectorAll("[data-key]")].map((row) => row.dataset.key));

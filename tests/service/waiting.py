@@ -12,6 +12,8 @@ POLL_SECONDS = 0.02
 POLL_SECONDS_MAX = 0.06
 POLL_SHARE = 0.02
 """Of the time waited so far: looking takes the machine from what is waited for."""
+REST = 3.0
+"""So many times the CPU that a look took passes before the next."""
 WAIT_SECONDS = 30.0
 """A bound that only a failure reaches."""
 PATIENCE = 4
@@ -24,13 +26,15 @@ def wait_until(condition: Callable[[], T], seconds: float = WAIT_SECONDS, what: 
     seconds *= PATIENCE
     began = time.monotonic()
     while True:
+        busy = time.thread_time()
         value = condition()
         if value:
             return value
+        busy = time.thread_time() - busy
         waited = time.monotonic() - began
         if waited > seconds:
             raise AssertionError(f"not within {seconds} s: {what or getattr(condition, '__name__', 'condition')}")
-        time.sleep(min(POLL_SECONDS_MAX, max(POLL_SECONDS, waited * POLL_SHARE)))
+        time.sleep(max(REST * busy, min(POLL_SECONDS_MAX, max(POLL_SECONDS, waited * POLL_SHARE))))
 
 
 def holds_for(condition: Callable[[], bool], seconds: float, what: str = "") -> None:

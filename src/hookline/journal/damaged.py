@@ -62,17 +62,18 @@ def note_damage(folder: Path, partition: int, error: JournalCorrupt) -> None:
 
 
 def noted_damage(folder: Path) -> list[Damage]:
-    """Return what was noted, in the order in which it was found; what does not look like it is passed over."""
+    """Return what was noted, once each, in the order in which it was found; unreadable lines are passed over."""
     try:
         with (folder / DAMAGED_NAME).open("rb") as file:
             lines = file.read(_BYTES_MAX).splitlines()
     except FileNotFoundError:
         return []
-    found: list[Damage] = []
+    found: dict[tuple[int, int, int], Damage] = {}
     for line in lines[:RANGES_MAX]:
         with suppress(msgspec.MsgspecError):
-            found.append(msgspec.json.decode(line, type=Damage))
-    return found
+            each = msgspec.json.decode(line, type=Damage)
+            found.setdefault((each.partition, each.first, each.next), each)  # two readers may meet it in one moment
+    return list(found.values())
 
 
 def described(damages: Iterable[Damage]) -> str:

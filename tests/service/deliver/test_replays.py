@@ -45,8 +45,10 @@ def view(hookline: Hookline, id: str) -> dict[str, Any]:
 
 
 def ended(hookline: Hookline, id: str) -> dict[str, Any]:
-    """How a replay ended."""
+    """How a replay ended; one that is done, once it is counted."""
     wait_until(lambda: view(hookline, id)["state"] in ("done", "cancelled"), 60, f"the end of {id}")
+    if view(hookline, id)["state"] == "done":
+        wait_until(lambda: view(hookline, id)["total"] is not None, what=f"the count of {id}")
     return view(hookline, id)
 
 

@@ -88,7 +88,8 @@ def replay_page(services: Services, replay: Replay) -> ReplayPage:
     """Return the page of one replay."""
     row = _row(services, replay)
     view = row.view
-    total = "counting" if view.total is None else number(view.total)
+    uncounted = "not counted" if view.ended_at is not None and view.to_count is None else "counting"
+    total = uncounted if view.total is None else number(view.total)
     left = None if view.total is None else max(0, view.total - view.done)
     stations = [
         Station("Found", total, "events", "good" if view.total else "wait" if view.total is None else "off"),

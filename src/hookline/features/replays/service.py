@@ -163,7 +163,8 @@ ViewState = Literal[
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """``request`` is as it was asked for. ``total`` is how many events it comes to, null until they are counted
-    (``counted`` of ``to_count`` so far); ``done`` = ``delivered`` + ``failed``. Times in seconds are estimates."""
+    (``counted`` of ``to_count`` so far), or the replay is done without; ``done`` = ``delivered`` + ``failed``. Times
+    in seconds are estimates."""
 
     id: str
     state: ViewState
@@ -193,7 +194,10 @@ def view_of(services: Services, replay: Replay) -> ReplayView:
     delivered, failed = (progress.delivered, progress.failed) if progress else (0, 0)
     ended_ms = replay.ended_ms if progress is None else progress.ended_ms
     state = _state(replay, None if progress is None else progress.state)
-    left = None if replay.total is None else max(0, replay.total - delivered - failed)
+    total = replay.total
+    if total is None and state == "done" and planning is None:  # it ended before the count began: nobody counts it now
+        total = delivered + failed
+    left = None if total is None else max(0, total - delivered - failed)
     return ReplayView(
         id=replay.id,
         state=state,
@@ -201,7 +205,7 @@ def view_of(services: Services, replay: Replay) -> ReplayView:
         destination=replay.request.destination,
         request=replay.request,
         rate=replay.rate,
-        total=replay.total,
+        total=total,
         counted=None if planning is None else planning.scanned,
         to_count=None if planning is None else planning.of,
         done=delivered + failed,

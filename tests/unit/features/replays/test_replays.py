@@ -15,6 +15,7 @@ from hookline.features.replays.planning import Planning
 from hookline.features.replays.service import replay_planner, replay_store, replay_watch
 from hookline.journal.record import Record
 from tests.unit.control.running import Running, destination, record, source, wait_until
+from tests.unit.features.accounts.test_access import sign_in
 
 
 @pytest.fixture
@@ -201,6 +202,21 @@ def test_a_count_that_fails_is_made_again(control: Running, monkeypatch: pytest.
     monkeypatch.setattr(planning, "RETRY_SECONDS", 0.0)
     replay_watch(control.services).look()
     wait_until(lambda: control.api("GET", f"/replays/{id}").json["total"] == 1)
+
+
+def test_one_that_ends_before_it_is_counted(control: Running) -> None:
+    """Done, it came to what was sent; cancelled, nobody says to how much."""
+    begin(control, record("m0"))
+    replay_planner(control.services).close()
+    done, cancelled = (control.api("POST", "/replays", {"destination": "crm"}).json["id"] for _ in range(2))
+    assert control.api("GET", f"/replays/{done}").json["total"] is None
+    saved(control, done, "done", delivered=2, failed=1)
+    saved(control, cancelled, "cancelled", delivered=2, failed=1)
+    with Running(control.data_path, database_url=control.database_url) as after:
+        for id, total, said in ((done, 3, False), (cancelled, None, True)):
+            assert after.api("GET", f"/replays/{id}").json["total"] == total
+            page = after.call("GET", f"/replays/{id}", headers=sign_in(after), token=False)
+            assert ("not counted" in page.text) is said
 
 
 def test_one_that_ended_before_deliver_went_back_is_done(control: Running) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from hookline.database.open import open_deliver
 from hookline.features.notices.conditions.journal import LOOK_MS, JournalDamage, JournalLost
 from hookline.journal.conformance import a_record
-from hookline.journal.damaged import noted_damage
+from hookline.journal.damaged import DAMAGED_NAME, noted_damage
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import segment_name
@@ -48,6 +48,8 @@ def test_what_readers_met_is_told_until_it_can_be_read_again(tmp_path: Path) -> 
         with closing(LocalReader(folder)) as reader:
             for _ in range(2):
                 assert len(list(read_on(reader, 0, 0, EVENTS))) == EVENTS - 1
+        noted = folder / DAMAGED_NAME
+        noted.write_bytes(noted.read_bytes() * 2)  # two readers met it in one moment
         (finding,) = condition.findings(now)
         assert (finding.kind, finding.count) == ("journal_damaged", 1)
         assert "offset 1 of partition 0 (damaged" in finding.detail

@@ -12,12 +12,10 @@ from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from tests.unit.control.running import Running, destination, source
 from tests.unit.features.usage.test_usage import fill
 
-TODAY = datetime.now(UTC).date()
-
 
 def days_ago(days: int) -> str:
     """A day as the counts write it."""
-    return (TODAY - timedelta(days=days)).isoformat()
+    return (datetime.now(UTC) - timedelta(days=days)).date().isoformat()
 
 
 def test_days_and_sources_add_up_to_the_same(control: Running) -> None:

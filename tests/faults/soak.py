@@ -61,6 +61,7 @@ PAUSE_SECONDS_MAX = 10.0
 """Between a fault that is over and the next one, at random."""
 PAUSED_SECONDS = 10.0
 REPLAYED_SECONDS = 30.0
+ASKED_AFTER_SECONDS = 60.0
 CLIENTS = 60
 CLIENTS_HELD_SECONDS = 2.0
 KILLED_AT_SHARE = 1 / 3
@@ -220,8 +221,7 @@ class Faults:
     def looked_at(self) -> None:
         """Somebody looks at pages, and programs read the API."""
         self._begin("pages and API read")
-        newest = f"{ID_PREFIX.decode()}{int(self.stage.accepted.counters[DUE]) // 2:010}"
-        for path in (*READS, f"events/{newest}"):
+        for path in (*READS, f"events/{ID_PREFIX.decode()}{self._number_kept():010}"):
             self._api("GET", path)
         for path in PAGES:
             self._page(path)
@@ -283,6 +283,14 @@ class Faults:
         self.note_twice()
         self.done[what] += 1
         self.stage.inject(f"{what} ({which})" if which else what)
+
+    def _number_kept(self) -> int:
+        """The number of an event that was acknowledged, and not so long ago that it may be kept no more."""
+        accepted = self.stage.accepted
+        number = int(accepted.counters[DUE] - ASKED_AFTER_SECONDS * self.stage.rate) // BATCH_EVENTS * BATCH_EVENTS + 1
+        while number > 1 and not accepted.times[number]:
+            number -= BATCH_EVENTS
+        return max(1, number)
 
     def _digit(self) -> int:
         return self.chance.choice(list(MOODY))

@@ -12,7 +12,7 @@ from tests.fuzz.cases import Cases
 from tests.fuzz.mutations import in_pieces
 from tests.fuzz.receiver_answers import answer
 
-CASES = 20_000
+CASES = 10_000
 NOW_MS = 1_795_161_600_000
 ENDINGS = ("closed", "reset", "late")
 

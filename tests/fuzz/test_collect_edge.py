@@ -22,7 +22,7 @@ from tests.fuzz.wire_answers import Answer, read_answers
 from tests.unit.collect.wire import KEY
 from tests.unit.collect.wire import request as plain_request
 
-CASES = 8_000
+CASES = 4_000
 REQUESTS_MAX = 6
 REFUSED = Answer(400, {}, b"")
 MALFORMED = b'"code":"malformed_request"'

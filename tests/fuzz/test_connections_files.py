@@ -24,7 +24,7 @@ from tests.fuzz.mutations import altered, damaged, weighted
 from tests.fuzz.test_mappings import SETTINGS, kinds_with_requests
 from tests.unit.connections.examples import ends
 
-CASES = 1_000
+CASES = 500
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 SECTION = re.compile(r"^(?:destinations|audiences|computedTraits|notifications):", re.MULTILINE)

@@ -24,7 +24,7 @@ from tests.fuzz.bare_edge import BareEdge
 from tests.fuzz.cases import Cases
 from tests.fuzz.mutations import damaged, weighted
 
-CASES = 8_000
+CASES = 4_000
 KNOWN_FIELDS = (None, *[EVENT_FIELDS] * 6, PERSON_FIELDS, FIELDS)
 PATHS = (
     *("type", "event", "name", "userId", "anonymousId", "messageId", "category", "properties", "properties.total"),

@@ -29,7 +29,7 @@ from tests.fuzz.mutations import altered, damaged, weighted
 from tests.unit.kinds.mapping import cases as situations
 from tests.unit.kinds.mapping.pairs import Pairs
 
-CASES = 1_500
+CASES = 750
 SETTINGS: dict[str, dict[str, Any]] = {
     "http": {"secrets": {"key": "s-1"}, "variables": {"host": "eu.example.com", "n": "1"}, "auth": {"type": "none"}},
     "amplitude": {"apiKey": "key-of-the-project", "secretKey": "secret-of-the-project"},

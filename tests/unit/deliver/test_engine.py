@@ -243,7 +243,7 @@ def test_final_failures_that_opened_the_breaker_go_back_to_waiting(rig: Rig) -> 
     rig.answer_all(401)
     assert rig.role.engine.counters.dead_lettered >= 20
     rig.checkpoint()
-    for _ in range(20):
+    for _ in range(5):
         statuses = {rig.status_at(f"m{n}", "crm") for n in range(60)}
         assert statuses == {"queued", "retrying"}
         rig.pass_time(60.0)

@@ -15,7 +15,6 @@ How much may wait is bounded in bytes, the last quarter for sources below an eve
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -141,7 +140,7 @@ class FairTurns:
     def __init__(
         self,
         append: Append,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float],
         waiting_bytes_max: int = WAITING_BYTES_MAX,
         loop: Callable[[], Loop] = asyncio.get_running_loop,
     ) -> None:

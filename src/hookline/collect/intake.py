@@ -125,7 +125,7 @@ class Intake:
         self._clock = clock
         self._downloads = downloads
         self._all_limits = limits
-        self._fair = FairTurns(self._append_now, loop=loop)
+        self._fair = FairTurns(self._append_now, clock, loop=loop)
         self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False

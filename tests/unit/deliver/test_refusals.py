@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from hookline.connections.model import DeliveryOptions
+from hookline.deliver.lanes.order import BURST_MIN
 from hookline.limits import LIMITS
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
@@ -95,3 +99,21 @@ def test_a_refused_probe_says_nothing_against_the_receiver(rig: Rig) -> None:
     assert lane.breaker.state == "open"
     rig.answer_all(200)
     assert lane.breaker.state != "open"
+
+
+@pytest.mark.parametrize("per_second", [4.0, 0.5])
+def test_probes_keep_to_the_rate(rig: Rig, per_second: float) -> None:
+    """One refused event after the other is tried while a breaker is open or about to be: no faster than the user's
+    ``maxRate`` and its one burst."""
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_rate=per_second)))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(60)))
+    rig.turn()
+    began: list[float] = []
+    for answer in (*[503] * 4_000, *[422] * 2_000):
+        began += [rig.clock.seconds] * len(rig.network.waiting)
+        rig.answer_all(answer)
+        rig.checkpoint()
+        rig.pass_time(0.05)
+    for index, first in enumerate(began):
+        assert sum(at <= first + 10.0 for at in began[index:]) <= 10.0 * per_second + 2 * BURST_MIN

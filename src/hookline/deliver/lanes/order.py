@@ -44,6 +44,11 @@ class Rate:
         self._burst = max(BURST_MIN, self._mine * BURST_SECONDS) if part > 0 else 0.0
         self._left = min(self._left, self._burst)
 
+    @property
+    def spacing_seconds(self) -> float:
+        """Return how far apart single attempts are that exceed nothing."""
+        return 1 / (self._mine or self.per_second)
+
     def available(self, now_seconds: float) -> int:
         """Return how many attempts may begin now."""
         waited_seconds = 0.0 if self._since is None else max(0.0, now_seconds - self._since)

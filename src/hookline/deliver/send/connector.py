@@ -200,6 +200,8 @@ class Connector:
         self._dialer = dialer
         self._tls = tls
         self._make_room = make_room
+        self._room_seen = 0
+        """So many connections may begin before anybody looks again how many descriptors are left."""
 
     def begin(self, connection: Connection, url: ReceiverUrl, certificate: ClientCertificate | None) -> None:
         """Have the connection made, with its request as the first one; it takes what comes of that as its result."""
@@ -220,7 +222,7 @@ class Connector:
         self, connection: Connection, url: ReceiverUrl, certificate: ClientCertificate | None
     ) -> bool:
         """Try once; False while this machine has too little of something for another connection."""
-        if not _may_open():
+        if not self._may_open():
             return False
         try:
             dialled = await self._dialer.dial(url.host, url.port, connection.watch)
@@ -238,6 +240,16 @@ class Connector:
                 return False
             _refused(connection, Outcome.CONNECTION_FAILED, error.strerror or str(error) or "closed at once")
         return True
+
+    def _may_open(self) -> bool:
+        """Return whether another descriptor leaves enough to the others. Where many are left, half of them are taken
+        up unasked: others take some meanwhile."""
+        if self._room_seen:
+            self._room_seen -= 1
+            return True
+        left = _descriptors_left()
+        self._room_seen = left // 2
+        return left > 0
 
     async def _wait_for_descriptors(self, connection: Connection) -> None:
         """Make room among connections that rest, and begin the exchange anew: its time has not begun."""
@@ -288,15 +300,15 @@ def _refused(connection: Connection, outcome: Outcome, error: str) -> None:
         connection.close()
 
 
-def _may_open() -> bool:
-    """Return whether another descriptor leaves enough to the others: the system gives the lowest that is free."""
+def _descriptors_left() -> int:
+    """Return how many may be opened before too few are left to the others: the system gives the lowest that is free."""
     try:
         number = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
+        return 0
     os.close(number)
     most = open_files_max()
-    return number < most - min(DESCRIPTORS_KEPT, most // 4)
+    return max(0, most - min(DESCRIPTORS_KEPT, most // 4) - number)
 
 
 def open_files_max() -> int:

@@ -140,7 +140,9 @@ class PostgresServer:
         """The URL of a new database, which goes afterwards."""
         self._count += 1
         name = f"test_{self._count}"
-        self.admin(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Copying takes a checkpoint before, which costs nothing in memory, and a third less work than logging pages.
+        strategy = "FILE_COPY" if self.folder.parent == MEMORY else "WAL_LOG"
+        self.admin(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY {strategy}")
         try:
             yield self.url(name)
         finally:  # its connections go with it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,12 @@ def test_what_a_file_links_to_is_there(file: Path) -> None:
 def _is_there(file: Path, anchor: str) -> bool:
     if not anchor or not file.is_file():
         return file.exists() and not anchor
-    return anchor in anchors(blocks_of(file.read_text()))
+    return anchor in _anchors_of(file)
+
+
+@cache
+def _anchors_of(file: Path) -> set[str]:
+    return anchors(blocks_of(file.read_text()))
 
 
 def test_the_home_page_lists_every_page() -> None:

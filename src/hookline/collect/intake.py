@@ -264,10 +264,10 @@ class Intake:
                     yield
                 body = b"".join(pieces)
                 size_bytes = len(body)
-            batch, body, arrival = self._read_batch(exchange, body)
+            batch, readable, arrival = self._read_batch(exchange, body)
             events = len(batch.batch or ())
             yield
-            yield from self._store_in_steps(exchange, batch, body, arrival)
+            yield from self._store_in_steps(exchange, batch, readable, arrival)
         except RateLimited as limited:
             self._refuse_for_now(exchange, limited)
             return

@@ -213,6 +213,20 @@ def test_what_is_wrong_with_a_batch_that_waited_is_told_all_the_same(
     assert edge.reason(edge.post("/v1/batch", body, key, Content_Encoding="gzip")) == code
 
 
+def test_what_is_kept_of_a_refused_batch_is_what_was_sent(start: Callable[..., Running]) -> None:
+    """Whether it waited or not, with the half of an emoji as the sender wrote it."""
+    edge = start()
+    body = b'{"batch":[{"name":"\\ud83d","nested":' + b"[" * 400 + b"]" * 400 + b"}]}"
+    assert edge.reason(edge.post("/v1/batch", body)) == "nesting_too_deep"
+    at_once = edge.memory.records.pop().body
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    edge.memory.records.clear()
+    assert edge.reason(edge.post("/v1/batch", body)) == "nesting_too_deep"
+    waited = edge.memory.records.pop().body
+    assert waited == at_once
+    assert json.loads(waited)["start"].startswith('{"batch":[{"name":"\\ud83d"')
+
+
 def test_a_full_journal_ends_a_batch_in_steps(start: Callable[..., Running]) -> None:
     """It is 503 as a whole, to be sent again."""
     edge = start()

@@ -465,6 +465,11 @@ class Lane(Health):
         return self.order is None and not self.is_sick
 
     @property
+    def probe_spacing_seconds(self) -> float:
+        """Return how far apart probes are by the rate. While the breaker is open, processes probe in turn."""
+        return 0.0 if self.rate is None else self.rate.spacing_seconds(alone=self.breaker.state == "open")
+
+    @property
     def halted(self) -> bool:
         """Return whether nothing is sent but single probes, if those."""
         return self.paused or self.breaker.allowance == 0

@@ -44,10 +44,9 @@ class Rate:
         self._burst = max(BURST_MIN, self._mine * BURST_SECONDS) if part > 0 else 0.0
         self._left = min(self._left, self._burst)
 
-    @property
-    def spacing_seconds(self) -> float:
-        """Return how far apart single attempts are that exceed nothing."""
-        return 1 / (self._mine or self.per_second)
+    def spacing_seconds(self, alone: bool) -> float:
+        """Return how far apart single attempts are that exceed nothing; ``alone``: no other process makes any."""
+        return 1 / (self.per_second if alone else self._mine or self.per_second)
 
     def available(self, now_seconds: float) -> int:
         """Return how many attempts may begin now."""

@@ -114,8 +114,7 @@ class Failures:
             # It answers again, and what it thinks of others only they can tell: the next one is tried at once, or as
             # soon as the rate allows.
             lane.probe_at_once()
-            if lane.rate is not None:
-                lane.probe_no_sooner(self._work.clock.monotonic() + lane.rate.spacing_seconds)
+            lane.probe_no_sooner(self._work.clock.monotonic() + lane.probe_spacing_seconds)
 
     def _record_attempts(self, delivery: Delivery, failures: Sequence[FailedTry], next_at_ms: int | None) -> None:
         lane, position = delivery.lane, delivery.event.position

@@ -219,9 +219,7 @@ class Retries:
         wait_seconds = SUSPECT_SPACING_SECONDS
         if is_open:
             wait_seconds = Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)
-        if lane.rate is not None:
-            wait_seconds = max(wait_seconds, lane.rate.spacing_seconds)
-        lane.probe_next(now + wait_seconds, lane.probes + 1)
+        lane.probe_next(now + max(wait_seconds, lane.probe_spacing_seconds), lane.probes + 1)
         lane.probe_found(True)
         if not is_open and self._probe_with_queue(lane, now_ms):
             return

@@ -233,6 +233,11 @@ class Ledger:
         rates = [rate for rate in found if rate is not None]
         return max(rates) if rates and len(rates) == len(found) else None
 
+    def keeps_order(self, destination: str, now: float) -> bool:
+        """Whether each user's events go to it one after the other, by its settings."""
+        found = [each[0].delivery.order for v in self.since(now) for each in [v.of(destination)] if each is not None]
+        return "user" in found
+
     def _absent_since(self, destination: str) -> float | None:
         since: float | None = None
         for version in reversed(self.versions):

@@ -67,6 +67,9 @@ class Starvation:
             since = self.well_since.get(self._names[lane])
             due = {position: self._due_at(lane, position, at) for position, at in positions.items()}
             due = {position: at for position, at in due.items() if at <= now}
+            if due and self._ledger.keeps_order(self._names[lane], now):
+                held_up = self._held_up(lane, now)
+                due = {each: at for each, at in due.items() if each <= held_up.get(self._user_of(each), each)}
             if since is None or not due or self._is_held(lane):
                 continue
             waits_since = max(
@@ -111,9 +114,23 @@ class Starvation:
                 del positions[position]
 
     def _may_be_done(self, lane: int, position: Place, tries: Tries) -> bool:
-        """Whether all URLs have accepted it, if what a crash made unsure was kept."""
+        """Whether as many URLs as need be have accepted it, if what a crash made unsure was kept."""
         needed = self._ledger.urls_of_all(position, lane)
-        return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= needed
+        return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= max(1, needed)
+
+    def _held_up(self, lane: int, now: float) -> dict[str, Place]:
+        """Each user's first event whose time has not come: the others of that user come after it. What a receiver had
+        asked for before the lane kept an order holds, too."""
+        found: dict[str, Place] = {}
+        for (number, position), tries in self._watch.tries.items():
+            asked_long = tries.asked_long and tries.answered_at is None
+            if number == lane and (asked_long or self._due_at(lane, position, 0.0) > now):
+                user = self._user_of(position)
+                found[user] = min(position, found.get(user, position))
+        return found
+
+    def _user_of(self, position: Place) -> str:
+        return self._ledger.events[position].record.user_key
 
     def _due_at(self, lane: int, position: Place, at: float) -> float:
         """When the event could have been sent, on the monotonic clock."""

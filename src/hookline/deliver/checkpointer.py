@@ -295,7 +295,7 @@ class Checkpointer:
         for due_ms, number in batch.unordered:
             lane = engine.lanes.get(number)
             if lane is not None:  # until it was saved, what waited for its turn was not due
-                lane.look_at_rows(min(lane.next_retry_ms, due_ms))
+                lane.row_due(due_ms)
         for action in batch.actions:
             lane = engine.lanes.get(action.tried_lane) if action.tried_lane is not None else None
             if lane is not None:

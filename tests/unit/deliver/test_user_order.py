@@ -8,6 +8,7 @@ import pytest
 
 from hookline.connections.model import DeliveryOptions, Pause
 from hookline.deliver.lanes.order import NEVER_MS, UserOrder
+from hookline.limits import LIMITS
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -130,6 +131,27 @@ def test_beyond_a_bound_they_wait_as_rows(crm: Rig) -> None:
     crm.checkpoint()
     crm.come_to_rest(seconds=0.1)
     assert [offset for offset in crm.offsets("crm") if offset < 20] == list(range(20))
+
+
+def test_many_events_of_one_user_hold_up_nobody_else(crm: Rig) -> None:
+    """More than readers keep queued wait for one user's turn: the next event of another is read and sent at once."""
+    many = 2 * LIMITS.queue_low
+    send(crm, *(f"ann-{n}" for n in range(many)))
+    crm.answer(request(crm, "ann-0"), 503)
+    crm.turn()
+    send(crm, "bob-1")
+    assert asked(crm) == ["bob-1"]
+    crm.checkpoint()
+    crm.come_to_rest(seconds=0.1)
+    assert [offset for offset in crm.offsets("crm") if offset < many] == [0, *range(many)]
+
+
+def test_what_is_due_at_once_is_not_put_off_by_what_is_due_later(crm: Rig) -> None:
+    """Rows are due after a restart, and others that wait for their turn are saved before anybody looks at them."""
+    lane = crm.lane("crm")
+    lane.look_at_rows(0)
+    lane.row_due(NEVER_MS)
+    assert lane.next_retry_ms == 0
 
 
 def test_a_turn_that_was_called_stays_called(crm: Rig) -> None:

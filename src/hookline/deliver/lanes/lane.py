@@ -348,9 +348,10 @@ class Lane(Health):
         return out_of_order, self.order.let_go(only) if self.order is not None else []
 
     def measure(self) -> bool:
-        """Return whether so much is queued that readers may wait."""
+        """Return whether so much is queued that readers may wait. What waits for its user's turn is not counted: others
+        are not to wait for that user."""
         low = self.limits.queue_low
-        self.full = self.size >= low if self.mapped is None else self.mapped.has_enough(self.queue, low)
+        self.full = len(self.queue) >= low if self.mapped is None else self.mapped.has_enough(self.queue, low)
         return self.full
 
     def close(self) -> None:
@@ -380,7 +381,7 @@ class Lane(Health):
 
     def row_due(self, due_ms: int) -> None:
         """Look at the rows at this time at the latest."""
-        self.next_retry_ms = min(self.next_retry_ms or due_ms, due_ms)
+        self.next_retry_ms = min(self.next_retry_ms, due_ms)
 
     def look_at_rows(self, at_ms: int) -> None:
         """Look at the rows at this time, and not before."""

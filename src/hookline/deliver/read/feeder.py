@@ -119,7 +119,7 @@ class Feeder:
             return True
         if group is None:
             return False
-        for lane in [lane for lane in shared.full if lane.size >= self._queue_high]:
+        for lane in [lane for lane in shared.full if len(lane.queue) >= self._queue_high]:
             self._leave(shared, lane)
         try:
             self._take(shared, group)

@@ -68,8 +68,8 @@ class Starvation:
             due = {position: self._due_at(lane, position, at) for position, at in positions.items()}
             due = {position: at for position, at in due.items() if at <= now}
             if due and self._ledger.keeps_order(self._names[lane], now):
-                held_up = self._held_up(lane, now)
-                due = {each: at for each, at in due.items() if each <= held_up.get(self._user_of(each), each)}
+                first = self._first_to_come(lane, now)
+                due = {each: at for each, at in due.items() if each <= first.get(self._user_of(each), each)}
             if since is None or not due or self._is_held(lane):
                 continue
             waits_since = max(
@@ -118,7 +118,7 @@ class Starvation:
         needed = self._ledger.urls_of_all(position, lane)
         return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= max(1, needed)
 
-    def _held_up(self, lane: int, now: float) -> dict[str, Place]:
+    def _first_to_come(self, lane: int, now: float) -> dict[str, Place]:
         """Each user's first event whose time has not come: the others of that user come after it. What a receiver had
         asked for before the lane kept an order holds, too."""
         found: dict[str, Place] = {}

@@ -182,6 +182,7 @@ class Connected:
             and lane in self._ledger.lanes_of(position)
             and (lane, position) not in self._watch.tries
             and not self._ledger.may_be_filtered(position, lane)
+            and not self._ledger.disconnected(position, lane, self._ledger.name_of(lane))
         }
 
     @property

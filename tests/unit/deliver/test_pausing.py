@@ -116,6 +116,30 @@ def test_catching_up_keeps_the_chosen_rate(crm: Rig) -> None:
     assert crm.offsets("crm") == list(range(51))
 
 
+def test_retries_that_waited_keep_the_chosen_rate_too(crm: Rig) -> None:
+    """What was tried before the pause waits like the rest: it does not follow at once when the journal is read."""
+    crm.append(*(f"r{n}" for n in range(40)))
+    crm.turn()
+    for _ in range(40):
+        crm.answer_all(500)
+        crm.checkpoint()
+        crm.pass_time(0.5)
+    pause(crm)
+    crm.answer_all(500)
+    crm.checkpoint()
+    before = len(crm.network.sent)
+    resume(crm, rate=10.0)
+    for _ in range(20):
+        crm.pass_time(0.1)
+        crm.answer_all(200)
+        crm.checkpoint()
+    assert 10 <= len(crm.network.sent) - before <= 23
+    crm.come_to_rest(seconds=0.1)
+    crm.append("later")
+    crm.come_to_rest(seconds=0.1)
+    assert crm.lane("crm").rate is None
+
+
 def test_a_pause_ends_a_streak_of_failures(crm: Rig) -> None:
     """Whoever resumes says that the receiver is well: it begins with one request at once and ramps up."""
     crm.append(*(f"x{n}" for n in range(30)))

@@ -26,6 +26,9 @@ from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.route.decision import refusal
 from hookline.route.filters import Filters
 
+RECHECK_MS = 1_000
+"""From one look at the rows to the next, at most, while some are due."""
+
 
 class Target:
     """One receiver URL of a lane: how its requests are written, and the way they go."""
@@ -406,6 +409,11 @@ class Lane(Health):
     def reserve(self, positions: int) -> None:
         """Leave so many slots of the user's limit to rows that are due."""
         self.reserved = positions
+
+    def has_caught_up(self, now_ms: int) -> bool:
+        """Return whether nothing waits but what will be due later: while more is due, rows are looked at again soon."""
+        has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
+        return not (self.queue or self.detached or has_due)
 
     def caught_up(self) -> None:
         """Keep no longer to the rate that was chosen for the time after a pause."""

@@ -13,7 +13,7 @@ from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS, Breaker
 from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
-from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.lane import RECHECK_MS, Lane
 from hookline.deliver.lanes.order import NEVER_MS, UserOrder
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import record_unreadable
@@ -29,7 +29,6 @@ BEYOND_SHARE = 8
 """Rows that are due may be in flight beyond a lane's allowance by this fraction of it."""
 PROBE_ROWS = 16
 """A probe takes one of this many oldest events in turn, so that one bad event cannot keep a lane shut."""
-RECHECK_MS = 1_000
 AGAIN_MS = 50
 """When to look at a lane's rows again if all that were found are on their way, and there may be more."""
 

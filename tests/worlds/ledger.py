@@ -234,7 +234,7 @@ class Ledger:
         return max(rates) if rates and len(rates) == len(found) else None
 
     def keeps_order(self, destination: str, now: float) -> bool:
-        """Whether each user's events go to it one after the other, by its settings."""
+        """Return whether each user's events go to it one after the other, by its settings."""
         found = [each[0].delivery.order for v in self.since(now) for each in [v.of(destination)] if each is not None]
         return "user" in found
 

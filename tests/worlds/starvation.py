@@ -114,13 +114,13 @@ class Starvation:
                 del positions[position]
 
     def _may_be_done(self, lane: int, position: Place, tries: Tries) -> bool:
-        """Whether as many URLs as need be have accepted it, if what a crash made unsure was kept."""
+        """Return whether enough URLs have accepted it, if what a crash made unsure was kept."""
         needed = self._ledger.urls_of_all(position, lane)
         return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= max(1, needed)
 
     def _first_to_come(self, lane: int, now: float) -> dict[str, Place]:
-        """Each user's first event whose time has not come: the others of that user come after it. What a receiver had
-        asked for before the lane kept an order holds, too."""
+        """Return each user's first event whose time has not come: the others of that user come after it. What a
+        receiver had asked for before the lane kept an order holds, too."""
         found: dict[str, Place] = {}
         for (number, position), tries in self._watch.tries.items():
             asked_long = tries.asked_long and tries.answered_at is None

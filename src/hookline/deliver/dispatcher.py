@@ -130,8 +130,8 @@ class Dispatcher(Work, Sink):
                     self._depart(lane, [Delivery(lane, event, now_ms) for event in events])
         if queue and len(lane.in_flight) < lane.allowance and lane not in self._paced:
             self._want_slot(lane)
-        if lane.catch_up_rate is not None and lane.has_caught_up(self._steady_ms()):
-            lane.caught_up()
+        if lane.catch_up_rate is not None:
+            lane.end_catch_up(self._steady_ms())
         if lane.full and not lane.measure():
             self.on_room(lane)
 

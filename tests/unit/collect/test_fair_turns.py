@@ -214,7 +214,7 @@ def test_what_is_wrong_with_a_batch_that_waited_is_told_all_the_same(
 
 
 def test_what_is_kept_of_a_refused_batch_is_what_was_sent(start: Callable[..., Running]) -> None:
-    """Whether it waited or not, with the half of an emoji as the sender wrote it."""
+    """A batch that waited keeps the half of an emoji as the sender wrote it, like one that was taken at once."""
     edge = start()
     body = b'{"batch":[{"name":"\\ud83d","nested":' + b"[" * 400 + b"]" * 400 + b"}]}"
     assert edge.reason(edge.post("/v1/batch", body)) == "nesting_too_deep"

@@ -410,13 +410,12 @@ class Lane(Health):
         """Leave so many slots of the user's limit to rows that are due."""
         self.reserved = positions
 
-    def has_caught_up(self, now_ms: int) -> bool:
-        """Return whether nothing waits but what will be due later: while more is due, rows are looked at again soon."""
+    def end_catch_up(self, now_ms: int) -> None:
+        """Keep no longer to the rate that was chosen for the time after a pause, if nothing waits but what will be due
+        later: while more is due, rows are looked at again soon."""
         has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
-        return not (self.queue or self.detached or has_due)
-
-    def caught_up(self) -> None:
-        """Keep no longer to the rate that was chosen for the time after a pause."""
+        if self.catch_up_rate is None or self.queue or self.detached or has_due:
+            return
         self.catch_up_rate = None
         self.pace()
 

@@ -254,6 +254,7 @@ class Connector:
     async def _wait_for_descriptors(self, connection: Connection) -> None:
         """Make room among connections that rest, and begin the exchange anew: its time has not begun."""
         _log_shortage()
+        self._room_seen = 0
         self._make_room()
         await asyncio.sleep(SHORT_SECONDS)
         if connection.batch is not None:

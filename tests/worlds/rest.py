@@ -23,6 +23,6 @@ def at_rest(machine: Machine) -> bool:
 def _has_work(role: DeliverRole, lane: Lane) -> bool:
     if lane.busy or lane.retry_count or lane.pending_rows:
         return True
-    # An open breaker stays open when everything has expired: the next event will find out.
-    has_nothing_to_try = lane.breaker.state == "open" and not role.feeder.catch_up.is_behind(lane)
+    # A breaker stays open, or suspect, when everything was given up or has expired: the next event will find out.
+    has_nothing_to_try = lane.breaker.allowance == 0 and not role.feeder.catch_up.is_behind(lane)
     return bool(lane.detached) and not has_nothing_to_try

@@ -19,7 +19,7 @@ import msgspec
 
 from bench.long import ledger, pages
 from bench.long.ledger import Piece
-from bench.long.runs import RUNS, Run, is_bad, unfinished
+from bench.long.runs import RUNS, Codes, Run, codes, is_bad, unfinished
 from hookline.bench.machine import leave_on_sigterm
 
 ERROR_CHARACTERS = 1_000
@@ -35,28 +35,28 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", action="store_true", help="write the pages, and make nothing")
     asked = parser.parse_args(arguments)
     leave_on_sigterm()
-    code = ledger.code()
+    code, counted = ledger.code(), codes()
     found: list[Piece] = []
     ends = time.monotonic() + asked.minutes * 60
     while not asked.write and time.monotonic() < ends:
         pieces = ledger.read()  # others may make pieces of other runs meanwhile
-        run = _next(pieces, code, asked.only, found if asked.again else pieces)
+        run = _next(pieces, counted, asked.only, found if asked.again else pieces)
         if run is None:
             break
         found.append(_made(run, code, sum(piece.run == run.name for piece in pieces)))
         ledger.append(found[-1])
-        pages.write(ledger.read(), code)
+        pages.write(ledger.read(), code, counted)
         print(f"{found[-1].began} {run.name} {found[-1].amount:g} {run.unit}: {_said(found[-1])}", flush=True)
-    pages.write(ledger.read(), code)
+    pages.write(ledger.read(), code, counted)
     return int(any(is_bad(piece) for piece in found))
 
 
-def _next(pieces: Sequence[Piece], code: str, only: Sequence[str] | None, tried: Sequence[Piece]) -> Run | None:
+def _next(pieces: Sequence[Piece], codes: Codes, only: Sequence[str] | None, tried: Sequence[Piece]) -> Run | None:
     """The run that is least far on this code; what failed on it when it was tried waits for other code."""
-    failed = {piece.run for piece in tried if piece.code == code and is_bad(piece)}
+    failed = {piece.run for piece in tried if piece.code in codes[piece.run] and is_bad(piece)}
     wanted = [
         (amount / run.aim, number, run)
-        for number, (run, amount) in enumerate(unfinished(pieces, code))
+        for number, (run, amount) in enumerate(unfinished(pieces, codes))
         if (only is None or run.name in only) and run.name not in failed
     ]
     return min(wanted)[2] if wanted else None

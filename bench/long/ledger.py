@@ -1,6 +1,7 @@
 """The ledger of the long runs: a line of JSON for each piece, in ``docs/reports/long-runs.jsonl``.
 
-A piece counts for the code that it ran on: the last commit that changed what an event passes on its way.
+A piece counts for the code that it ran on: the last commit that changed what an event passes on its way. A test that
+stays within its own process counts as long as nothing changes that it imports.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +21,12 @@ ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs/reports/long-runs.jsonl"
 BESIDE = ("api", "bench", "cli", "control", "features", "insights", "journal/damaged.py", "simulation", "web")
 """What an event does not pass: a new page makes no old run worthless."""
+IMPORTED = """
+import importlib, sys
+importlib.import_module(sys.argv[1])
+files = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.split(".")[0] == "hookline"}
+print(*sorted(filter(None, files)), sep="\\n")
+"""
 FLUSHES = 100
 FLUSHED_BYTES = 4096
 
@@ -29,7 +38,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: float
     """In the unit of the run: kills, minutes …"""
     code: str
-    """The commit that last changed what the run is about."""
+    """The commit that last changed what an event passes."""
     began: str
     """ISO 8601."""
     seconds: float
@@ -65,7 +74,16 @@ def code(root: Path = ROOT) -> str:
     measured = ("--", "src/hookline", *(f":(exclude)src/hookline/{name}" for name in BESIDE))
     if _git(root, "status", "--porcelain", *measured):
         raise RuntimeError("src/hookline has changes: commit them first, or nobody can say what was measured")
-    return _git(root, "log", "-1", "--format=%h", "--abbrev=8", *measured)
+    return _last_change(root, measured)
+
+
+def since(module: str, root: Path = ROOT) -> frozenset[str]:
+    """Return the commits since the last one that changed a file of src/hookline that a test imports, that one first."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, module], cwd=root, check=True, capture_output=True, text=True
+    )
+    last = _last_change(root, ("--", *done.stdout.split()))
+    return frozenset((last, *_git(root, "rev-list", "--abbrev-commit", "--abbrev=8", f"{last}..HEAD").split()))
 
 
 def now() -> str:
@@ -85,6 +103,10 @@ def flush_us(folder: Path) -> float:
             took.append(time.perf_counter() - began)
     path.unlink()
     return statistics.median(took) * 1e6
+
+
+def _last_change(root: Path, paths: Sequence[str]) -> str:
+    return _git(root, "log", "-1", "--format=%h", "--abbrev=8", *paths)
 
 
 def _git(root: Path, *words: str) -> str:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from bench.long.ledger import ROOT, Piece
-from bench.long.runs import LOSES_ON_PURPOSE, RUNS, Run, made, unfinished
+from bench.long.runs import LOSES_ON_PURPOSE, RUNS, Codes, Run, made, unfinished
 from bench.page import Page, Section
 
 COMMAND = "python -m bench.long"
@@ -29,7 +29,8 @@ TITLES = {
 LONG_PROSE = """\
 Runs that take too long for CI, made piece by piece. Each piece is a line of [long-runs.jsonl](long-runs.jsonl), with
 the commit, the load of the machine and how long its disk takes to flush. **On this code** counts the pieces made since
-the code that an event passes has changed last (commit {code}); **in all** counts every piece. Deliveries owed, lost and
+the code that an event passes has changed last (commit {code}), and those of a test that stays within its own process
+since what it imports has; **in all** counts every piece. Deliveries owed, lost and
 twice are of all pieces. A delivery comes twice when its answer was under way as something was killed or cut.
 
 Before there was a ledger, on 20 and 21 November 2026, 1,608 kills, 200 power cuts, ten minutes of a full disk and a
@@ -50,13 +51,13 @@ NOT_SHOWN = """\
 - **Proof.** No loss in n kills says, with 95 % confidence, that fewer than 3 / n of such kills lose anything."""
 
 
-def write(pieces: Sequence[Piece], code: str) -> None:
+def write(pieces: Sequence[Piece], code: str, codes: Codes) -> None:
     """Write both pages."""
-    long_runs(pieces, code).write(LONG_RUNS)
-    summary(pieces, code).write(SUMMARY)
+    long_runs(pieces, code, codes).write(LONG_RUNS)
+    summary(pieces, codes).write(SUMMARY)
 
 
-def long_runs(pieces: Sequence[Piece], code: str) -> Page:
+def long_runs(pieces: Sequence[Piece], code: str, codes: Codes) -> Page:
     """The ledger as a table, and what failed."""
     failed = [(piece.run, piece.began, piece.code, failure) for piece in pieces for failure in piece.failures]
     sections = [
@@ -73,7 +74,7 @@ def long_runs(pieces: Sequence[Piece], code: str) -> Page:
                 "restart p50",
                 "the last piece",
             ),
-            rows=tuple(_row(run, [piece for piece in pieces if piece.run == run.name], code) for run in RUNS),
+            rows=tuple(_row(run, [piece for piece in pieces if piece.run == run.name], codes) for run in RUNS),
         )
     ]
     if failed:
@@ -83,10 +84,10 @@ def long_runs(pieces: Sequence[Piece], code: str) -> Page:
     return Page(title="Long runs", prose=prose, command=f"{COMMAND} --write", sections=tuple(sections), checks=())
 
 
-def summary(pieces: Sequence[Piece], code: str) -> Page:
+def summary(pieces: Sequence[Piece], codes: Codes) -> Page:
     """All reports on one screen."""
     rows = [_report(name, title) for name, title in TITLES.items() if (REPORTS / f"{name}.md").exists()]
-    open_ = unfinished(pieces, code)
+    open_ = unfinished(pieces, codes)
     lost = sum(piece.lost for piece in pieces if piece.run != LOSES_ON_PURPOSE)
     kills = sum(piece.amount for piece in pieces if piece.run.startswith(("random-kills", "kills-")))
     rows.append(
@@ -104,12 +105,12 @@ def summary(pieces: Sequence[Piece], code: str) -> Page:
     return Page(title="Reports", prose=SUMMARY_PROSE, command=f"{COMMAND} --write", sections=sections, checks=())
 
 
-def _row(run: Run, pieces: Sequence[Piece], code: str) -> tuple[str, ...]:
+def _row(run: Run, pieces: Sequence[Piece], codes: Codes) -> tuple[str, ...]:
     restarts = [seconds for piece in pieces for seconds in piece.restarts]
     return (
         run.title,
         f"{run.aim:,g} {run.unit}",
-        f"{made(run, pieces, code):,g}",
+        f"{made(run, pieces, codes):,g}",
         f"{sum(piece.amount for piece in pieces):,g}",
         *(f"{sum(getattr(piece, name) for piece in pieces):,}" for name in ("owed", "lost", "twice")),
         f"{statistics.median(restarts):.2f} s" if restarts else "–",

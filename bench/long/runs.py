@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from bench.long import ledger
 from bench.long.ledger import Piece
 
 CANARY = "tests/unit/deliver/test_egress_canary.py"
@@ -32,6 +33,8 @@ class Run(NamedTuple):
     piece: float
     """About five minutes of it, but more of a soak."""
     play: Callable[[float, int, Path], Outcome]
+    imports: str | None = None
+    """The module of a test that starts no process: what it imports is all that it tries."""
 
 
 def crash(kind: str) -> Callable[[float, int, Path], Outcome]:
@@ -139,14 +142,54 @@ RUNS = (
     Run("clock-jumps", "the clock jumps by an hour, four times", "rounds", 5, 1, crash("clock-jumps")),
     Run("soak-embedded", "soak on the embedded backend", "minutes", 120, 40, soak("embedded")),
     Run("soak-kafka", "soak on Kafka and PostgreSQL", "minutes", 120, 40, soak("kafka")),
-    Run("fuzz-collect", "fuzzing: collect's port", "minutes", 60, 10, fuzz("test_collect_edge.py")),
-    Run("fuzz-answers", "fuzzing: receivers' answers", "minutes", 60, 10, fuzz("test_answer_parser.py")),
+    Run(
+        "fuzz-collect",
+        "fuzzing: collect's port",
+        "minutes",
+        60,
+        10,
+        fuzz("test_collect_edge.py"),
+        "tests.fuzz.test_collect_edge",
+    ),
+    Run(
+        "fuzz-answers",
+        "fuzzing: receivers' answers",
+        "minutes",
+        60,
+        10,
+        fuzz("test_answer_parser.py"),
+        "tests.fuzz.test_answer_parser",
+    ),
     Run("fuzz-service", "fuzzing: a running service", "minutes", 60, 10, fuzz("test_living_service.py")),
     Run("fuzz-control", "fuzzing: control's port", "minutes", 60, 10, fuzz("test_control_edge.py")),
-    Run("fuzz-files", "fuzzing: connections files", "minutes", 60, 10, fuzz("test_connections_files.py")),
-    Run("fuzz-mappings", "fuzzing: mappings", "minutes", 60, 10, fuzz("test_mappings.py")),
-    Run("fuzz-expressions", "fuzzing: expressions", "minutes", 60, 10, fuzz("test_expressions.py")),
-    Run("fuzz-journal", "fuzzing: journal recovery", "minutes", 60, 10, fuzz("test_journal_recovery.py")),
+    Run(
+        "fuzz-files",
+        "fuzzing: connections files",
+        "minutes",
+        60,
+        10,
+        fuzz("test_connections_files.py"),
+        "tests.fuzz.test_connections_files",
+    ),
+    Run("fuzz-mappings", "fuzzing: mappings", "minutes", 60, 10, fuzz("test_mappings.py"), "tests.fuzz.test_mappings"),
+    Run(
+        "fuzz-expressions",
+        "fuzzing: expressions",
+        "minutes",
+        60,
+        10,
+        fuzz("test_expressions.py"),
+        "tests.fuzz.test_expressions",
+    ),
+    Run(
+        "fuzz-journal",
+        "fuzzing: journal recovery",
+        "minutes",
+        60,
+        10,
+        fuzz("test_journal_recovery.py"),
+        "tests.fuzz.test_journal_recovery",
+    ),
     Run("worlds", "seeded runs on a simulated machine", "seeds", 10_000, 500, worlds),
     Run("guard", "12,000 ways to an internal address", "rounds", 1, 1, guard),
 )
@@ -154,14 +197,25 @@ RUNS = (
 LOSES_ON_PURPOSE = "power-cuts-without-fsync"
 
 
-def made(run: Run, pieces: Sequence[Piece], code: str) -> float:
+Codes = Mapping[str, Collection[str]]
+"""By the name of a run, the commits whose code was what it tries now."""
+
+
+def codes() -> Codes:
+    """Return which pieces count; RuntimeError where what is measured is not committed."""
+    of_all = {ledger.code()}
+    return {run.name: of_all if run.imports is None else ledger.since(run.imports) for run in RUNS}
+
+
+def made(run: Run, pieces: Sequence[Piece], codes: Codes) -> float:
     """Return how much of it went well on this code."""
-    return sum(piece.amount for piece in pieces if piece.run == run.name and piece.code == code and not is_bad(piece))
+    counted = codes[run.name]
+    return sum(each.amount for each in pieces if each.run == run.name and each.code in counted and not is_bad(each))
 
 
-def unfinished(pieces: Sequence[Piece], code: str) -> list[tuple[Run, float]]:
+def unfinished(pieces: Sequence[Piece], codes: Codes) -> list[tuple[Run, float]]:
     """Return the runs of which this code has less than is wanted, with how much it has."""
-    return [(run, amount) for run in RUNS if (amount := made(run, pieces, code)) < run.aim]
+    return [(run, amount) for run in RUNS if (amount := made(run, pieces, codes)) < run.aim]
 
 
 def is_bad(piece: Piece) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.long import ledger
-from bench.long.runs import unfinished
+from bench.long.runs import codes, unfinished
 
 from scripts.release.packages import run, uv
 
@@ -86,8 +86,7 @@ def reports(root: Path) -> list[str]:
 
 def long_runs() -> list[str]:
     """Return the long runs of which not all that is wanted was made on this code."""
-    code = ledger.code()
     return [
         f"long run {run.name}: {made:g} of {run.aim:g} {run.unit} on this code: make long"
-        for run, made in unfinished(ledger.read(), code)
+        for run, made in unfinished(ledger.read(), codes())
     ]

@@ -13,6 +13,7 @@ from bench.long.ledger import Piece
 from bench.long.runs import RUNS, made, unfinished
 
 NOW, BEFORE = "11111111", "00000000"
+CODES = {run.name: {NOW} for run in RUNS}
 KILLS = next(run for run in RUNS if run.name == "random-kills")
 
 
@@ -39,25 +40,25 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_what_is_least_far_comes_next() -> None:
     """By the share of what is wanted; nothing when there is all."""
     half = [piece(run.name, run.aim / 2) for run in RUNS]
-    assert main._next([*half, *half[1:]], NOW, None, half) == RUNS[0]
-    assert main._next(half, NOW, ["soak-kafka"], half).name == "soak-kafka"  # type: ignore[union-attr]
-    assert main._next(complete(), NOW, None, complete()) is None
+    assert main._next([*half, *half[1:]], CODES, None, half) == RUNS[0]
+    assert main._next(half, CODES, ["soak-kafka"], half).name == "soak-kafka"  # type: ignore[union-attr]
+    assert main._next(complete(), CODES, None, complete()) is None
 
 
 def test_pieces_on_other_code_and_bad_ones_do_not_count() -> None:
     """Nor is a run that failed on this code begun again on it."""
-    assert made(KILLS, [piece("random-kills", 60, code=BEFORE)], NOW) == 0
+    assert made(KILLS, [piece("random-kills", 60, code=BEFORE)], CODES) == 0
     lost = [each for each in complete() if each.run != "random-kills"] + [piece("random-kills", 60, lost=1)]
-    assert unfinished(lost, NOW) == [(KILLS, 0)]
-    assert main._next(lost, NOW, None, lost) is None
-    assert main._next(lost, NOW, None, []) == KILLS  # asked for again
-    assert main._next(lost, "22222222", ["random-kills"], lost) == KILLS
+    assert unfinished(lost, CODES) == [(KILLS, 0)]
+    assert main._next(lost, CODES, None, lost) is None
+    assert main._next(lost, CODES, None, []) == KILLS  # asked for again
+    assert main._next(lost, dict.fromkeys(CODES, ("22222222",)), ["random-kills"], lost) == KILLS
 
 
 def test_the_control_run_has_to_lose() -> None:
     """Where fsync does nothing, a loss is no failure."""
     lost = [each for each in complete() if each.run != "power-cuts-without-fsync"]
-    assert unfinished([*lost, piece("power-cuts-without-fsync", 10, lost=2_000)], NOW) == []
+    assert unfinished([*lost, piece("power-cuts-without-fsync", 10, lost=2_000)], CODES) == []
 
 
 def test_the_pages_say_how_far_it_is() -> None:
@@ -66,30 +67,46 @@ def test_the_pages_say_how_far_it_is() -> None:
         piece("random-kills", 60, owed=1_000, twice=3, restarts=(1.0, 2.0, 4.0)),
         piece("random-kills", 40, owed=500, code=BEFORE, lost=2, failures=("a | line\nand another",)),
     ]
-    page = pages.long_runs(pieces, NOW).markdown()
+    page = pages.long_runs(pieces, NOW, CODES).markdown()
     assert "| everything killed at a random moment | 300 kills | 60 | 100 | 1,500 | 2 | 3 | 2.00 s |" in page
     assert f"| random-kills | 2026-11-25T10:00:00+00:00 | {BEFORE} | a / line and another |" in page
-    summary = pages.summary(pieces, NOW).markdown()
+    summary = pages.summary(pieces, CODES).markdown()
     assert f"0 of {len(RUNS)} complete on this code | 100 kills so far, 2 lost" in summary
+
+
+def committed(root: Path, files: dict[str, str]) -> list[str]:
+    """Commit files below src/hookline one after the other; return the commits, the newest first."""
+    for name, text in files.items():
+        path = root / "src/hookline" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        git(root, "add", ".")
+        git(root, "commit", "--quiet", "--message", name)
+    return git(root, "log", "--format=%h", "--abbrev=8").split()
+
+
+def git(root: Path, *words: str) -> str:
+    """Run git in a repository made for a test."""
+    named = ["git", "-c", "user.name=n", "-c", "user.email=e", *words]
+    return subprocess.run(named, cwd=root, check=True, capture_output=True, text=True).stdout
 
 
 def test_only_committed_code_is_measured(tmp_path: Path) -> None:
     """A page of the UI is no other code, a change that nobody can look up is refused."""
-
-    def git(*words: str) -> None:
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path, check=True)
-
-    git("init", "--quiet")
-    for number, name in enumerate(("deliver/lane.py", "web/page.py")):
-        path = tmp_path / "src/hookline" / name
-        path.parent.mkdir(parents=True)
-        path.write_text("")
-        git("add", ".")
-        git("commit", "--quiet", "--message", str(number))
-    first = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD~1"], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    assert ledger.code(tmp_path) == first.stdout.strip()
+    git(tmp_path, "init", "--quiet")
+    _, first = committed(tmp_path, {"deliver/lane.py": "", "web/page.py": ""})
+    assert ledger.code(tmp_path) == first
     (tmp_path / "src/hookline/deliver/lane.py").write_text("changed")
     with pytest.raises(RuntimeError, match="has changes"):
         ledger.code(tmp_path)
+
+
+def test_a_test_counts_while_what_it_imports_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also pieces that were made after later changes of other files."""
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}/src")
+    git(tmp_path, "init", "--quiet")
+    files = {"__init__.py": "", "kinds.py": "", "fuzzed.py": "import hookline.kinds", "lane.py": "", "web.py": ""}
+    web, lane, fuzzed, *_ = committed(tmp_path, files)
+    assert ledger.since("hookline.fuzzed", tmp_path) == {web, lane, fuzzed}
+    newest, *_ = committed(tmp_path, {"kinds.py": "changed = 1"})
+    assert ledger.since("hookline.fuzzed", tmp_path) == {newest}

@@ -292,7 +292,7 @@ class Checkpointer:
             lane = engine.lanes.get(row.lane)
             if lane is not None:  # it may have been due already, and was not found before it was saved
                 lane.row_due(row.due_ms)
-        for due_ms, number in batch.unordered:
+        for due_ms, _, number, _ in batch.reordered:
             lane = engine.lanes.get(number)
             if lane is not None:  # until it was saved, what waited for its turn was not due
                 lane.row_due(due_ms)

@@ -60,6 +60,28 @@ def test_what_holds_its_user_up_waits_for_retry_max_at_most(crm: Rig) -> None:
     assert asked(crm) == ["ann-1"]
 
 
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_an_order_that_begins_brings_near_what_was_to_wait_for_longer(rig: Rig, is_saved: bool) -> None:
+    """The receiver's wish was followed while nobody waited for it."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    send(rig, "ann-1")
+    rig.answer(request(rig, "ann-1"), 429, retry_after=b"3600")
+    if is_saved:
+        rig.checkpoint()
+    rig.change(destination("crm", delivery=ORDERED))
+    rig.follow()
+    rig.checkpoint()
+    rig.pass_time(0.1)
+    send(rig, "ann-2")
+    rig.pass_time(599)
+    assert asked(rig) == []
+    rig.pass_time(2)
+    assert asked(rig) == ["ann-1"]
+    rig.answer_all(200)
+    assert rig.offsets("crm") == [0, 0, 1]
+
+
 def test_a_failure_holds_up_its_user_only(crm: Rig) -> None:
     """Until it has succeeded, none of the user's later events is sent."""
     send(crm, "ann-1", "ann-2", "bob-1", "bob-2")

@@ -267,9 +267,7 @@ class PartitionTakeover:
         destination, start = before
         self._lane_set.add_backfills(lane, partition, lane.start, start.sources.keys())
         if destination.delivery.order != lane.destination.delivery.order:
-            now_ms = self._engine.clock.steady_ms()
-            self._engine.batch.unorder(lane.number, now_ms)
-            lane.look_at_rows(now_ms)
+            self._engine.failures.reorder_rows(lane)
         if rules_of(destination) != rules_of(lane.destination):
             cursor = lane.cursors[partition]
             position = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset

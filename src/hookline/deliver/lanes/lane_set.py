@@ -186,10 +186,7 @@ class LaneSet:
     def change_order(self, lane: Lane) -> None:
         """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
         self._feeder.detach(lane)
-        now_ms = self._engine.clock.steady_ms()
-        self._engine.batch.unorder(lane.number, now_ms)
-        lane.look_at_rows(now_ms)
-        lane.reorder_rows()
+        self._engine.failures.reorder_rows(lane)
 
     def resume(self, lane: Lane, pause: Pause) -> None:
         """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""

@@ -180,6 +180,14 @@ class Failures:
         partition, offset = position >> POSITION_SHIFT, position & OFFSET_MASK
         self._work.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
 
+    def reorder_rows(self, lane: Lane) -> None:
+        """Have rows come as the lane's new order has them: what waits for a turn is due, and nothing that a user's
+        others wait for is due later than after ``retry_max``, whatever its receiver asked for."""
+        now_ms = self._work.clock.steady_ms()
+        self._work.batch.reorder(lane.number, now_ms, now_ms + int(self._work.schedule.max_ms))
+        lane.look_at_rows(now_ms)
+        lane.reorder_rows()
+
     def bury(self, delivery: Delivery, status: str, last: Failure | None, now_ms: int) -> None:
         """Give a delivery up: one dead letter."""
         lane, event = delivery.lane, delivery.event

@@ -205,8 +205,8 @@ class Batch:
         """How many came back, by lane: filled in when the batch is written."""
         self.shifts: list[tuple[int, int]] = []
         """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""
-        self.unordered: list[tuple[int, int]] = []
-        """(due ms, lane)"""
+        self.reordered: list[tuple[int, int, int, int]] = []
+        """(due ms of what waited for its turn, latest due ms of the others, lane, latest due ms)"""
         self.ranges: list[RangeRow] = []
         self.lanes: dict[tuple[int, int], LaneRow] = {}
         self.lanes_gone: set[tuple[int, int]] = set()
@@ -265,12 +265,13 @@ class Batch:
             if row.lane == lane:
                 self.retries[key] = row._replace(first_at_ms=row.first_at_ms + paused_ms)
 
-    def unorder(self, lane: int, now_ms: int) -> None:
-        """The lane no longer keeps an order: what waited for its turn is due."""
-        self.unordered.append((now_ms, lane))
+    def reorder(self, lane: int, now_ms: int, latest_ms: int) -> None:
+        """The lane keeps an order from now on, or no longer: what waited for its turn is due, and nothing waits longer
+        than until ``latest_ms``: its user's others would wait as well."""
+        self.reordered.append((now_ms, latest_ms, lane, latest_ms))
         for key, row in self.retries.items():
-            if row.lane == lane and row.due_ms >= NEVER_MS:
-                self.retries[key] = row._replace(due_ms=now_ms)
+            if row.lane == lane and row.due_ms > latest_ms:
+                self.retries[key] = row._replace(due_ms=now_ms if row.due_ms >= NEVER_MS else latest_ms)
 
     def leave_out(self, lost: Callable[[int], bool]) -> None:
         """Take out what is of partitions that somebody else owns; what it is about is that owner's to find out."""

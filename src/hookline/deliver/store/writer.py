@@ -115,7 +115,8 @@ class DeliverStore:
         many = cursor.executemany  # type: ignore[attr-defined]
         mine = "" if self._fence is None else f" AND partition IN {listed(batch.epochs)}"
         many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
-        many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}{mine}", batch.unordered)
+        nearer = f"CASE WHEN due >= {NEVER_MS} THEN ? ELSE ? END"
+        many(f"UPDATE retries SET due = {nearer} WHERE lane = ? AND due > ?{mine}", batch.reordered)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
         retries = list(batch.retries.values())
         insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))

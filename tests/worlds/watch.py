@@ -197,8 +197,15 @@ class Watch:
         self.pace.restarted()
 
     def changed(self) -> None:
-        """Connections changed."""
+        """Connections changed. Where each user's events go one after the other now, none waits for long any more."""
         self._changed_at = self._clock.seconds
+        latest_ms = self._clock.steady_ms() + self._longest_wait_ms
+        for (lane, _), tries in self.tries.items():
+            if tries.not_before_ms > latest_ms and self._ledger.keeps_order(
+                self._ledger.name_of(lane), self._changed_at
+            ):
+                tries.not_before_ms = latest_ms
+                tries.asked_long = False
 
     def resumed(self, lane: int, paused_ms: int) -> None:
         """The time of a pause does not count as part of any window."""
@@ -260,6 +267,12 @@ class Watch:
         if lane is not None and lane.breaker.allowance == 0:
             request.probe = True
             self.probed.add(key)
+        if now_ms < tries.not_before_ms and self._ledger.keeps_order(
+            self._ledger.name_of(request.lane), tries.asked_at
+        ):
+            # The role may have learned of that just after the answer.
+            latest_ms = now_ms - int((self._clock.seconds - tries.asked_at) * 1000) + self._longest_wait_ms
+            tries.not_before_ms = min(tries.not_before_ms, latest_ms)
         if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
             early = tries.not_before_ms - now_ms
             self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")

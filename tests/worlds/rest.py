@@ -17,7 +17,8 @@ def at_rest(machine: Machine) -> bool:
         return False
     engine = role.engine
     open_work = any(_has_work(role, lane) for lane in engine.lanes.values())
-    return not (open_work or engine.in_flight or engine.ring.uncheckpointed) and engine.batch.empty
+    is_unsaved = not engine.batch.empty or role.checkpointer.committing is not None
+    return not (open_work or engine.in_flight or engine.ring.uncheckpointed or is_unsaved)
 
 
 def _has_work(role: DeliverRole, lane: Lane) -> bool:

@@ -175,7 +175,7 @@ class Accounts:
             " AND b.number = a.number + 1 AND b.id > a.id WHERE b.at < a.next_at"
         )
         for lane, partition, offset, number, early_ms in rows.fetchall():
-            if (lane, (partition, offset)) not in self._watch.probed:
+            if (lane, (partition, offset)) not in self._watch.hurried:
                 yield f"attempt {number} of offset {partition, offset} in lane {lane} came {early_ms} ms early"
 
     def _statuses(self) -> Iterator[str]:

@@ -92,7 +92,8 @@ class Watch:
         self.requests = 0
         self.resent = 0
         """Requests for an event whose success was lost by a crash."""
-        self.probed: set[LanePlace] = set()
+        self.hurried: set[LanePlace] = set()
+        """What did not wait until its next attempt was due: it was a probe, or an order began."""
         self._clock = clock
         self._ledger = ledger
         self.pace = Pace(clock, ledger)
@@ -199,13 +200,15 @@ class Watch:
     def changed(self) -> None:
         """Connections changed. Where each user's events go one after the other now, none waits for long any more."""
         self._changed_at = self._clock.seconds
-        latest_ms = self._clock.steady_ms() + self._longest_wait_ms
-        for (lane, _), tries in self.tries.items():
-            if tries.not_before_ms > latest_ms and self._ledger.keeps_order(
-                self._ledger.name_of(lane), self._changed_at
-            ):
-                tries.not_before_ms = latest_ms
-                tries.asked_long = False
+        for key, tries in self.tries.items():
+            self._bring_near(key, tries, self._clock.seconds)
+
+    def _bring_near(self, key: LanePlace, tries: Tries, since: float) -> None:
+        latest_ms = self._clock.steady_ms() + self._longest_wait_ms - int((self._clock.seconds - since) * 1000)
+        if tries.not_before_ms > latest_ms and self._ledger.keeps_order(self._ledger.name_of(key[0]), since):
+            tries.not_before_ms = latest_ms
+            tries.asked_long = False
+            self.hurried.add(key)
 
     def resumed(self, lane: int, paused_ms: int) -> None:
         """The time of a pause does not count as part of any window."""
@@ -266,13 +269,9 @@ class Watch:
         lane = self._lane_of(request.lane)
         if lane is not None and lane.breaker.allowance == 0:
             request.probe = True
-            self.probed.add(key)
-        if now_ms < tries.not_before_ms and self._ledger.keeps_order(
-            self._ledger.name_of(request.lane), tries.asked_at
-        ):
-            # The role may have learned of that just after the answer.
-            latest_ms = now_ms - int((self._clock.seconds - tries.asked_at) * 1000) + self._longest_wait_ms
-            tries.not_before_ms = min(tries.not_before_ms, latest_ms)
+            self.hurried.add(key)
+        if now_ms < tries.not_before_ms:
+            self._bring_near(key, tries, tries.asked_at)  # the role may have learned of an order just after the answer
         if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
             early = tries.not_before_ms - now_ms
             self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")

@@ -233,9 +233,14 @@ class Ledger:
         rates = [rate for rate in found if rate is not None]
         return max(rates) if rates and len(rates) == len(found) else None
 
-    def keeps_order(self, destination: str, now: float) -> bool:
-        """Return whether each user's events go to it one after the other, by its settings."""
-        found = [each[0].delivery.order for v in self.since(now) for each in [v.of(destination)] if each is not None]
+    def keeps_order(self, destination: str) -> bool:
+        """Return whether each user's events go to it one after the other, by its settings now."""
+        found = self.versions[-1].of(destination)
+        return found is not None and found[0].delivery.order == "user"
+
+    def may_keep_order(self, destination: str, since: float) -> bool:
+        """Return whether they do by any that the role may have followed since."""
+        found = [each[0].delivery.order for v in self.since(since) for each in [v.of(destination)] if each is not None]
         return "user" in found
 
     def _absent_since(self, destination: str) -> float | None:

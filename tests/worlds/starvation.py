@@ -67,7 +67,7 @@ class Starvation:
             since = self.well_since.get(self._names[lane])
             due = {position: self._due_at(lane, position, at) for position, at in positions.items()}
             due = {position: at for position, at in due.items() if at <= now}
-            if due and self._ledger.keeps_order(self._names[lane], now):
+            if due and self._ledger.may_keep_order(self._names[lane], now):
                 first = self._first_to_come(lane, now)
                 due = {each: at for each, at in due.items() if each <= first.get(self._user_of(each), each)}
             if since is None or not due or self._is_held(lane):

@@ -201,11 +201,13 @@ class Watch:
         """Connections changed. Where each user's events go one after the other now, none waits for long any more."""
         self._changed_at = self._clock.seconds
         for key, tries in self.tries.items():
-            self._bring_near(key, tries, self._clock.seconds)
+            if self._ledger.keeps_order(self._ledger.name_of(key[0])):
+                self._bring_near(key, tries, self._clock.seconds)
 
     def _bring_near(self, key: LanePlace, tries: Tries, since: float) -> None:
+        """What waits for long is due sooner than it was, because an order began then, or after it."""
         latest_ms = self._clock.steady_ms() + self._longest_wait_ms - int((self._clock.seconds - since) * 1000)
-        if tries.not_before_ms > latest_ms and self._ledger.keeps_order(self._ledger.name_of(key[0]), since):
+        if tries.not_before_ms > latest_ms:
             tries.not_before_ms = latest_ms
             tries.asked_long = False
             self.hurried.add(key)
@@ -270,8 +272,8 @@ class Watch:
         if lane is not None and lane.breaker.allowance == 0:
             request.probe = True
             self.hurried.add(key)
-        if now_ms < tries.not_before_ms:
-            self._bring_near(key, tries, tries.asked_at)  # the role may have learned of an order just after the answer
+        if now_ms < tries.not_before_ms and self._ledger.may_keep_order(self._ledger.name_of(key[0]), tries.asked_at):
+            self._bring_near(key, tries, tries.asked_at)  # the role may have learned of it just after the answer
         if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
             early = tries.not_before_ms - now_ms
             self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")

@@ -282,9 +282,7 @@ class Replays:
             targets, _, mapped = self._lane_set.usable(destination, start, lane.replay.id)
         if (start.paused is not None and pause is None) or rules_of(lane.destination) != rules_of(destination):
             self._feeder.detach(lane)  # given back, so that every event from here on meets the new filters
-        if lane.options.order != destination.delivery.order:
-            self._lane_set.change_order(lane)
-        lane.configure(destination, start, targets, mapped=mapped)
+        self._lane_set.configure(lane, destination, start, targets, None, mapped)
         if start.paused is None and pause is not None:
             self._lane_set.resume(lane, pause)
         if changed and lane.targets and lane.breaker.state == "open":
@@ -349,10 +347,11 @@ class Replays:
             self._known = {replay.lane: replay for replay in replays}
             self._is_read = self._has_actions = self._changed = True
         if self._has_actions:
-            for action in self._feed.actions(self._last_action):
+            actions = self._feed.actions(self._last_action)
+            for action in actions:
                 self._engine.batch.actions.append(action)
                 self._last_action = action.id
-            self._has_actions = False
+            self._has_actions = bool(actions)  # they come a page at a time
         return replays is not None
 
     def _destination(self, replay: Replay) -> Destination | None:

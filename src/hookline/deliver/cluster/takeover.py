@@ -25,7 +25,7 @@ from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.shared_ring import SharedIndexStore, delivered, settled
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.lane import Lane, urls_of
 from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet, fresh_cursor
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.catch_up import SharedReader
@@ -266,6 +266,7 @@ class PartitionTakeover:
             return
         destination, start = before
         self._lane_set.add_backfills(lane, partition, lane.start, start.sources.keys())
+        self._engine.failures.move_urls(lane, urls_of(destination), partition)
         if destination.delivery.order != lane.destination.delivery.order:
             self._engine.failures.reorder_rows(lane)
         if rules_of(destination) != rules_of(lane.destination):

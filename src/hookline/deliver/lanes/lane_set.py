@@ -14,7 +14,7 @@ from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot,
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.lane import Lane, MappedRequests, Target
 from hookline.deliver.lanes.mapped import Gathering, Mapped
 from hookline.deliver.lanes.sinks import Sinks
 from hookline.deliver.read.catch_up import SharedReader
@@ -158,11 +158,9 @@ class LaneSet:
             if cursor.attached:
                 shared.leave(lane)
                 cursor.attach()
-        if lane.options.order != destination.delivery.order:
-            self.change_order(lane)
         was_unusable = not lane.targets
         pause = lane.start.paused
-        lane.configure(destination, start, *self.usable(destination, start))
+        self.configure(lane, destination, start, *self.usable(destination, start))
         self._feeder.filtering = None
         if pause is not None and start.paused is None:
             self.resume(lane, pause)
@@ -183,7 +181,24 @@ class LaneSet:
                 lane.backfill(LaneCursor(partition, first, attached=False, end=position, source=source))
                 self.skip_delivered(lane, partition, first, position)
 
-    def change_order(self, lane: Lane) -> None:
+    def configure(
+        self,
+        lane: Lane,
+        destination: Destination,
+        start: LaneConfig,
+        targets: tuple[Target, ...],
+        filters: Filters | None,
+        mapped: MappedRequests | None,
+    ) -> None:
+        """Give a lane its new settings; what waits of it, and what is under way, follows."""
+        if lane.options.order != destination.delivery.order:
+            self._change_order(lane)
+        was_apart, urls = lane.is_apart, lane.urls
+        lane.configure(destination, start, targets, filters, mapped)
+        self._engine.failures.move_urls(lane, urls)
+        self._engine.in_flight += len(lane.in_flight) * (was_apart - lane.is_apart)
+
+    def _change_order(self, lane: Lane) -> None:
         """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
         self._feeder.detach(lane)
         self._engine.failures.reorder_rows(lane)

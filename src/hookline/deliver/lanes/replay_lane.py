@@ -118,7 +118,7 @@ class _SharedRate(Rate):
     __slots__ = ("_lane",)
 
     def __init__(self, per_second: float, lane: ReplayLane) -> None:
-        super().__init__(per_second, lane.rate_part)
+        super().__init__(per_second, lane.rate_part, lane.burst_seconds)
         self._lane = lane
 
     def available(self, now_seconds: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
+from hookline.deliver.lanes.delivery import Moved, moved_mask
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.replays.dead_letters import DeadLetterAction
 from hookline.replays.offset_set import OffsetSet
@@ -207,6 +208,8 @@ class Batch:
         """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""
         self.reordered: list[tuple[int, int, int, int]] = []
         """(due ms of what waited for its turn, latest due ms of the others, lane, latest due ms)"""
+        self.moved_urls: list[tuple[int, int | None, Moved]] = []
+        """(lane, partition, where its URLs stood): retry rows of one partition or all name them by where they stand."""
         self.ranges: list[RangeRow] = []
         self.lanes: dict[tuple[int, int], LaneRow] = {}
         self.lanes_gone: set[tuple[int, int]] = set()
@@ -273,6 +276,18 @@ class Batch:
             if row.lane == lane and row.due_ms > latest_ms:
                 self.retries[key] = row._replace(due_ms=now_ms if row.due_ms >= NEVER_MS else latest_ms)
 
+    def move_urls(self, lane: int, partition: int | None, moved: Moved) -> None:
+        """The URLs of a lane stand elsewhere now."""
+        self.moved_urls.append((lane, partition, moved))
+        for key, row in self.retries.items():
+            if row.lane == lane and partition in (None, row.partition):
+                self.retries[key] = row._replace(urls=moved_mask(row.urls, moved))
+
+    @property
+    def rewritten(self) -> set[int]:
+        """Return the lanes all of whose rows say something else once it is written."""
+        return {lane for lane, *_ in self.moved_urls}
+
     def leave_out(self, lost: Callable[[int], bool]) -> None:
         """Take out what is of partitions that somebody else owns; what it is about is that owner's to find out."""
         self.attempts = [row for row in self.attempts if not lost(row.partition)]
@@ -293,6 +308,7 @@ class Batch:
         self.lanes_gone = {key for key in self.lanes_gone if not lost(key[1])}
         self.retries = {key: row for key, row in self.retries.items() if not lost(key[1])}
         self.lanes = {key: row for key, row in self.lanes.items() if not lost(key[1])}
+        self.moved_urls = [each for each in self.moved_urls if each[1] is None or not lost(each[1])]
         self.usage = {key: counts for key, counts in self.usage.items() if not lost(key[2])}
         self.epochs = {partition: epoch for partition, epoch in self.epochs.items() if not lost(partition)}
 

@@ -21,7 +21,7 @@ from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Requeue
-from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts
+from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts, moved_urls
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import DeliverReader
@@ -117,6 +117,9 @@ class DeliverStore:
         many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
         nearer = f"CASE WHEN due >= {NEVER_MS} THEN ? ELSE ? END"
         many(f"UPDATE retries SET due = {nearer} WHERE lane = ? AND due > ?{mine}", batch.reordered)
+        for lane, partition, moved in batch.moved_urls:
+            here = "" if partition is None else f" AND partition = {partition:d}"
+            many(f"UPDATE retries SET urls = {moved_urls(moved)} WHERE lane = ?{here}{mine}", [(lane,)])
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
         retries = list(batch.retries.values())
         insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))

@@ -245,7 +245,9 @@ class Lane(Health):
     # the cursor
 
     def enter(self, cursor: LaneCursor) -> None:
-        """Stand in a partition."""
+        """Stand in a partition. What became of earlier attempts there was its owners' to save, and is no row here."""
+        stale = [position for position in self.pending_rows if position >> POSITION_SHIFT == cursor.partition]
+        self.pending_rows.difference_update(stale)
         self.cursors[cursor.partition] = cursor
 
     def backfill(self, backfill: LaneCursor) -> None:

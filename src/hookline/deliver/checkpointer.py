@@ -292,6 +292,8 @@ class Checkpointer:
             lane = engine.lanes.get(row.lane)
             if lane is not None:  # it may have been due already, and was not found before it was saved
                 lane.row_due(row.due_ms)
+        to_shift = {number for _, number, _ in engine.batch.shifts}
+        engine.shifting = {lane for lane in engine.shifting if lane.number in to_shift}
         for due_ms, _, number, _ in batch.reordered:
             lane = engine.lanes.get(number)
             if lane is not None:  # until it was saved, what waited for its turn was not due
@@ -339,5 +341,6 @@ def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
         for backfill in lane.backfills
         if backfill.partition == partition
     )
-    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills))
+    paused_ms = 0 if lane.start.paused is None else lane.start.paused.began_ms
+    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms))
     return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)

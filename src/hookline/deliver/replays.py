@@ -287,6 +287,8 @@ class Replays:
         lane.configure(destination, start, targets, mapped=mapped)
         if start.paused is None and pause is not None:
             self._lane_set.resume(lane, pause)
+        if start.paused != pause:
+            self._engine.open_lanes.add(lane)  # its rows say since when it is paused
         if changed and lane.targets and lane.breaker.state == "open":
             self._engine.probing.add(lane)
         if start.paused is None and (changed or pause is not None):

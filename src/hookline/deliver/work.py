@@ -141,6 +141,8 @@ class Work:
         """Lanes whose breaker lets through one event at a time."""
         self.recount: set[Lane] = set()
         """Lanes some of whose rows went to other workers: how many are left is asked of the database."""
+        self.shifting: set[Lane] = set()
+        """Lanes with rows that count the time of a pause until the next checkpoint is saved: none is tried before."""
         self.fence: Fence | None = None
         """Where deliver is many processes: until when this one may send."""
         self.on_lane: Callable[[Lane], None] = lambda lane: None

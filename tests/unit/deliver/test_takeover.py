@@ -108,6 +108,65 @@ def test_a_lane_that_was_paused_meanwhile_waits(rig: Rig, passing: WorkerRig) ->
     assert rig.offsets("crm") == [0, 1]
 
 
+def test_the_window_stands_still_for_a_pause_that_ended_meanwhile(rig: Rig, passing: WorkerRig) -> None:
+    """The new owner tries again what failed before a pause that is longer than the window."""
+    rig.append("late")
+    rig.turn()
+    rig.answer_all(503)
+    pause(rig)
+    rig.checkpoint()
+    rig.pass_time(rig.settings.deliver.retry_window * 3)
+    passing.give_up()
+    resume(rig)
+    rig.checkpoint()
+    passing.take_up()
+    passing.go_on()
+    assert rig.status_at("late", "crm") == "delivered"
+
+
+def test_a_pause_that_ends_as_a_partition_comes_is_left_out_once(rig: Rig, passing: WorkerRig) -> None:
+    """It makes the window no longer, whether the worker hears of the end before it takes the partition up or then."""
+    rig.append("late")
+    rig.turn()
+    rig.answer_all(503)
+    pause(rig)
+    rig.checkpoint()
+    ((first_at,),) = passing.rows("SELECT first_at FROM retries")
+    paused_ms = 60_000
+    rig.pass_time(paused_ms / 1000)
+    passing.give_up()
+    rig.store.resume("crm", None, "test", rig.appender.ends)
+    passing.take_up()
+    rig.checkpoint()
+    assert passing.rows("SELECT first_at FROM retries") == [(first_at + paused_ms,)]
+
+
+def test_the_window_stands_still_for_a_pause_of_a_replay_that_ended_meanwhile(rig: Rig, passing: WorkerRig) -> None:
+    """So it does for what a replay sends, whichever of the two was paused."""
+    rig.append("late")
+    passing.go_on(1)
+    replay = rig.replay()
+    rig.follow()
+    rig.turn()
+    rig.answer_all(503)
+    for begin, end in (
+        (lambda: rig.want(replay, "paused"), lambda: rig.want(replay, "running")),
+        (lambda: pause(rig), lambda: resume(rig)),
+    ):
+        begin()
+        rig.checkpoint()
+        rig.pass_time(rig.settings.deliver.retry_window * 3)
+        passing.give_up()
+        end()
+        passing.take_up()
+        rig.checkpoint()
+        rig.pass_time(rig.settings.deliver.retry_max)
+        rig.answer_all(503)
+        rig.checkpoint()
+    passing.go_on()
+    assert rig.replay_row(replay) == ("done", 1, 0)
+
+
 def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: WorkerRig) -> None:
     """Nothing is sent again, and nothing passed over, because the journal lacks what was read before."""
     rig.append("m0", "m1")

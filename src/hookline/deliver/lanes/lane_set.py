@@ -191,14 +191,22 @@ class LaneSet:
     def resume(self, lane: Lane, pause: Pause) -> None:
         """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
         now_ms = self._engine.clock.steady_ms()
-        since_ms = pause.since if pause.steady_since is None else pause.steady_since
-        self._engine.batch.shift(lane.number, max(0, now_ms - since_ms))
+        for partition in self._feeder.shared:
+            self.leave_out_pause(lane, partition, pause.began_ms)
         lane.look_at_rows(now_ms)
         lane.answers_again()
         if lane.breaker.allowance == 0:
             lane.breaker.half_open()
         self._engine.probing.discard(lane)
         self._log.info("destination_resumed", destination=lane.destination.id)
+
+    def leave_out_pause(self, lane: Lane, partition: int, since_ms: int) -> None:
+        """Count no time towards the window of a lane's rows in a partition from when it was paused until it was not, or
+        until the pause that holds now began."""
+        until_ms = self._engine.clock.steady_ms() if lane.start.paused is None else lane.start.paused.began_ms
+        if until_ms > since_ms:
+            self._engine.batch.shift(lane.number, partition, until_ms - since_ms)
+            self._engine.shifting.add(lane)
 
     def skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
         """Do not send again what an earlier process delivered in ``[first, end)``."""

@@ -63,7 +63,7 @@ class Retries:
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
-            elif not lane.halted:
+            elif not (lane.halted or lane in self._engine.shifting):
                 try:
                     self._start_ready(lane, now_ms)
                 except (JournalFetching, RowsComing):
@@ -266,6 +266,8 @@ class Retries:
         return False
 
     def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
+        if lane in self._engine.shifting:
+            raise RowsComing
         overdue_before_ms = int(now_ms - self._engine.schedule.window_ms) if is_open else None
         limit = PROBE_ROWS + len(lane.pending_rows)
         oldest, overdue = self._rows.for_probe(lane.number, limit, now_ms, overdue_before_ms)

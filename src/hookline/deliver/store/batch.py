@@ -203,8 +203,8 @@ class Batch:
         """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
         self.requeued: dict[int, int] = {}
         """How many came back, by lane: filled in when the batch is written."""
-        self.shifts: list[tuple[int, int]] = []
-        """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""
+        self.shifts: list[tuple[int, int, int]] = []
+        """(ms, lane, partition): the time a lane was paused does not count for the window of its retry rows."""
         self.reordered: list[tuple[int, int, int, int]] = []
         """(due ms of what waited for its turn, latest due ms of the others, lane, latest due ms)"""
         self.ranges: list[RangeRow] = []
@@ -258,11 +258,11 @@ class Batch:
         self.retries.pop(key, None)
         self.settled.add(key)
 
-    def shift(self, lane: int, paused_ms: int) -> None:
-        """Move the first attempts of a lane's retry rows by the time it was paused, and make them due."""
-        self.shifts.append((paused_ms, lane))
+    def shift(self, lane: int, partition: int, paused_ms: int) -> None:
+        """Move the first attempts of a lane's retry rows in a partition by the time it was paused."""
+        self.shifts.append((paused_ms, lane, partition))
         for key, row in self.retries.items():
-            if row.lane == lane:
+            if row.lane == lane and row.partition == partition:
                 self.retries[key] = row._replace(first_at_ms=row.first_at_ms + paused_ms)
 
     def reorder(self, lane: int, now_ms: int, latest_ms: int) -> None:
@@ -288,6 +288,7 @@ class Batch:
             for row in self.erasures
         ]
         self.versions = [row for row in self.versions if not lost(row[0])]
+        self.shifts = [row for row in self.shifts if not lost(row[2])]
         self.replayed = [row for row in self.replayed if not lost(row[0])]
         self.settled = {key for key in self.settled if not lost(key[1])}
         self.lanes_gone = {key for key in self.lanes_gone if not lost(key[1])}

@@ -114,7 +114,7 @@ class DeliverStore:
     def _write_batch(self, cursor: object, batch: Batch) -> None:
         many = cursor.executemany  # type: ignore[attr-defined]
         mine = "" if self._fence is None else f" AND partition IN {listed(batch.epochs)}"
-        many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
+        many("UPDATE retries SET first_at = first_at + ? WHERE lane = ? AND partition = ?", batch.shifts)
         nearer = f"CASE WHEN due >= {NEVER_MS} THEN ? ELSE ? END"
         many(f"UPDATE retries SET due = {nearer} WHERE lane = ? AND due > ?{mine}", batch.reordered)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)

@@ -229,6 +229,7 @@ class Failures:
         self._work.probing.add(lane)
         wait_seconds = Breaker.probe_wait_seconds(0, self._work.schedule.max_ms / 1000)
         lane.probe_next(self._work.clock.monotonic() + wait_seconds, 1)
+        lane.probe_found(True)  # until one of this outage has looked
         # What this run burned as final was not the events' fault: it goes back to waiting.
         started_ms, started_steady_ms = lane.doubted_since
         lasted_ms = self._work.clock.steady_ms() - started_steady_ms

@@ -55,8 +55,8 @@ class Replays:
         self._feed = feed
         self._store = store
         self._is_shared = is_shared
-        self._kept: dict[int, dict[int, int]] = {}
-        """By lane and partition: positions of replays that were not open yet when the partition came."""
+        self._kept: dict[int, dict[int, SavedLane]] = {}
+        """By lane and partition: where replays stood that were not open here when the partition came."""
         self._looked_seconds = 0.0
         self._known: dict[int, Replay] = {}
         self._is_read = False
@@ -195,11 +195,10 @@ class Replays:
         return LaneCursor(partition, first if at is None else at, False, end, positions=some)
 
     def keep_positions(self, rows: Iterable[SavedLane]) -> None:
-        """Note where lanes stood in a partition that came, for replays that this worker has not heard of yet."""
+        """Note where lanes stood in a partition that came, for replays that this worker has not opened yet."""
         for row in rows:
             if row.lane not in self._engine.lanes:
-                undone = decode_cursor(row.blob).undone[:1]
-                self._kept.setdefault(row.lane, {})[row.partition] = min((row.next_offset, *undone))
+                self._kept.setdefault(row.lane, {})[row.partition] = row
 
     def _finish(self, lane: ReplayLane) -> None:
         if not self._is_shared:
@@ -239,7 +238,29 @@ class Replays:
             elif replay.state == "cancelled":
                 self._never_begins(replay, CANCELLED)
             elif replay.state == "running" and replay.is_prepared and len(self._active()) < self._running_max:
-                self._open(replay, destination, self._kept.pop(replay.lane, {}))
+                self._begin(replay, destination)
+
+    def _begin(self, replay: Replay, destination: Destination) -> None:
+        """Open the lane of a replay; what others had begun of it in a partition goes on as they have left it."""
+        number, rows = replay.lane, self._store.rows
+        kept = {each: row for each, row in self._kept.get(number, {}).items() if each in self._feeder.shared}
+        cursors = {each: decode_cursor(row.blob) for each, row in kept.items()}
+        at = {each: min((row.next_offset, *cursors[each].undone[:1])) for each, row in kept.items()}
+        # All is read before anything is opened: while the database is away nothing is forgotten.
+        backlogs = [found[number] for each in kept if number in (found := self._store.reader.backlogs(each))]
+        tried = [
+            each << POSITION_SHIFT | offset
+            for each, row in kept.items()
+            for offset in rows.offsets(number, each, at[each], row.next_offset)
+        ]
+        lane = self._open(replay, destination, at)
+        self._kept.pop(number, None)
+        lane.skip_done(tried)
+        for backlog in backlogs:
+            self._lane_set.add_rows(lane, backlog)
+        for each, cursor in cursors.items():
+            if cursor.paused_ms:
+                self._lane_set.leave_out_pause(lane, each, cursor.paused_ms)
 
     def _open(self, replay: Replay, destination: Destination, at: Mapping[int, int]) -> ReplayLane:
         """Open the lane of a replay, at its beginning or at the positions ``at``."""

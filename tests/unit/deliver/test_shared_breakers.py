@@ -1,4 +1,4 @@
-"""Processes whose breakers are open for one receiver: whoever has something to probe with finds out whether it is back."""
+"""Processes whose breakers are open for one receiver: who has something to probe with finds out whether it is back."""
 
 from __future__ import annotations
 

@@ -225,7 +225,8 @@ class PartitionTakeover:
             if not lane.is_replay:
                 self._follow_changes(lane, claim.partition, then.get(lane.number))
                 self._join(lane, shared)
-            self._add_backlog(lane, claim)
+            if lane.number in claim.backlogs:
+                self._lane_set.add_rows(lane, claim.backlogs[lane.number])
         for number, position in claim.settled:
             if number in self._engine.lanes:
                 self._recovery.settle(self._engine.lanes[number], position)
@@ -282,14 +283,6 @@ class PartitionTakeover:
             shared.full.discard(lane)
         else:
             shared.attach(lane)
-
-    def _add_backlog(self, lane: Lane, claim: Claim) -> None:
-        backlog = claim.backlogs.get(lane.number)
-        if backlog is not None:
-            lane.count_rows(lane.retry_count + backlog.rows)
-            lane.row_due(backlog.due_ms)
-            lane.reorder_rows()
-            self._engine.retrying.add(lane)
 
     def _end(self, claim: Claim, destination: Destination, start: LaneConfig) -> None:
         """The lane was ended while nobody owned the partition: what waited there is discarded, on the record."""

@@ -31,6 +31,7 @@ from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.kinds.model import Auth
 from hookline.kinds.settings import secrets_in
 from hookline.outcomes.progress import ENTRY, OFFSET_MASK, POSITION_SHIFT
+from hookline.outcomes.reader import RetryBacklog
 from hookline.route.filters import Filters, filters_of, keeps_away, rules_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -199,6 +200,13 @@ class LaneSet:
             lane.breaker.half_open()
         self._engine.probing.discard(lane)
         self._log.info("destination_resumed", destination=lane.destination.id)
+
+    def add_rows(self, lane: Lane, backlog: RetryBacklog) -> None:
+        """Have a lane try the rows of a partition that came, or of one whose rows nobody has counted for it yet."""
+        lane.count_rows(lane.retry_count + backlog.rows)
+        lane.row_due(backlog.due_ms)
+        lane.reorder_rows()
+        self._engine.retrying.add(lane)
 
     def leave_out_pause(self, lane: Lane, partition: int, since_ms: int) -> None:
         """Count no time towards the window of a lane's rows in a partition from when it was paused until it was not, or

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
-from hookline.connections.model import DeliveryOptions
-from hookline.deliver.store.batch import Batch, ReplayRow
+from hookline.database.connect import connect
+from hookline.database.location import location_of
+from hookline.deliver.store.batch import Batch
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import MakeWorker
-from tests.unit.deliver.rig import destination
 from tests.unit.deliver.worker_rig import WorkerRig
 
 
@@ -44,3 +46,60 @@ def test_a_new_worker_goes_on_with_what_failed(worker: WorkerRig, is_paused: boo
     assert sorted(rig.replayed(replay)) == [0, 0, 1, 1, 2, 2]
     assert worker.rows("SELECT lane FROM retries") == []
     assert rig.replay_row(replay) == ("done", 3, 0)
+
+
+def test_a_new_worker_reads_nothing_again_that_waits_for_another_try(worker: WorkerRig) -> None:
+    """Where an earlier event was in flight as the last owner was killed, it is sent anew, the others once more."""
+    rig = worker.rig
+    replay = begin(worker, 3)
+    for request in worker.in_flight()[1:]:
+        rig.answer(request, 503)
+    rig.want(replay, "paused")
+    rig.checkpoint()
+    worker.replace(is_killed=True)
+    rig.want(replay, "running")
+    worker.go_on()
+    assert sorted(rig.replayed(replay)) == [0, 0, 1, 1, 2, 2]
+    assert rig.replay_row(replay) == ("done", 3, 0)
+
+
+def test_a_part_that_is_done_is_said_to_be_after_another_came_and_went(make_worker: MakeWorker) -> None:
+    """The replay ends when whoever has the other partition is through it."""
+    worker = make_worker(partitions=2)
+    rig = worker.rig
+    replay = begin_in_one(worker, 24)
+    worker.go_on(3)
+    assert worker.rows("SELECT partition, state FROM lanes") == [(0, "finished")]
+    worker.take_up(1)
+    rig.checkpoint()
+    assert len(rig.network.waiting) == 4
+    worker.give_up(1, answer=200)
+    worker.go_on(3)
+    end_part(worker, replay, 1)
+    worker.go_on(3)
+    assert rig.replay_row(replay)[0] == "done"
+
+
+def begin_in_one(worker: WorkerRig, events: int) -> Replay:
+    """Replay so many events, half of which are in a partition that others own."""
+    for number in range(events):
+        worker.append(number % 2, f"m{number}")
+    worker.go_on(3)
+    worker.give_up(1)
+    replay = worker.rig.replay()
+    worker.rig.follow()
+    worker.rig.checkpoint()
+    return replay
+
+
+def end_part(worker: WorkerRig, replay: Replay, partition: int) -> None:
+    """Have another worker come to the end of a replay in its partition, and say so."""
+    rig = worker.rig
+    with closing(connect(location_of(rig.settings, "deliver"))) as connection:
+        connection.execute(
+            "UPDATE lanes SET state = 'finished', next_offset = ? WHERE partition = ?",
+            (rig.appender.ends()[partition], partition),
+        )
+    batch = Batch()
+    batch.parts_done.append((5, replay.lane, 2))
+    rig.role.store.commit(batch)

@@ -74,10 +74,13 @@ class WorkerRig:
         role.feeder.wake()
         self.rig.turn()
 
-    def replace(self) -> None:
-        """Give everything up, and have a new process take it: it has no lanes but those that it opens by itself."""
+    def replace(self, *, is_killed: bool = False) -> None:
+        """Give everything up, or be killed, and have a new process take it: it opens the lanes that it has to."""
         for partition in list(self.fence.epochs):
-            self.give_up(partition)
+            if is_killed:
+                self.fence.leave(partition)
+            else:
+                self.give_up(partition)
         self.rig.kill()
         self.rig.start(recovers=False)
         self._join()

@@ -6,7 +6,6 @@ What is wanted stands in ``control.db`` and is followed as the connections are; 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot
@@ -16,7 +15,7 @@ from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane_set import LaneSet
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.store.batch import Batch, RangeRow, ReplayRow
+from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.positions import decode_cursor
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
@@ -149,28 +148,27 @@ class Replays:
                 self._changed = True
 
     def gather(self, batch: Batch, entries: bytes) -> None:
-        """Add to a checkpoint what replays have come to by the results it saves."""
+        """Add to a checkpoint what replays have come to by the results it saves; the rows of events are counted as they
+        are written, without those whose partition was lost meanwhile."""
         ending, self._ending = self._ending, {}
         if not (ending or self.lanes):
             return
         destinations = {number: lane.destination.id for number, lane in self.lanes.items()}
         destinations |= {number: lane.destination.id for number, (lane, _) in ending.items()}
-        delivered = self._count(batch, entries, destinations)
+        delivered = self._note_results(batch, entries, destinations)
         now_ms = self._engine.clock.now_ms()
         touched = (
-            {letter.lane for letter in batch.dead_letters}
-            | {requeue.lane for requeue in batch.requeues}
-            | set(delivered)
+            {letter.lane for letter in batch.dead_letters} | {requeue.lane for requeue in batch.requeues} | delivered
         )
         for number, (lane, row) in ending.items():
-            batch.replays[number] = row._replace(delivered=delivered[number])
+            batch.replays[number] = row
             if lane.in_flight:
                 self._ending[number] = lane, row
         for number in touched & self.lanes.keys():
-            batch.replays[number] = ReplayRow(number, "running", now_ms, delivered[number])
+            batch.replays[number] = ReplayRow(number, "running", now_ms)
 
-    def _count(self, batch: Batch, entries: bytes, destinations: Mapping[int, str]) -> Counter[int]:
-        delivered: Counter[int] = Counter()
+    def _note_results(self, batch: Batch, entries: bytes, destinations: Mapping[int, str]) -> set[int]:
+        """Note what replays delivered; return their lanes."""
         seen: set[tuple[int, int]] = set()
         tags = memoryview(entries).cast("I")[4 :: ENTRY_BYTES // 4].tolist()
         results = memoryview(entries).cast("H")[10 :: ENTRY_BYTES // 2].tolist()
@@ -180,10 +178,9 @@ class Replays:
                 position = int.from_bytes(entries[at * ENTRY_BYTES : at * ENTRY_BYTES + 8], "little")
                 if (number, position) not in seen:
                     seen.add((number, position))
-                    delivered[number] += 1
-                    batch.replayed.append((position >> POSITION_SHIFT, position & OFFSET_MASK, destinations[number]))
-        self.delivered += delivered.total()
-        return delivered
+                    batch.replayed.append(_replayed(number, position, destinations[number]))
+        self.delivered += len(seen)
+        return {number for number, _ in seen}
 
     # with other workers
 
@@ -360,10 +357,8 @@ class Replays:
         engine = self._engine
         for position, entry in done.items():
             engine.ring.add(*ENTRY.unpack(entry))
-            engine.batch.replayed.append(
-                (position >> POSITION_SHIFT, position & OFFSET_MASK, replay.request.destination)
-            )
-        engine.batch.replays[replay.lane] = row._replace(delivered=len(done))
+            engine.batch.replayed.append(_replayed(replay.lane, position, replay.request.destination))
+        engine.batch.replays[replay.lane] = row
 
     def look(self) -> bool:
         """Read what control wants, and carry its discards out; return whether anything changed. Raise DatabaseAway."""
@@ -385,6 +380,10 @@ class Replays:
 
     def _active(self) -> list[ReplayLane]:
         return [lane for lane in self.lanes.values() if not lane.paused]
+
+
+def _replayed(lane: int, position: int, destination: str) -> ReplayedRow:
+    return ReplayedRow(lane, position >> POSITION_SHIFT, position & OFFSET_MASK, destination)
 
 
 def _rest(lane: ReplayLane, now_ms: int, reason: str) -> Iterable[RangeRow]:

@@ -80,6 +80,19 @@ def test_a_part_that_is_done_is_said_to_be_after_another_came_and_went(make_work
     assert rig.replay_row(replay)[0] == "done"
 
 
+def test_what_was_delivered_as_its_partition_was_lost_counts_once(worker: WorkerRig) -> None:
+    """Nothing of it was saved: whoever owns the partition next finds it delivered, and counts it."""
+    rig = worker.rig
+    replay = begin(worker, 2)
+    assert len(rig.network.waiting) == 2
+    rig.answer_all()
+    worker.lose()
+    rig.checkpoint()
+    worker.take_up()
+    worker.go_on(3)
+    assert rig.replay_row(replay) == ("done", 2, 0)
+
+
 def begin_in_one(worker: WorkerRig, events: int) -> Replay:
     """Replay so many events, half of which are in a partition that others own."""
     for number in range(events):

@@ -196,7 +196,7 @@ def test_what_was_refused_for_itself_comes_back_only_with_a_run_of_refusals(stor
 
 def test_a_replays_letter_outlives_its_recall(store: DeliverStore, reader: Connection) -> None:
     """It took a live letter's place: given up again it is replaced, and cancelled it is still there."""
-    replay = ReplayRow(9, "running", 1, 0)
+    replay = ReplayRow(9, "running", 1)
     commit(store, dead_letters=[dead_letter(2)])
     commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], requeues=[Requeue(9, 100)], replays={9: replay})
     assert [row.offset for row in store.rows.oldest(9, 9)] == [2]
@@ -220,7 +220,7 @@ def test_a_replay_is_done_when_all_of_its_own_partitions_are(store: DeliverStore
 
 def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore, reader: Connection) -> None:
     """A replay may run beside the live lane: each has given the event up, and each has its letter."""
-    replay = ReplayRow(9, "running", 1, 0)
+    replay = ReplayRow(9, "running", 1)
     commit(store, dead_letters=[dead_letter(2, 90)])
     both = [dead_letter(2, 100)._replace(lane=9), dead_letter(2, 101)]
     commit(store, dead_letters=both, replays={9: replay})

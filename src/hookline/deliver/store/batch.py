@@ -167,14 +167,22 @@ class BlockRow(NamedTuple):
 
 
 class ReplayRow(NamedTuple):
-    """Hold what has come of a replay since the last checkpoint."""
+    """Hold what has become of a replay; how much it delivered, and what failed, is counted from rows of events."""
 
     lane: int
     state: str
     at_ms: int
-    delivered: int = 0
     ended_ms: int | None = None
     reason: str | None = None
+
+
+class ReplayedRow(NamedTuple):
+    """An event that a replay delivered: it counts for that, and is no dead letter any more."""
+
+    lane: int
+    partition: int
+    offset: int
+    destination: str
 
 
 class ErasureRow(NamedTuple):
@@ -224,8 +232,7 @@ class Batch:
         self.replays: dict[int, ReplayRow] = {}
         self.parts_done: list[tuple[int, int, int]] = []
         """(at ms, lane, partitions): a worker's part of a replay is done; with that of so many partitions all of it."""
-        self.replayed: list[tuple[int, int, str]] = []
-        """(partition, offset, destination) that a replay delivered: no dead letter any more."""
+        self.replayed: list[ReplayedRow] = []
         self.actions: list[DeadLetterAction] = []
         """What people want of dead letters and of events that wait for another try."""
         self.versions: list[tuple[int, int, int]] = []
@@ -289,7 +296,7 @@ class Batch:
         ]
         self.versions = [row for row in self.versions if not lost(row[0])]
         self.shifts = [row for row in self.shifts if not lost(row[2])]
-        self.replayed = [row for row in self.replayed if not lost(row[0])]
+        self.replayed = [row for row in self.replayed if not lost(row.partition)]
         self.settled = {key for key in self.settled if not lost(key[1])}
         self.lanes_gone = {key for key in self.lanes_gone if not lost(key[1])}
         self.retries = {key: row for key, row in self.retries.items() if not lost(key[1])}

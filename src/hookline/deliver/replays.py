@@ -12,7 +12,7 @@ from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.lane_set import LaneSet
+from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
@@ -192,9 +192,13 @@ class Replays:
         return LaneCursor(partition, first if at is None else at, False, end, positions=some)
 
     def keep_positions(self, rows: Iterable[SavedLane]) -> None:
-        """Note where lanes stood in a partition that came, for replays that this worker has not opened yet."""
-        for row in rows:
-            if row.lane not in self._engine.lanes:
+        """Note where lanes stood in a partition that came, for replays that this worker has not opened yet; what those
+        that ended while nobody owned it have left goes."""
+        for row in [each for each in rows if each.lane not in self._engine.lanes]:
+            replay = self._known.get(row.lane)
+            if row.lane in self._ended or (replay is not None and replay.ended_ms is not None):
+                self._discard(row)
+            else:
                 self._kept.setdefault(row.lane, {})[row.partition] = row
 
     def _finish(self, lane: ReplayLane) -> None:
@@ -215,17 +219,25 @@ class Replays:
         self._looked_seconds = now
         try:
             states = self._store.reader.replay_states()
+            if "cancelled" in [states.get(number) for number in self.lanes]:
+                self._changed |= self.look()  # what control says of it is the reason
         except DatabaseAway:
             return
         for lane in [each for each in self.lanes.values() if states.get(each.number, "running") != "running"]:
-            self._close(lane)
-            self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state="done")
+            if states[lane.number] == "cancelled":  # another one was first to hear of it
+                self._end(lane, "cancelled", self._reason(lane.number))
+            else:
+                self._close(lane)
+                self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state="done")
 
     # opening, changing, ending
 
     def _open_waiting(self) -> None:
         for replay in self._known.values():
-            if replay.lane in self.lanes or replay.lane in self._ended or replay.ended_ms is not None:
+            if replay.lane in self.lanes or replay.lane in self._ended:
+                continue
+            if replay.ended_ms is not None:
+                self._discard_kept(replay.lane)
                 continue
             if replay.version > self._snapshot.version:
                 continue
@@ -283,11 +295,8 @@ class Replays:
     def _update(self, lane: ReplayLane) -> None:
         replay = self._known.get(lane.number)
         destination = self._destination(lane.replay)
-        if replay is None or replay.state == "cancelled":
-            self._end(lane, "cancelled", CANCELLED)
-            return
-        if destination is None:
-            self._end(lane, "cancelled", "the destination was disabled or deleted")
+        if replay is None or replay.state == "cancelled" or destination is None:
+            self._end(lane, "cancelled", self._reason(lane.number))
             return
         lane.go_beside(self._engine.lanes[self._snapshot.lanes[destination.id].number])
         lane.replay = replay
@@ -351,6 +360,28 @@ class Replays:
         done = self._lane_set.delivered.get(replay.lane, {})
         self._note_delivered(replay, done, ReplayRow(replay.lane, "cancelled", now_ms, ended_ms=now_ms, reason=reason))
         self._ended.add(replay.lane)
+        self._discard_kept(replay.lane)
+
+    def _discard_kept(self, number: int) -> None:
+        for partition, row in self._kept.pop(number, {}).items():
+            if partition in self._feeder.shared:
+                self._discard(row)
+
+    def _discard(self, row: SavedLane) -> None:
+        """Discard, on the record, what is left in a partition of a replay that has ended and has no lane here."""
+        replay, batch = self._known.get(row.lane), self._engine.batch
+        batch.lanes_ended.add(row.lane)
+        if replay is None or row.state == "finished":
+            return
+        first, end = replay.starts.get(row.partition, 0), replay.ends.get(row.partition, 0)
+        if first < end:
+            what = row.lane, replay.request.destination, row.partition, first, end - 1
+            batch.ranges.append(RangeRow(*what, "discarded", self._engine.clock.now_ms(), self._reason(row.lane)))
+
+    def _reason(self, number: int) -> str:
+        """Return why a replay was ended before it was done."""
+        replay = self._known.get(number)
+        return CANCELLED if replay is None or replay.state == "cancelled" else LANE_ENDED
 
     def _note_delivered(self, replay: Replay, done: Mapping[int, bytes], row: ReplayRow) -> None:
         """Save what a replay without a lane delivered, by position, with the next checkpoint."""

@@ -8,7 +8,8 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.database.location import location_of
-from hookline.deliver.store.batch import Batch
+from hookline.deliver.replays import CANCELLED
+from hookline.deliver.store.batch import Batch, ReplayRow
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import MakeWorker
 from tests.unit.deliver.worker_rig import WorkerRig
@@ -91,6 +92,57 @@ def test_what_was_delivered_as_its_partition_was_lost_counts_once(worker: Worker
     worker.take_up()
     worker.go_on(3)
     assert rig.replay_row(replay) == ("done", 2, 0)
+
+
+def test_what_is_left_of_a_replay_that_was_cancelled_between_owners_is_discarded(worker: WorkerRig) -> None:
+    """Whoever takes the partition up keeps no rows of it, and its events say that they were not sent again."""
+    rig = worker.rig
+    replay = begin(worker, 9)
+    worker.give_up(answer=503)
+    rig.want(replay, "cancelled")
+    rig.checkpoint()
+    worker.take_up()
+    worker.go_on(3)
+    assert is_discarded(worker, replay, "m8")
+
+
+def test_what_is_left_of_a_paused_replay_that_is_cancelled_is_discarded(worker: WorkerRig) -> None:
+    """Also by a worker that came while it was paused, and has no lane of it."""
+    rig = worker.rig
+    replay = begin(worker, 9)
+    rig.answer_all(503)
+    rig.want(replay, "paused")
+    worker.replace()
+    rig.want(replay, "cancelled")
+    worker.go_on(3)
+    assert is_discarded(worker, replay, "m8")
+
+
+def test_whoever_hears_of_a_cancellation_by_others_has_its_own_part_on_the_record(make_worker: MakeWorker) -> None:
+    """Another worker's row may say so before this one looks at what control wants."""
+    worker = make_worker(partitions=2)
+    rig = worker.rig
+    replay = begin_in_one(worker, 24)
+    rig.replays.want(replay.lane, "cancelled", None)
+    batch = Batch()
+    batch.replays[replay.lane] = ReplayRow(replay.lane, "cancelled", 5, ended_ms=5, reason=CANCELLED)
+    rig.role.store.commit(batch)
+    rig.pass_time(2.0)
+    (request, *others) = rig.network.waiting
+    rig.answer(request)
+    for each in others:
+        rig.answer(each, 503)
+    worker.go_on(3)
+    assert worker.rows("SELECT partition, status, reason FROM ranges") == [(0, "discarded", CANCELLED)]
+    assert rig.replay_row(replay) == ("cancelled", 1, 0)
+
+
+def is_discarded(worker: WorkerRig, replay: Replay, message_id: str) -> bool:
+    """Return whether nothing is left of a cancelled replay but the record of what it did not send."""
+    assert worker.rig.replay_row(replay)[0] == "cancelled"
+    assert worker.rows("SELECT lane FROM retries") == worker.rows("SELECT lane FROM lanes") == []
+    (of_destination,) = worker.rig.event(message_id).destinations
+    return [each.status for each in of_destination.replays] == ["discarded"]
 
 
 def begin_in_one(worker: WorkerRig, events: int) -> Replay:

@@ -6,12 +6,14 @@ from contextlib import closing
 
 import pytest
 
+from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
 from hookline.database.location import location_of
 from hookline.deliver.replays import CANCELLED
 from hookline.deliver.store.batch import Batch, ReplayRow
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import MakeWorker
+from tests.unit.deliver.rig import destination
 from tests.unit.deliver.worker_rig import WorkerRig
 
 
@@ -135,6 +137,22 @@ def test_whoever_hears_of_a_cancellation_by_others_has_its_own_part_on_the_recor
     worker.go_on(3)
     assert worker.rows("SELECT partition, status, reason FROM ranges") == [(0, "discarded", CANCELLED)]
     assert rig.replay_row(replay) == ("cancelled", 1, 0)
+
+
+def test_an_order_that_ended_between_owners_holds_up_nothing_of_a_replay(make_worker: MakeWorker) -> None:
+    """What waited for its user's turn is sent: no turn is called any more."""
+    worker = make_worker(delivery=DeliveryOptions(order="user"))
+    rig = worker.rig
+    replay = begin(worker, 3)
+    worker.give_up(answer=503)
+    assert worker.rows("SELECT count(*) FROM retries") == [(3,)]
+    rig.change(destination("crm"))
+    rig.follow()
+    rig.checkpoint()
+    worker.take_up()
+    worker.go_on()
+    assert sorted(set(rig.replayed(replay))) == [0, 1, 2]
+    assert worker.rows("SELECT * FROM retries") == []
 
 
 def is_discarded(worker: WorkerRig, replay: Replay, message_id: str) -> bool:

@@ -222,7 +222,9 @@ class PartitionTakeover:
             else:
                 lane.enter(self._cursor(lane, claim, shared, lane.number in then))
             self._restore(lane, claim)
-            if not lane.is_replay:
+            if isinstance(lane, ReplayLane):
+                self._follow_order(lane, then.get(lane.live.number))
+            else:
                 self._follow_changes(lane, claim.partition, then.get(lane.number))
                 self._join(lane, shared)
             if lane.number in claim.backlogs:
@@ -267,12 +269,15 @@ class PartitionTakeover:
             return
         destination, start = before
         self._lane_set.add_backfills(lane, partition, lane.start, start.sources.keys())
-        if destination.delivery.order != lane.destination.delivery.order:
-            self._engine.failures.reorder_rows(lane)
+        self._follow_order(lane, before)
         if rules_of(destination) != rules_of(lane.destination):
             cursor = lane.cursors[partition]
             position = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
             self._lane_set.note_filters(lane, {partition: position})
+
+    def _follow_order(self, lane: Lane, before: tuple[Destination, LaneConfig] | None) -> None:
+        if before is not None and before[0].delivery.order != lane.options.order:
+            self._engine.failures.reorder_rows(lane)
 
     def _join(self, lane: Lane, shared: SharedReader) -> None:
         cursor = lane.cursors[shared.partition]

@@ -341,5 +341,6 @@ def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
         for backfill in lane.backfills
         if backfill.partition == partition
     )
-    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills))
+    paused_ms = 0 if lane.start.paused is None else lane.start.paused.began_ms
+    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms))
     return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)

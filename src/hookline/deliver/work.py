@@ -140,7 +140,7 @@ class Work:
         self.probing: set[Lane] = set()
         """Lanes whose breaker lets through one event at a time."""
         self.stale: set[Lane] = set()
-        """Lanes all of whose rows the next checkpoint rewrites: until it is saved none of them is tried."""
+        """Lanes whose rows say something else once the next checkpoint is saved: until then none of them is tried."""
         self.recount: set[Lane] = set()
         """Lanes some of whose rows went to other workers: how many are left is asked of the database."""
         self.fence: Fence | None = None

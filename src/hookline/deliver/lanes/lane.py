@@ -274,7 +274,9 @@ class Lane(Health):
     # the cursor
 
     def enter(self, cursor: LaneCursor) -> None:
-        """Stand in a partition."""
+        """Stand in a partition. What became of earlier attempts there was its owners' to save, and is no row here."""
+        stale = [position for position in self.pending_rows if position >> POSITION_SHIFT == cursor.partition]
+        self.pending_rows.difference_update(stale)
         self.cursors[cursor.partition] = cursor
 
     def backfill(self, backfill: LaneCursor) -> None:
@@ -396,7 +398,7 @@ class Lane(Health):
     def keep_row(self, position: int, due_ms: int | None = None, *, is_new: bool = True) -> None:
         """Have an event wait as a retry row from the next checkpoint on; ``due_ms`` None: until it is called."""
         if is_new:
-            self.retry_count += 1
+            self.count_rows(self.retry_count + 1)
         self.out_of_order.discard(position)
         self.pending_rows.add(position)
         if due_ms is not None:
@@ -420,7 +422,9 @@ class Lane(Health):
         self.next_retry_ms = at_ms
 
     def count_rows(self, rows: int) -> None:
-        """Take the number of rows from who has counted them."""
+        """Take the number of rows from who has counted them; with more than before there may be one to probe with."""
+        if rows > self.retry_count:
+            self.probe_found(True)
         self.retry_count = rows
 
     def reorder_rows(self) -> None:

@@ -101,6 +101,12 @@ class ReplayLane(Lane):
         """Return the state that the lane's rows show."""
         return "finished" if self.reported and self.reported >= self.cursors.keys() else super().state
 
+    def enter(self, cursor: LaneCursor) -> None:
+        """Stand in a partition: until that is done too, the rows of all say that the lane is at work, and then anew
+        that it has come to its end."""
+        super().enter(cursor)
+        self.reported.clear()
+
     def leave(self, partition: int) -> None:
         """Forget a partition that others own now."""
         super().leave(partition)

@@ -194,8 +194,8 @@ class Failures:
         lane.look_at_rows(now_ms)
         lane.reorder_rows()
 
-    def move_urls(self, lane: Lane, before: tuple[str, ...], partition: int | None = None) -> None:
-        """Have rows name the URLs that the lane has now; ``partition``: those of one that came with the change."""
+    def move_urls(self, lane: Lane, before: tuple[str, ...], partition: int) -> None:
+        """Have a partition's rows name the URLs that the lane has now."""
         found = moved(before, lane.urls)
         if found is not None:
             self._work.batch.move_urls(lane.number, partition, found)
@@ -242,6 +242,7 @@ class Failures:
         self._work.probing.add(lane)
         wait_seconds = Breaker.probe_wait_seconds(0, self._work.schedule.max_ms / 1000)
         lane.probe_next(self._work.clock.monotonic() + wait_seconds, 1)
+        lane.probe_found(True)  # until one of this outage has looked
         # What this run burned as final was not the events' fault: it goes back to waiting.
         started_ms, started_steady_ms = lane.doubted_since
         lasted_ms = self._work.clock.steady_ms() - started_steady_ms

@@ -273,7 +273,7 @@ class Retries:
 
     def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
         if lane in self._engine.stale:
-            return False
+            raise RowsComing
         overdue_before_ms = int(now_ms - self._engine.schedule.window_ms) if is_open else None
         limit = PROBE_ROWS + len(lane.pending_rows)
         oldest, overdue = self._rows.for_probe(lane.number, limit, now_ms, overdue_before_ms)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from hookline.connections.model import DeliveryOptions, WebhookSettings
 from tests.unit.deliver.conftest import MakeWorker
+from tests.unit.deliver.rig import destination
 from tests.unit.deliver.worker_rig import WorkerRig
 
 RETRIES = 'SELECT partition, "offset" FROM retries'
@@ -71,3 +74,25 @@ def test_what_fails_after_its_partition_was_lost_keeps_no_replay_from_its_end(ma
         rig.answer(request, 503)
     worker.go_on()
     assert (0, "finished") in worker.rows("SELECT partition, state FROM lanes")
+
+
+def test_urls_that_change_between_owners_are_followed(make_worker: MakeWorker) -> None:
+    """The one that has accepted an event is not asked again, wherever it stands in the list now."""
+    worker = make_worker()
+    rig = worker.rig
+    crm = destination("crm", urls=3, delivery=DeliveryOptions(fan_out="all"))
+    webhooks = crm.settings.webhooks
+    rig.change(crm)
+    rig.follow()
+    rig.append("m0")
+    rig.turn()
+    for request in list(rig.network.waiting):
+        rig.answer(request, 503 if request.target.index == 1 else 200)
+    worker.give_up()
+    rig.change(msgspec.structs.replace(crm, settings=WebhookSettings(webhooks=webhooks[1:])))
+    rig.follow()
+    worker.take_up()
+    worker.go_on()
+    asked = [request.target.url for request in rig.network.sent]
+    assert asked == [*(each.url for each in webhooks), webhooks[1].url]
+    assert rig.status_at("m0", "crm") == "delivered"

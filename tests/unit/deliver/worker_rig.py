@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import cast
 
 from hookline.database.connect import connect
 from hookline.database.location import location_of
@@ -11,7 +12,7 @@ from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.deliver.cluster.takeover import Claims, PartitionTakeover
 from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.recovery import Recovery
-from hookline.journal.port import partition_of
+from hookline.journal.port import Follower, partition_of
 from tests.unit.deliver.rig import Request, Rig
 
 
@@ -65,7 +66,7 @@ class WorkerRig:
         assert claim is not None
         role.follow_connections()
         role.engine.batch.leave_out(partition.__eq__)
-        shared = SharedReader(partition, role.journal, claim.duplicates, claim.next_offset)
+        shared = SharedReader(partition, cast(Follower, role.journal), claim.duplicates, claim.next_offset)
         self.fence.epochs[partition] = claim.epoch
         role.checkpointer.take(partition, claim.next_offset)
         parts = role.engine, role.feeder, role.lane_set, role.replays

@@ -165,11 +165,13 @@ class PartitionWriter:
             if not is_full(error):
                 raise _failed(self.folder, error) from error
             self._torn_end = max(self._torn_end, self._position + length)
-            raise JournalFull(f"no room in {self.folder}: free disk space or lower retention.bytes") from error
+            raise _full(self.folder) from error
         self._torn_end = 0
         return length
 
     def _rotate(self, segment_bytes: int) -> None:
+        if self._torn_end:
+            self._cut_segment()
         segment = self._next.take(self.next_offset, segment_bytes)
         if self._segment is not None:
             self._full.append(self._segment.first_offset)
@@ -180,20 +182,42 @@ class PartitionWriter:
         self._segment = segment
         self._position = SEGMENT_HEADER_BYTES
         self._first_at = 0
-        self._torn_end = 0
 
     def _seal(self) -> None:
-        """End the current segment where its data ends and give the rest back to the disk."""
-        self._roll = False
+        """End the current segment where its data ends, and close it."""
         if self._segment is not None:
-            os.ftruncate(self._segment.fd, self._position)
+            self._cut_segment()
             self.sealed_bytes += self._position
             self._close_segment()
+        self._roll = False
+
+    def _cut_segment(self) -> None:
+        """Give back to the disk what of the current segment is behind its data.
+
+        What a write that met a full disk left there is gone for good before another segment begins: from then on
+        nothing overwrites it, and it looks like groups with the offsets of that segment.
+        """
+        assert self._segment is not None
+        try:
+            os.ftruncate(self._segment.fd, self._position)
+        except OSError as error:
+            raise (_full(self.folder) if is_full(error) else _failed(self.folder, error)) from error
+        self._segment = self._segment._replace(size_bytes=self._position)
+        if self._torn_end:
+            try:
+                self._disk.fdatasync(self._segment.fd)
+            except OSError as error:
+                raise _failed(self.folder, error) from error
+            self._torn_end = 0
 
     def _close_segment(self) -> None:
         if self._segment is not None:
             os.close(self._segment.fd)
             self._segment = None
+
+
+def _full(folder: Path) -> JournalFull:
+    return JournalFull(f"no room in {folder}: free disk space or lower retention.bytes")
 
 
 def _failed(folder: Path, error: OSError) -> JournalFailed:

@@ -154,9 +154,11 @@ class PartitionReader:
         try:
             while offset < end:
                 view, position, first = self._begin_at(offset, end)
+                after = self._segment_after(view.first_offset, end)
                 window.begin(view.fd)
                 try:
-                    while first < end:
+                    # Not beyond where the next one begins: a write that met a full disk may have left something there.
+                    while first < end and first != after:
                         loaded = view.load(position, first, window)
                         if loaded is None:
                             break  # the data of this segment ends here
@@ -177,7 +179,7 @@ class PartitionReader:
         """Return where to begin reading: segment, position, and the offset of the group there."""
         segment, position = self._places.pop(offset, (-1, 0))
         view = self._views.get(segment)
-        if view is not None:
+        if view is not None and self._segment_of(offset) != offset:
             return view, position, offset
         view, place = self._find(offset, end)
         return view, place.position, place.header.first_offset

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hookline.journal.conformance import a_record
+from hookline.journal.local.erase import INTENT_NAME
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import encode_groups, list_segments, segment_name
 from hookline.journal.port import JournalFull
 from tests.unit.journal.conftest import SEGMENT_BYTES, FaultyDisk, Open
-from tests.unit.journal.stored import stored_ids
+from tests.unit.journal.stored import stored_ids, stored_records
 
 
 class NotesSyncs(FaultyDisk):
@@ -29,6 +31,20 @@ class NotesSyncs(FaultyDisk):
         super().fdatasync(fd)
         status = os.fstat(fd)
         self.durable_bytes[status.st_ino] = status.st_size
+
+
+class RefusesOnce(FaultyDisk):
+    """Has no room for one write: the one after ``writes_left`` others."""
+
+    writes_left: int | None = None
+
+    def pwritev(self, fd: int, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        if self.writes_left == 0:
+            self.writes_left = None
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if self.writes_left is not None:
+            self.writes_left -= 1
+        return super().pwritev(fd, buffers, position)
 
 
 def data_end(journal: Path, last_offset: int) -> int:
@@ -93,3 +109,47 @@ def test_what_an_older_version_left_before_a_segment_is_not_read(journal: Path, 
         step = [record.message_id for n in range(9) for record in next(reader.read(0, n)).records]
         back = [record.message_id for group in reader.read_backwards(0, 9) for record in group.records]
     assert step == back[::-1] == expected
+
+
+@pytest.mark.parametrize("writes", range(4))
+@pytest.mark.parametrize("again", [[3, 5], [13]], ids=["the same", "others"])
+def test_an_erasure_that_was_refused_in_the_middle_takes_nobody_elses_records(
+    journal: Path, open_appender: Open, writes: int, again: list[int]
+) -> None:
+    """Its intent is finished before the next erasure writes its own: without it the group stayed damaged."""
+
+    async def run() -> None:
+        disk = RefusesOnce()
+        appender = open_appender(disk=disk)
+        for first in (0, 10):
+            await appender.append([a_record(n) for n in range(first, first + 10)])
+        disk.writes_left = writes
+        with pytest.raises(JournalFull):
+            appender.erase(0, [3, 5])
+        appender.erase(0, again)
+        appender.erase(0, [3, 5])
+        await appender.close()
+
+    asyncio.run(run())
+    assert not (journal / "0" / INTENT_NAME).exists()
+    erased = {3, 5, *again}
+    assert [record.erased for record in stored_records(journal)] == [n in erased for n in range(20)]
+
+
+def test_an_erasure_that_is_refused_again_stays_to_be_finished(journal: Path, open_appender: Open) -> None:
+    """While the disk takes nothing no other erasure begins, and readers see the erased records all the same."""
+
+    async def run() -> None:
+        disk = RefusesOnce()
+        appender = open_appender(disk=disk)
+        await appender.append([a_record(n) for n in range(10)])
+        for offsets, writes in (([3], 2), ([7], 0), ([7], 1)):
+            disk.writes_left = writes
+            with pytest.raises(JournalFull):
+                appender.erase(0, offsets)
+            assert [record.erased for record in stored_records(journal)] == [n == 3 for n in range(10)]
+        await appender.close()
+
+    asyncio.run(run())
+    asyncio.run(open_appender().close())
+    assert [record.erased for record in stored_records(journal)] == [n == 3 for n in range(10)]

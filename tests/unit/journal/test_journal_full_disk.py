@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hookline.journal.conformance import a_record
+from hookline.journal.local.disk import START_NAME, read_start
 from hookline.journal.local.erase import INTENT_NAME
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import encode_groups, list_segments, segment_name
@@ -153,3 +154,29 @@ def test_an_erasure_that_is_refused_again_stays_to_be_finished(journal: Path, op
     asyncio.run(run())
     asyncio.run(open_appender().close())
     assert [record.erased for record in stored_records(journal)] == [n == 3 for n in range(10)]
+
+
+def test_retention_makes_room_where_there_is_none(journal: Path, disk: FaultyDisk, open_appender: Open) -> None:
+    """It notes the new start in the place of the old one, for a new file has no room."""
+
+    async def run() -> None:
+        appender = open_appender(disk=disk, retention_bytes=2 * SEGMENT_BYTES)
+        for number in range(20):
+            await appender.append([a_record(number, body=b"x" * 15_000)])
+        disk.is_full = True
+        assert appender.retain(0) > 0
+        await appender.close()
+
+    asyncio.run(run())
+    first, *_ = list_segments(journal / "0")
+    assert read_start(journal / "0") == first > 0
+    assert sorted(path.name for path in (journal / "0").iterdir() if path.suffix != ".seg") == ["end", "start"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 7), (95, 104), (9, 10_000), (123_456, 123_999)])
+def test_a_start_that_is_half_overwritten_is_none(tmp_path: Path, before: int, after: int) -> None:
+    """Whatever part of the new one reached the disk, it is read as the old one, the new one, or not at all."""
+    old, new = (b"%d %d\n" % (number, number) for number in (before, after))
+    for length in range(len(new) + 1):
+        (tmp_path / START_NAME).write_bytes(new[:length] + old[length:])
+        assert read_start(tmp_path) in (before, after, None)

@@ -107,11 +107,11 @@ class PatientAppends:
         self._held_bytes += size_bytes
         self._wait()
 
-    def hand_over(self) -> None:
+    def hand_over(self, storing_bytes_max: float = STORING_BYTES_MAX) -> None:
         """Append what is held, as far as the disk has taken what was appended before."""
         if not self._held:
             return
-        while self._held and self._storing_bytes < STORING_BYTES_MAX:
+        while self._held and self._storing_bytes < storing_bytes_max:
             records, done, size_bytes = self._held.popleft()
             self._held_bytes -= size_bytes
             self._storing_bytes += size_bytes

@@ -172,6 +172,12 @@ class Intake:
         if self._keys is not None:
             self._keys.may_be_old = may_be_old
 
+    def suppress(self, suppressed: Suppressed | None) -> None:
+        """Store no events of these people from now on; None for nobody. What was taken before is appended at once, so
+        that whoever asks for the journal's end behind this finds all there is of them before it."""
+        self.suppressed = suppressed
+        self._fair.patient.hand_over(inf)
+
     def stand_by(self, stands_by: bool) -> None:
         """Take no events, for whose are to be stored cannot be told; or take them again."""
         if stands_by is not self._stands_by:
@@ -283,7 +289,7 @@ class Intake:
         rejected: list[RejectedItem] = []
         warnings: list[ListedWarning] = []
         dropped, parts, waits = 0, PartsStored(), False
-        for part in records_in_steps(batch, body, arrival, self.suppressed, STEP_EVENTS):
+        for part in records_in_steps(batch, body, arrival, lambda: self.suppressed, STEP_EVENTS):
             if part is not None:
                 rejected += part.rejected
                 warnings += part.warnings[: WARNINGS_MAX + 1 - len(warnings)]

@@ -100,8 +100,8 @@ class Edge:
         self._intake.refusing = verdict
 
     def suppress(self, suppressed: Suppressed | None) -> None:
-        """Store no events of these people from the next request on; None for nobody."""
-        self._intake.suppressed = suppressed
+        """Store no events of these people from now on; None for nobody."""
+        self._intake.suppress(suppressed)
 
     @property
     def away(self) -> bool:

@@ -7,6 +7,7 @@ import gzip
 import itertools
 import json
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from math import inf
@@ -14,10 +15,14 @@ from math import inf
 import pytest
 
 from hookline.collect import fair_turns
+from hookline.collect.counters import Counters
 from hookline.collect.fair_turns import FairTurns, PatientAppends
+from hookline.collect.http.downloads import Downloads
+from hookline.collect.intake import Intake
 from hookline.journal.port import JournalFull
 from hookline.journal.record import FORMAT_VERSION, Record
-from tests.unit.collect.wire import KEY, OTHER_KEY, TRACK, WAIT_SECONDS, Running, request
+from hookline.settings import Settings
+from tests.unit.collect.wire import KEY, OTHER_KEY, TRACK, WAIT_SECONDS, Memory, Running, request
 
 STEP_SECONDS = fair_turns.SLICE_SECONDS
 RECORD = Record(FORMAT_VERSION, False, 0, "web", "track", "m1", b"", "u", "", "sdk", b"{}" * 1_000)
@@ -159,6 +164,18 @@ async def test_patient_records_go_with_others_or_a_little_later() -> None:
         appended.pop(0)(None)
         patient.hand_over()
     assert not patient.is_full
+
+
+@on_a_loop
+async def test_patient_records_go_at_once_when_somebody_is_suppressed() -> None:
+    """However busy the disk is: they may be of that person, whose last events are looked for behind the list."""
+    memory = Memory()
+    memory.hold = True
+    intake = Intake(memory, Counters(), time.monotonic, Downloads(Settings()))
+    for _ in range(100):
+        intake._fair.patient.hold([RECORD], lambda error: None)
+    intake.suppress(None)
+    assert len(memory.records) == 100
 
 
 def _batch(number: int, events: int = 300) -> bytes:

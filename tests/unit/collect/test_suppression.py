@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hookline.collect.intake import STEP_EVENTS
+from hookline.journal.record import Record
 from hookline.privacy.id_digest import load
 from hookline.privacy.suppressions import Suppressed
-from tests.unit.collect.wire import TRACK, Running
+from tests.unit.collect.wire import OTHER_KEY, TRACK, Running
 
 
 @pytest.fixture
@@ -76,6 +78,26 @@ def test_a_batch_of_suppressed_people_alone_is_answered(suppressing: Running) ->
     answer = suppressing.post("/v1/batch", {"batch": [{**TRACK, "type": "track", "userId": "u9"}]})
     assert answer.json["accepted"] == 1
     assert suppressing.memory.records == []
+
+
+def test_whoever_is_suppressed_while_a_batch_is_taken_in_steps_is_not_stored_any_more(
+    start: Callable[..., Running], tmp_path: Path
+) -> None:
+    """The list counts from the next step on, not from the next request."""
+    edge, digests = start(), load(tmp_path)
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    edge.memory.records.clear()
+    append_soon = edge.memory.append_soon
+
+    def suppress_then(records: list[Record], done: Callable[[BaseException | None], None]) -> None:
+        append_soon(records, done)
+        edge.edge.suppress(Suppressed([digests.of("u9")], digests))
+
+    edge.memory.append_soon = suppress_then  # type: ignore[method-assign]
+    items = [{**TRACK, "type": "track", "messageId": f"b{index}", "userId": "u9"} for index in range(1_000)]
+    assert edge.post("/v1/batch", {"batch": items}).json["accepted"] == 1_000
+    assert len(edge.memory.records) == STEP_EVENTS
+    assert dict(edge.edge.counters.suppressed) == {"web": 1_000 - STEP_EVENTS}
 
 
 def test_others_are_stored_as_ever(suppressing: Running) -> None:

@@ -315,7 +315,10 @@ class Intake:
             exchange.respond(BY_CODE[route.code_too_large])
         elif isinstance(error, BadBody):
             if exchange.source is not None and error.code in REJECTIONS:
-                self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, error.code))
+                # Whom it names cannot be told: while anybody is suppressed, nothing of it is kept.
+                is_shown = self.suppressed is None
+                arrival = self._arrival(exchange, exchange.source)
+                self._keep(unreadable(body, arrival, route.type, error.code, is_shown))
             self._refuse(exchange, error.code)
         elif isinstance(error, WriteKeyRefused):
             self._refuse(exchange, error.code)

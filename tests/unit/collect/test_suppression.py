@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,32 @@ def test_of_a_batch_the_others_are_stored(suppressing: Running) -> None:
     assert [item["index"] for item in answer["rejected"]] == [2, 3, 4]
     assert [record.message_id for record in suppressing.memory.records] == ["kept", "bad"]
     assert dict(suppressing.edge.counters.suppressed) == {"web": 2}
+
+
+EVENT = {**TRACK, "type": "track", "userId": "u9"}
+NESTED = {**EVENT, "properties": json.loads("[" * 200 + "]" * 200)}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/v1/batch", {"batch": [EVENT] * 2_501}, "too_many_events"),
+        ("/v1/batch", {"batch": [EVENT, NESTED]}, "nesting_too_deep"),
+        ("/v1/batch", {"batch": [EVENT] * 2_400, "context": {"name": "u9" * 2_000}}, "stores_too_much"),
+        ("/v1/batch", json.dumps({"batch": [EVENT]}).encode()[:-1], "invalid_json"),
+        ("/v1/track", NESTED, "nesting_too_deep"),
+    ],
+)
+def test_of_a_request_that_is_refused_as_a_whole_only_its_size_is_kept(
+    suppressing: Running, path: str, body: object, code: str
+) -> None:
+    """Whom it names is not looked at, so it may be somebody suppressed; without any, its start is kept."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    assert suppressing.reason(suppressing.post(path, data)) == code
+    assert json.loads(suppressing.memory.records.pop().body) == {"bytes": len(data)}
+    suppressing.call(suppressing.edge.suppress, None)
+    suppressing.post(path, data)
+    assert b"u9" in suppressing.memory.records.pop().body
 
 
 def test_a_batch_of_suppressed_people_alone_is_answered(suppressing: Running) -> None:

@@ -22,6 +22,7 @@ from hookline.collect.decode import (
     nested_deeper,
 )
 from hookline.collect.http.answers import WARNINGS_MAX, ListedWarning, RejectedItem
+from hookline.collect.http.clients import FORWARDED_BYTES_KEPT
 from hookline.collect.http.request import Exchange
 from hookline.collect.http.router import SERVER_ONLY
 from hookline.collect.item import (
@@ -50,7 +51,6 @@ LIBRARY = b'"library"'
 """Without it an event does not say what made it."""
 
 ADDRESSES_KEPT = 1_024
-FORWARDED_BYTES_KEPT = 256
 
 
 class _Library(msgspec.Struct, gc=False):

@@ -27,7 +27,7 @@ from hookline.journal.record import Record
 Done = Callable[[BaseException | None], None]
 Append = Callable[[list[Record], Done], None]
 Who = object
-"""Whose a request is: its source's id, or its address while the source is not known."""
+"""Whose a request is: its source's id, or its address, or a trusted proxy's client, while the source is not known."""
 
 TURN_MICROSECONDS = 400.0
 """What the requests of one source may take of a turn that others wait in."""

@@ -49,6 +49,7 @@ from hookline.collect.http.answers import (
     ListedWarning,
     RejectedItem,
 )
+from hookline.collect.http.clients import ClientNetworks
 from hookline.collect.http.downloads import Downloads
 from hookline.collect.http.request import Exchange, KnownHeads
 from hookline.collect.http.router import ROUTES, Kind, Route, keyed, with_single_slashes
@@ -140,6 +141,8 @@ class Intake:
         """Whether the snapshot is one that was kept on the disk, which may be old."""
         self.browser_addresses = BrowserAddresses(())
         """Where the addresses of browsers are found, by the proxies that are trusted."""
+        self.client_networks = ClientNetworks(())
+        """Whose a request is that a trusted proxy hands on."""
         self.refusing: Verdict | None = None
         """Whose events are refused because the journal's bytes are spent; None for nobody's."""
         self.suppressed: Suppressed | None = None
@@ -222,12 +225,19 @@ class Intake:
         assert route is not None, "a request without a route has a verdict"
         who: Who = source.id if source is not None else exchange.line.address
         if fair.contended or who is not fair.last:
-            who = exchange.line.turn_of(who)
+            who = exchange.line.turn_of(who if source is not None else self._client(exchange))
             if fair.must_wait(who, inf if route.kind is _BATCH else len(body)):
                 if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
                     self._refuse(exchange, "overloaded")
                 return
         self._take_now(exchange, route, body)
+
+    def _client(self, exchange: Exchange) -> Who:
+        """Return whose a request is while its source is not known."""
+        address = exchange.line.address
+        if address is None or not address.trusted:
+            return address
+        return self.client_networks.of(address, exchange.headers)
 
     def _take_now(self, exchange: Exchange, route: Route, body: bytes) -> None:
         limits, events, size_bytes = self._limits, 1, len(body)

@@ -15,6 +15,7 @@ from hookline.journal.conformance import a_record
 from hookline.journal.local.disk import START_NAME, read_start
 from hookline.journal.local.erase import INTENT_NAME
 from hookline.journal.local.partition_reader import LocalReader
+from hookline.journal.local.recovery import Recovery
 from hookline.journal.local.segment import encode_groups, list_segments, segment_name
 from hookline.journal.port import JournalFull
 from tests.unit.journal.conftest import SEGMENT_BYTES, FaultyDisk, Open
@@ -180,3 +181,89 @@ def test_a_start_that_is_half_overwritten_is_none(tmp_path: Path, before: int, a
     for length in range(len(new) + 1):
         (tmp_path / START_NAME).write_bytes(new[:length] + old[length:])
         assert read_start(tmp_path) in (before, after, None)
+
+
+TORN = next(encode_groups([a_record(1_000, body=b"torn" * 100)], 10, SEGMENT_BYTES))
+
+
+def torn(journal: Path, open_appender: Open) -> Path:
+    """A journal of ten records and a torn tail behind them; its segment."""
+
+    async def run() -> None:
+        appender = open_appender()
+        await appender.append([a_record(n) for n in range(10)])
+        await appender.close()
+
+    asyncio.run(run())
+    path = journal / "0" / segment_name(0)
+    end = data_end(journal, 9)
+    with path.open("r+b") as file:
+        file.seek(end)
+        file.write((TORN.header + TORN.payload)[:-1] + b"?")
+    return path
+
+
+def test_a_journal_with_a_torn_tail_opens_on_a_full_disk(journal: Path, disk: FaultyDisk, open_appender: Open) -> None:
+    """Without room for a copy the tail stays where it is; what is stored later goes to a segment behind it."""
+    path = torn(journal, open_appender)
+    now, disk.is_full = [100.0], True
+
+    async def run() -> None:
+        with closing(LocalReader(journal)) as follower:
+            assert [len(group.records) for group in follower.read(0, 0)] == [10]
+            for _ in range(2):  # as often as it is started meanwhile
+                await open_appender(disk=disk).close()
+            appender = open_appender(disk=disk, clock=lambda: now[0])
+            assert [recovery.cut_bytes > 0 for recovery in appender.recovered] == [True]
+            with pytest.raises(JournalFull):
+                await appender.append([a_record(10)])
+            disk.is_full, now[0] = False, now[0] + 2
+            await appender.append([a_record(n) for n in range(10, 13)])
+            assert [record.message_id for _, record in follower.get_all(0, range(9, 13))] == ["m9", "m10", "m11", "m12"]
+            assert list(follower.holding(0, [b"torn"], 0, 13)) == []
+        await appender.close()
+
+    asyncio.run(run())
+    assert TORN.payload[:-1] in path.read_bytes()
+    assert asyncio.run(_reopened(open_appender)) == ()
+    assert stored_ids(journal) == [f"m{n}" for n in range(13)]
+
+
+def test_a_torn_tail_that_stayed_is_cut_once_there_is_room(
+    journal: Path, disk: FaultyDisk, open_appender: Open
+) -> None:
+    """As long as no segment was begun behind it, the next start keeps a copy and goes on in its segment."""
+    path = torn(journal, open_appender)
+    disk.is_full = True
+    asyncio.run(open_appender(disk=disk).close())
+    (recovery,) = asyncio.run(_reopened(open_appender))
+    assert recovery.cut_bytes > 0
+    (cut,) = path.parent.glob("*.cut")
+    assert cut.read_bytes().endswith(TORN.payload[:-1] + b"?")
+    assert list_segments(journal / "0") == [0]
+    assert b"torn" not in path.read_bytes()
+
+
+def test_an_erasure_removes_a_torn_tail_that_stayed(journal: Path, disk: FaultyDisk, open_appender: Open) -> None:
+    """It may hold the same person's events, like a copy beside the segment."""
+    path = torn(journal, open_appender)
+    disk.is_full = True
+
+    async def run() -> None:
+        appender = open_appender(disk=disk)
+        disk.is_full = False
+        appender.erase(0, [3])
+        await appender.close()
+
+    asyncio.run(run())
+    assert path.stat().st_size == data_end(journal, 9)
+    assert sorted(each.name for each in path.parent.iterdir()) == [path.name, "end", "start"]
+    assert asyncio.run(_reopened(open_appender)) == ()
+    assert len(stored_ids(journal)) == 10
+
+
+async def _reopened(open_appender: Open) -> tuple[Recovery, ...]:
+    """Open and close it; what opening repaired."""
+    appender = open_appender()
+    await appender.close()
+    return appender.recovered

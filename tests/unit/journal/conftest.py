@@ -24,6 +24,8 @@ class FaultyDisk(Disk):
     def __init__(self) -> None:
         self.syncs = 0
         self.write_error = 0
+        self.taken = slice(-7)
+        """What is taken of a write before it fails."""
         self.sync_error = 0
         self.sync_seconds = 0.0
         self.free = 1 << 40
@@ -35,7 +37,7 @@ class FaultyDisk(Disk):
             raise OSError(NO_ROOM, os.strerror(NO_ROOM))
         if self.write_error:
             # As a full disk does: a part is taken first.
-            os.pwrite(fd, b"".join(bytes(buffer) for buffer in buffers)[:-7], position)
+            os.pwrite(fd, b"".join(bytes(buffer) for buffer in buffers)[self.taken], position)
             raise OSError(self.write_error, os.strerror(self.write_error))
         return super().pwritev(fd, buffers, position)
 

@@ -16,7 +16,7 @@ from hookline.journal.local.disk import START_NAME, read_start
 from hookline.journal.local.erase import INTENT_NAME
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.recovery import Recovery
-from hookline.journal.local.segment import encode_groups, list_segments, segment_name
+from hookline.journal.local.segment import GROUP_RECORDS, encode_groups, list_segments, segment_name
 from hookline.journal.port import JournalFull
 from tests.unit.journal.conftest import SEGMENT_BYTES, FaultyDisk, Open
 from tests.unit.journal.stored import stored_ids, stored_records
@@ -86,6 +86,26 @@ def test_nothing_of_a_refused_write_is_left_before_the_next_segment(
 
     asyncio.run(run())
     assert stored_ids(journal) == [f"m{n}" for n in range(23)]
+
+
+def test_writes_that_are_refused_one_after_the_other_leave_no_damage(
+    journal: Path, disk: FaultyDisk, open_appender: Open
+) -> None:
+    """A torn group over whole ones of the write before was taken for damage of events that nobody had stored."""
+
+    async def run() -> None:
+        appender = open_appender(disk=disk, segment_bytes=4 * SEGMENT_BYTES)
+        await appender.append([a_record(0)])
+        disk.write_error = errno.ENOSPC
+        for first, disk.taken in ((1_000, slice(-7)), (2_000, slice(5_000))):
+            with pytest.raises(JournalFull):
+                await appender.append([a_record(n) for n in range(first, first + 3 * GROUP_RECORDS)])
+        disk.write_error = 0
+        await appender.close()
+
+    asyncio.run(run())
+    assert [recovery.damaged for recovery in asyncio.run(_reopened(open_appender))] == [()]
+    assert stored_ids(journal) == ["m0"]
 
 
 def test_what_an_older_version_left_before_a_segment_is_not_read(journal: Path, open_appender: Open) -> None:

@@ -50,7 +50,8 @@ class PartitionWriter:
         self._first_at = tail.first_at
         self._segment_bytes = segment_bytes
         self._group_bytes_max = min(GROUP_BYTES_MAX, segment_bytes - SEGMENT_HEADER_BYTES)
-        self._torn_end = 0
+        self._is_torn = False
+        """Whether a write that met a full disk left something behind the data of the current segment."""
         self._roll = False
         self._full: deque[int] = deque()
         """The first offsets of the full segments that may be in the page cache."""
@@ -154,23 +155,23 @@ class PartitionWriter:
 
     def _write_groups(self, run: list[EncodedGroup]) -> int:
         assert self._segment is not None
+        if self._is_torn:
+            # In one step, though the rest of the segment takes room anew: half of a group over others that were refused
+            # before it would be taken for damage in front of these.
+            self._truncate(self._position)
+            self._truncate(self._segment.size_bytes)
+            self._is_torn = False
         buffers = [part for group in run for part in (group.header, group.payload)]
-        length = sum(map(len, buffers))
-        if self._torn_end > self._position + length:
-            # A write that met a full disk left something here: what is not overwritten must read as zeros again.
-            buffers.append(bytes(self._torn_end - self._position - length))
         try:
-            write_all(self._disk, self._segment.fd, buffers, self._position)
+            return write_all(self._disk, self._segment.fd, buffers, self._position)
         except OSError as error:
             if not is_full(error):
                 raise _failed(self.folder, error) from error
-            self._torn_end = max(self._torn_end, self._position + length)
+            self._is_torn = True
             raise _full(self.folder) from error
-        self._torn_end = 0
-        return length
 
     def _rotate(self, segment_bytes: int) -> None:
-        if self._torn_end:
+        if self._is_torn:
             self._cut_segment()
         segment = self._next.take(self.next_offset, segment_bytes)
         if self._segment is not None:
@@ -198,17 +199,22 @@ class PartitionWriter:
         nothing overwrites it, and it looks like groups with the offsets of that segment.
         """
         assert self._segment is not None
-        try:
-            os.ftruncate(self._segment.fd, self._position)
-        except OSError as error:
-            raise (_full(self.folder) if is_full(error) else _failed(self.folder, error)) from error
+        self._truncate(self._position)
         self._segment = self._segment._replace(size_bytes=self._position)
-        if self._torn_end:
+        if self._is_torn:
             try:
                 self._disk.fdatasync(self._segment.fd)
             except OSError as error:
                 raise _failed(self.folder, error) from error
-            self._torn_end = 0
+            self._is_torn = False
+
+    def _truncate(self, size_bytes: int) -> None:
+        """Make the file of the current segment this long; what it grows by reads as zeros."""
+        assert self._segment is not None
+        try:
+            os.ftruncate(self._segment.fd, size_bytes)
+        except OSError as error:
+            raise _full(self.folder) if is_full(error) else _failed(self.folder, error) from error
 
     def _close_segment(self) -> None:
         if self._segment is not None:

@@ -13,6 +13,7 @@ from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet
+from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
@@ -267,6 +268,9 @@ class Replays:
         lane.skip_done(tried)
         for backlog in backlogs:
             self._lane_set.add_rows(lane, backlog)
+        if backlogs and lane.order is None:
+            # What waits for its user's turn is due, and nothing else sooner: an order may have ended meanwhile.
+            self._engine.batch.reorder(number, self._engine.clock.steady_ms(), NEVER_MS - 1)
         for each, cursor in cursors.items():
             if cursor.paused_ms:
                 self._lane_set.leave_out_pause(lane, each, cursor.paused_ms)

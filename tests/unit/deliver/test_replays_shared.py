@@ -139,17 +139,27 @@ def test_whoever_hears_of_a_cancellation_by_others_has_its_own_part_on_the_recor
     assert rig.replay_row(replay) == ("cancelled", 1, 0)
 
 
-def test_an_order_that_ended_between_owners_holds_up_nothing_of_a_replay(make_worker: MakeWorker) -> None:
-    """What waited for its user's turn is sent: no turn is called any more."""
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_an_order_that_ended_between_owners_holds_up_nothing_of_a_replay(
+    make_worker: MakeWorker, is_paused: bool
+) -> None:
+    """What waited for its user's turn is sent: no turn is called any more. So it is where the lane is opened later."""
     worker = make_worker(delivery=DeliveryOptions(order="user"))
     rig = worker.rig
     replay = begin(worker, 3)
-    worker.give_up(answer=503)
+    rig.answer_all(503)
+    if is_paused:
+        rig.want(replay, "paused")
+    worker.give_up()
     assert worker.rows("SELECT count(*) FROM retries") == [(3,)]
     rig.change(destination("crm"))
     rig.follow()
     rig.checkpoint()
-    worker.take_up()
+    if is_paused:
+        worker.replace()
+        rig.want(replay, "running")
+    else:
+        worker.take_up()
     worker.go_on()
     assert sorted(set(rig.replayed(replay))) == [0, 1, 2]
     assert worker.rows("SELECT * FROM retries") == []

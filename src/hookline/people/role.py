@@ -180,10 +180,14 @@ class ProfilesRole:
     def _take(self, snapshot: Snapshot) -> None:
         audiences, traits = snapshot.audiences, snapshot.computed_traits
         kinds = {each.id: each.kind for each in snapshot.destinations}
-        keys: list[Key] = [*(("audience", each.id) for each in audiences), *(("trait", each.id) for each in traits)]
+        made_in = self.feed.made()
+        made: dict[Key, int] = {
+            **{("audience", each.id): made_in.get(("audience", each.id), snapshot.version) for each in audiences},
+            **{("trait", each.id): made_in.get(("computedTrait", each.id), snapshot.version) for each in traits},
+        }
         enabled: list[Definition] = [each for each in audiences if each.enabled]
         enabled += [each for each in traits if each.enabled]
-        self.sync.follow(in_order(audiences, traits, kinds), keys)
+        self.sync.follow(in_order(audiences, traits, kinds), made)
         self.previews.traits = {each.id: each for each in traits}
         self._wanted = windows_of(enabled)
         self._asks_anew = True

@@ -8,8 +8,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from hookline.connections.definitions.model import Audience, Condition
+from hookline.connections.edits import Delete, Edit, Put
+from hookline.connections.store import Store
 from hookline.database.open import ensure
 from hookline.people.ingest import cpu_throttle
 from hookline.people.role import ProfilesRole
@@ -18,7 +22,10 @@ from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.settings import Settings
+from tests.unit.connections.examples import change
 from tests.unit.control.running import _append, record
+
+AUDIENCE = Audience(id="all", name="All", condition=Condition(event="*"))
 
 
 @pytest.fixture
@@ -111,6 +118,22 @@ def test_what_was_read_and_not_written_is_read_again(
     rows = role.store.connection.execute("SELECT p.id, p.user_id FROM persons p ORDER BY p.id").fetchall()
     # Here the event of u1 is still in the journal, which control would have erased: it makes another person.
     assert rows == [(2, "u2"), (3, "u1")]
+
+
+def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: ProfilesRole, settings: Settings) -> None:
+    """By the version of the connections, which a database of people that is lost does not take with it."""
+    store = Store(settings.data_path / "control.db")
+
+    def made_after(edit: Edit) -> list[tuple[str, int]]:
+        change(store, edit)
+        role.follow_definitions()
+        return role.store.connection.execute("SELECT name, made FROM definitions").fetchall()
+
+    assert made_after(Put(AUDIENCE)) == [("all", 1)]
+    assert made_after(Put(msgspec.structs.replace(AUDIENCE, name="Everybody"))) == [("all", 1)]
+    assert made_after(Delete("audience", "all")) == []
+    assert made_after(Put(AUDIENCE)) == [("all", 4)]
+    store.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has priorities of single threads")

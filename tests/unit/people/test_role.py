@@ -15,14 +15,16 @@ from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.store import Store
 from hookline.database.open import ensure
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.remote import serve_append
 from hookline.people.ingest import cpu_throttle
 from hookline.people.role import ProfilesRole
-from hookline.privacy.id_digest import IdDigests
+from hookline.privacy import id_digest
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.settings import Settings
-from tests.unit.connections.examples import change
+from tests.unit.connections.examples import change, destination, source
 from tests.unit.control.running import _append, record
 
 AUDIENCE = Audience(id="all", name="All", condition=Condition(event="*"))
@@ -54,7 +56,7 @@ def role(settings: Settings) -> Iterator[ProfilesRole]:
 def requests(settings: Settings) -> Iterator[Requests]:
     """What control notes of deletion requests."""
     store = PrivacyStore(settings.data_path / "privacy.db")
-    of = IdDigests(b"k" * 32)
+    of = id_digest.load(settings.data_path)
     yield Requests(store, of, Suppressions(store, of))
     store.close()
 
@@ -134,6 +136,30 @@ def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: Profi
     assert made_after(Delete("audience", "all")) == []
     assert made_after(Put(AUDIENCE)) == [("all", 4)]
     store.close()
+
+
+def test_nothing_is_sent_about_who_is_suppressed(role: ProfilesRole, requests: Requests, settings: Settings) -> None:
+    """The sync goes on to the others, and comes to its end."""
+    store = Store(settings.data_path / "control.db")
+    change(store, source(), destination("crm"), Put(msgspec.structs.replace(AUDIENCE, destinations=("crm",))))
+    store.close()
+    while role.work():
+        pass
+    requests.create(["u1"], "suppress", "tests")
+
+    async def sync() -> None:
+        journal = LocalAppender(settings.data_path / "journal", retention_seconds=86_400, retention_bytes=2**30)
+        server = await serve_append(settings.socket_path("collect.sock"), journal)
+        while await role._sync():
+            pass
+        await role.appender.close()
+        server.close()
+        await journal.close()
+
+    asyncio.run(asyncio.wait_for(sync(), 30))
+    records = [each for group in role.journal.read(0, 0) for each in group.records]
+    assert [(each.user_key, each.origin) for each in records] == [("u1", "sdk"), ("u2", "sdk"), ("u2", "audience")]
+    assert role.store.connection.execute("SELECT number, sending_at FROM definitions").fetchall() == [(1, None)]
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has priorities of single threads")

@@ -98,6 +98,23 @@ def test_only_who_was_in_can_go(profiles: Profiles) -> None:
     assert counts() == (1, 1)
 
 
+def test_who_was_withheld_is_synced_when_next_looked_at(profiles: Profiles) -> None:
+    """The sync ends without them, and until then nobody is sent anything more."""
+    profiles.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(2)))
+    profiles.ingest.step()
+    while profiles.sync.evaluate(profiles.now_ms):
+        pass
+    while (found := profiles.sync.to_send(profiles.now_ms)) is not None:
+        sending, messages = found
+        people = [person for person, _ in messages]
+        profiles.sync.sent(sending, people, profiles.now_ms, withheld=people)
+    profiles.sync_all()
+    assert profiles.sync.sent_total == len(profiles.synced) == 0
+    profiles.journal.append(record("identify", "m9", userId="u1", traits={"seats": 1}))
+    profiles.sync_all()
+    assert {user_id: value for (trait, user_id), value in profiles.synced.items() if trait == "pros"} == {"u1": "true"}
+
+
 def test_an_audience_that_changes_while_it_is_synced(profiles: Profiles) -> None:
     """Who was told already that they are in is told that they are out: another sync, another messageId."""
     people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]

@@ -7,7 +7,7 @@ there before. So every destination knows of everybody what ``members.sent`` says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -319,18 +319,25 @@ class Sync:
                 return (sending := Sending(ready, definition, made, number, at_ms)), self._messages(sending, now_ms)
         return self._next_of_first_sync(now_ms)
 
-    def sent(self, sending: Sending, people: Sequence[int], now_ms: int) -> None:
-        """Their messages are in the journal; without any, the sync is done."""
+    def sent(
+        self, sending: Sending, people: Sequence[int], now_ms: int, withheld: Collection[int] = frozenset()
+    ) -> None:
+        """Their messages are in the journal; without any people, the sync is done. Of those ``withheld`` among them
+        nothing was sent: what they differ in is news again when they are next looked at."""
         if sending.first_sync is not None:
             self._first_syncs.sent(sending.first_sync, people)
         else:
-            query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND person = ?"
+            query = (
+                "UPDATE members SET sent = CASE WHEN ? THEN sent ELSE value END, sync = NULL"
+                " WHERE definition = ? AND person = ?"
+            )
+            rows = [(person in withheld, sending.definition, person) for person in people]
             with self._store.transaction():
-                if people:
-                    self._store.connection.executemany(query, [(sending.definition, person) for person in people])
+                if rows:
+                    self._store.connection.executemany(query, rows)
                 else:
                     self._finish(sending, now_ms)
-        self.sent_total += len(people)
+        self.sent_total += len(people) - len(withheld)
         crash_point("profiles.synced")
 
     # looking at people

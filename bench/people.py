@@ -113,7 +113,7 @@ async def _syncs(folder: Path, store: ProfileStore, registry: FeatureCatalog, pe
     """The first sync of an audience, and one after a hundredth of the people did what it asks for."""
     appender = LocalAppender(folder, retention_seconds=1e9, retention_bytes=1 << 40)
     sync = Sync(store)
-    sync.follow(in_order([AUDIENCE], []), [("audience", AUDIENCE.id)])
+    sync.follow(in_order([AUDIENCE], []), {("audience", AUDIENCE.id): 1})
     began = time.perf_counter()
     await _sync(sync, appender)
     full, members = time.perf_counter() - began, sync.sent_total

@@ -22,6 +22,7 @@ from hookline.collect.decode import (
     nested_deeper,
 )
 from hookline.collect.http.answers import WARNINGS_MAX, ListedWarning, RejectedItem
+from hookline.collect.http.clients import FORWARDED_BYTES_KEPT
 from hookline.collect.http.request import Exchange
 from hookline.collect.http.router import SERVER_ONLY
 from hookline.collect.item import (
@@ -50,7 +51,6 @@ LIBRARY = b'"library"'
 """Without it an event does not say what made it."""
 
 ADDRESSES_KEPT = 1_024
-FORWARDED_BYTES_KEPT = 256
 
 
 class _Library(msgspec.Struct, gc=False):
@@ -174,17 +174,18 @@ def about_library(batch: Batch) -> list[bytes]:
 def records_of(batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None) -> Part:
     """Return all events as one part; raise BadBody when the batch as a whole is past its limits."""
     whole = Part([], [], [], 0)
-    for part in records_in_steps(batch, body, arrival, suppressed, BATCH_EVENTS_MAX):
+    for part in records_in_steps(batch, body, arrival, lambda: suppressed, BATCH_EVENTS_MAX):
         if part is not None:
             whole = Part(part.records, part.rejected, [*whole.warnings, *part.warnings], part.dropped)
     return whole
 
 
 def records_in_steps(
-    batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None, step_events: int
+    batch: Batch, body: bytes, arrival: Arrival, suppressed: Callable[[], Suppressed | None], step_events: int
 ) -> Iterator[Part | None]:
     """Yield the events in parts of at most ``step_events``, and None where nothing is there yet. What is to be said of
-    the envelope comes first, as a part without events.
+    the envelope comes first, as a part without events. Who is ``suppressed`` is asked for each part: the list may
+    change between two.
 
     Raise BadBody, before the first part, when the batch as a whole is past its limits.
     """
@@ -206,7 +207,7 @@ def records_in_steps(
         yield Part([], [], listed, 0)
     for start in range(0, len(items), step_events):
         stop = start + step_events
-        yield _part(raws[start:stop], items[start:stop], arrival, suppressed, start)
+        yield _part(raws[start:stop], items[start:stop], arrival, suppressed(), start)
 
 
 def _part(

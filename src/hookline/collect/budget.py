@@ -17,7 +17,7 @@ import msgspec
 from hookline.beats import Bell
 from hookline.database.location import location_of
 from hookline.database.sqlite import engine as sqlite
-from hookline.journal.port import BoundedBytes, Needed
+from hookline.journal.port import BoundedBytes, JournalFull, Needed
 from hookline.outcomes.reader import DeliverReader
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -106,6 +106,7 @@ class Budget:
         """How much working lanes wait for and do not let go, as far as it was looked for."""
         self.since_ms: dict[str, int] = {}
         """Since when sources are refused, by the service's own clock; ``*`` is everybody."""
+        self._is_stuck = False
         self._log = logger()
 
     @property
@@ -156,8 +157,16 @@ class Budget:
         return Needed(working, held, now_ms - self._window_ms)
 
     def retain(self, now_ms: int, needed: Needed) -> None:
-        """Drop what is too old, or too much."""
-        freed = self._journal.retain(now_ms, needed)
+        """Drop what is too old, or too much; what a full disk does not let go is tried again with the next look."""
+        try:
+            freed = self._journal.retain(now_ms, needed)
+        except JournalFull as error:
+            if not self._is_stuck:
+                next_step = "free some disk space, a few kilobytes are enough: it is tried again all the time"
+                self._log.error("retention_stuck", reason=str(error), next_step=next_step)
+            self._is_stuck = True
+            return
+        self._is_stuck = False
         if freed:
             self._log.info("retention_dropped", bytes=freed)
 

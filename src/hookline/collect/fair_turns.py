@@ -27,7 +27,7 @@ from hookline.journal.record import Record
 Done = Callable[[BaseException | None], None]
 Append = Callable[[list[Record], Done], None]
 Who = object
-"""Whose a request is: its source's id, or its address while the source is not known."""
+"""Whose a request is: its source's id, or its address, or a trusted proxy's client, while the source is not known."""
 
 TURN_MICROSECONDS = 400.0
 """What the requests of one source may take of a turn that others wait in."""
@@ -107,11 +107,11 @@ class PatientAppends:
         self._held_bytes += size_bytes
         self._wait()
 
-    def hand_over(self) -> None:
+    def hand_over(self, storing_bytes_max: float = STORING_BYTES_MAX) -> None:
         """Append what is held, as far as the disk has taken what was appended before."""
         if not self._held:
             return
-        while self._held and self._storing_bytes < STORING_BYTES_MAX:
+        while self._held and self._storing_bytes < storing_bytes_max:
             records, done, size_bytes = self._held.popleft()
             self._held_bytes -= size_bytes
             self._storing_bytes += size_bytes

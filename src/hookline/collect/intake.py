@@ -49,6 +49,7 @@ from hookline.collect.http.answers import (
     ListedWarning,
     RejectedItem,
 )
+from hookline.collect.http.clients import ClientNetworks
 from hookline.collect.http.downloads import Downloads
 from hookline.collect.http.request import Exchange, KnownHeads
 from hookline.collect.http.router import ROUTES, Kind, Route, keyed, with_single_slashes
@@ -140,6 +141,8 @@ class Intake:
         """Whether the snapshot is one that was kept on the disk, which may be old."""
         self.browser_addresses = BrowserAddresses(())
         """Where the addresses of browsers are found, by the proxies that are trusted."""
+        self.client_networks = ClientNetworks(())
+        """Whose a request is that a trusted proxy hands on."""
         self.refusing: Verdict | None = None
         """Whose events are refused because the journal's bytes are spent; None for nobody's."""
         self.suppressed: Suppressed | None = None
@@ -171,6 +174,12 @@ class Intake:
         """Refuse other write keys than those known for good or, while these may be old, for now."""
         if self._keys is not None:
             self._keys.may_be_old = may_be_old
+
+    def suppress(self, suppressed: Suppressed | None) -> None:
+        """Store no events of these people from now on; None for nobody. What was taken before is appended at once, so
+        that whoever asks for the journal's end behind this finds all there is of them before it."""
+        self.suppressed = suppressed
+        self._fair.patient.hand_over(inf)
 
     def stand_by(self, stands_by: bool) -> None:
         """Take no events, for whose are to be stored cannot be told; or take them again."""
@@ -216,12 +225,19 @@ class Intake:
         assert route is not None, "a request without a route has a verdict"
         who: Who = source.id if source is not None else exchange.line.address
         if fair.contended or who is not fair.last:
-            who = exchange.line.turn_of(who)
+            who = exchange.line.turn_of(who if source is not None else self._client(exchange))
             if fair.must_wait(who, inf if route.kind is _BATCH else len(body)):
                 if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
                     self._refuse(exchange, "overloaded")
                 return
         self._take_now(exchange, route, body)
+
+    def _client(self, exchange: Exchange) -> Who:
+        """Return whose a request is while its source is not known."""
+        address = exchange.line.address
+        if address is None or not address.trusted:
+            return address
+        return self.client_networks.of(address, exchange.headers)
 
     def _take_now(self, exchange: Exchange, route: Route, body: bytes) -> None:
         limits, events, size_bytes = self._limits, 1, len(body)
@@ -283,7 +299,7 @@ class Intake:
         rejected: list[RejectedItem] = []
         warnings: list[ListedWarning] = []
         dropped, parts, waits = 0, PartsStored(), False
-        for part in records_in_steps(batch, body, arrival, self.suppressed, STEP_EVENTS):
+        for part in records_in_steps(batch, body, arrival, lambda: self.suppressed, STEP_EVENTS):
             if part is not None:
                 rejected += part.rejected
                 warnings += part.warnings[: WARNINGS_MAX + 1 - len(warnings)]
@@ -309,7 +325,10 @@ class Intake:
             exchange.respond(BY_CODE[route.code_too_large])
         elif isinstance(error, BadBody):
             if exchange.source is not None and error.code in REJECTIONS:
-                self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, error.code))
+                # Whom it names cannot be told: while anybody is suppressed, nothing of it is kept.
+                is_shown = self.suppressed is None
+                arrival = self._arrival(exchange, exchange.source)
+                self._keep(unreadable(body, arrival, route.type, error.code, is_shown))
             self._refuse(exchange, error.code)
         elif isinstance(error, WriteKeyRefused):
             self._refuse(exchange, error.code)

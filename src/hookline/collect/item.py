@@ -223,9 +223,10 @@ def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refu
     )
 
 
-def unreadable(body: bytes, arrival: Arrival, type_: str | None, code: str) -> Record:
-    """Return the record of a call whose body is not even JSON."""
-    return _rejected(_quoted(body), arrival, type_ or "", "", "", code)
+def unreadable(body: bytes, arrival: Arrival, type_: str | None, code: str, is_shown: bool = True) -> Record:
+    """Return the record of a call that is refused as a whole, with the start of its body if that may be shown."""
+    shown = _quoted(body) if is_shown else msgspec.json.encode({"bytes": len(body)})
+    return _rejected(shown, arrival, type_ or "", "", "", code)
 
 
 def selection(head: Head, shared: tuple[Choices, ...]) -> dict[str, bool] | None:

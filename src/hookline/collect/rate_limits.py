@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from hookline.client_address import Network, client_address, forwarded, network_of
 from hookline.collect.decode import RETRY_AFTER_SECONDS_MAX
-from hookline.collect.http.clients import Address
+from hookline.collect.http.clients import Address, ClientNetworks
 from hookline.collect.http.request import Exchange
 from hookline.connections.model import Snapshot, Source
 from hookline.rate_limit import RateLimit
@@ -67,10 +66,10 @@ class Buckets:
 class RateLimits:
     """The limits in force, by source and by address; made only where there is one."""
 
-    def __init__(self, collect: Collect, trusted: Sequence[Network], clock: Callable[[], float]) -> None:
+    def __init__(self, collect: Collect, networks: ClientNetworks, clock: Callable[[], float]) -> None:
         self._usual = collect.rate_limit
         self._per_address = collect.rate_limit_per_address
-        self._trusted = trusted
+        self._networks = networks
         self._clock = clock
         self._sources: dict[str, Buckets] = {}
         self._addresses: OrderedDict[str, Buckets] = OrderedDict()
@@ -128,7 +127,7 @@ class RateLimits:
             return ""
         if not address.trusted:
             return address.group
-        return network_of(client_address(address.host, [forwarded(exchange.headers)], self._trusted))
+        return self._networks.of(address, exchange.headers)
 
 
 def _until(left: float, rate: float) -> float:

@@ -24,7 +24,7 @@ from hookline.collect.decode import (
     UNPROVEN_CONNECTIONS_MAX,
     UPLOAD_SECONDS_MAX,
 )
-from hookline.collect.http.clients import Clients
+from hookline.collect.http.clients import ClientNetworks, Clients
 from hookline.collect.http.connection import Connection
 from hookline.collect.http.downloads import Downloads
 from hookline.collect.intake import Appends, Intake
@@ -57,9 +57,11 @@ class Edge:
         self.counters = counters or Counters()
         self._settings = settings
         proxies = [ip_network(each) for each in settings.collect.trusted_proxies]
-        limits = RateLimits(settings.collect, proxies, clock)
+        networks = ClientNetworks(proxies)
+        limits = RateLimits(settings.collect, networks, clock)
         self._intake = _intake(appender, self.counters, clock, Downloads(settings), limits, tracing)
         self._intake.browser_addresses = BrowserAddresses(proxies)
+        self._intake.client_networks = networks
         self._clients = Clients(
             self.counters, clock, connections_max, buffered_bytes_max, unproven_max, proxies, settings.collect
         )
@@ -100,8 +102,8 @@ class Edge:
         self._intake.refusing = verdict
 
     def suppress(self, suppressed: Suppressed | None) -> None:
-        """Store no events of these people from the next request on; None for nobody."""
-        self._intake.suppressed = suppressed
+        """Store no events of these people from now on; None for nobody."""
+        self._intake.suppress(suppressed)
 
     @property
     def away(self) -> bool:

@@ -87,6 +87,21 @@ def rows_between(
     return [Row(*row) for row in left], [Row(*row) for row in came]
 
 
+def made_in(connection: Connection, kinds: Sequence[Kind]) -> dict[tuple[Kind, str], int]:
+    """Return the version in which each object that there is or was has been made, by kind and id; of one that was
+    deleted and made again, the last of these."""
+    # A change closes a row in the version that opens the next one: behind a gap the object was made again.
+    marks = ",".join("?" * len(kinds))
+    rows = connection.execute(
+        "SELECT kind, id, max(since) FROM (SELECT kind, id, since,"
+        " lag(until) OVER (PARTITION BY kind, id ORDER BY since) AS until_before"
+        f" FROM objects WHERE kind IN ({marks})) AS each_one"
+        " WHERE until_before IS NULL OR until_before < since GROUP BY kind, id",
+        tuple(kinds),
+    )
+    return {(kind, id): since for kind, id, since in rows}
+
+
 def _open_rows(connection: Connection, kind: Kind, after: str) -> list[Row]:
     found = connection.execute(
         f"SELECT {_COLUMNS} FROM objects INDEXED BY objects_in_force"

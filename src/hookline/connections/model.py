@@ -212,6 +212,11 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str = ""
     by: Literal["person", "hookline"] = "person"
 
+    @property
+    def began_ms(self) -> int:
+        """Return since when, by the service's own clock where that is known."""
+        return self.since if self.steady_since is None else self.steady_since
+
 
 class LaneConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The stream of one enabled destination: its number and, per source, the offsets at which it begins.

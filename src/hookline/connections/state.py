@@ -204,6 +204,11 @@ class Feed(ChangeFeed[Snapshot]):
                 state.load(connection, version)
         return state.snapshot()
 
+    def made(self) -> dict[tuple[Kind, str], int]:
+        """Return the version in which each object was made, by kind and id; what was deleted may be among them."""
+        with self.reading() as connection:
+            return history.made_in(connection, self._kinds)
+
     def ready(self, boot_id: str | None = None) -> bool:
         """Return whether control has finished start-up, the ``--connections`` file included.
 

@@ -292,6 +292,8 @@ class Checkpointer:
             lane = engine.lanes.get(row.lane)
             if lane is not None:  # it may have been due already, and was not found before it was saved
                 lane.row_due(row.due_ms)
+        to_come = engine.batch.rewritten if engine.stale else set()
+        engine.stale = {lane for lane in engine.stale if lane.number in to_come}
         for due_ms, _, number, _ in batch.reordered:
             lane = engine.lanes.get(number)
             if lane is not None:  # until it was saved, what waited for its turn was not due
@@ -301,11 +303,11 @@ class Checkpointer:
             if lane is not None:
                 lane.look_at_rows(0)
                 lane.try_now()  # with an open breaker it is a wish for a probe
-        to_come = {requeue.lane for requeue in engine.batch.requeues}
+        to_requeue = {requeue.lane for requeue in engine.batch.requeues}
         for number, count in batch.requeued.items():
             lane = engine.lanes.get(number)
             if lane is not None:
-                lane.requeue(number in to_come)
+                lane.requeue(number in to_requeue)
             if lane is not None and count:
                 engine.lane_counts.of(number).not_delivered -= count
                 lane.count_rows(lane.retry_count + count)
@@ -313,7 +315,7 @@ class Checkpointer:
                 lane.look_at_rows(engine.clock.steady_ms())
                 engine.retrying.add(lane)
         self._recount(batch)
-        engine.offer_slots()
+        engine.checkpointed()
 
     def _recount(self, batch: Batch) -> None:
         """Take how many rows lanes have left, as soon as no change to them is under way."""
@@ -339,5 +341,6 @@ def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
         for backfill in lane.backfills
         if backfill.partition == partition
     )
-    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills))
+    paused_ms = 0 if lane.start.paused is None else lane.start.paused.began_ms
+    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms))
     return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)

@@ -18,6 +18,7 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.mapped import (
+    RETRIED_TOGETHER,
     Gathering,
     Mapped,
     Outgoing,
@@ -40,6 +41,7 @@ from hookline.telemetry.log import logger
 
 REQUEST_BATCH_MAX = 64
 """Requests made before the first of them leaves."""
+OK = 200
 UNAUTHORIZED = 401
 SLOW_MS = 25
 """A receiver that answers within this is not helped by more requests at once."""
@@ -87,6 +89,8 @@ class Dispatcher(Work, Sink):
         self._lingering_max = limits.lingering_max
         self._steady_ms = clock.steady_ms
         self._ready: list[Lane] = []
+        self._unnoted: list[tuple[Parcel, Target, Answer, int]] = []
+        """Answers of lanes apart that wait until a checkpoint has made room for their results."""
         self._gathering: dict[Lane, list[Delivery]] = {}
         """Attempts begun in this turn that leave together at its end."""
         self._wanting_slot: deque[Lane] = deque()
@@ -161,6 +165,8 @@ class Dispatcher(Work, Sink):
         following = lane.order.finished(position) if lane.order is not None else None
         if following is not None and not lane.closed:
             lane.put_first(following)
+            if lane.mapped is not None:
+                lane.mapped.hurry()  # it has waited for its user's turn, and so would all that follow it
             if not lane.ready:
                 self.go_on_with(lane)  # nothing else may happen in the lane: the event before may have expired as a row
 
@@ -170,12 +176,11 @@ class Dispatcher(Work, Sink):
             return 0
         self.held_long += lane.weigh()
         room = lane.allowance - len(lane.in_flight)
-        is_apart = lane.mapped is not None and lane.mapped.is_apart
-        if not is_apart:
+        if not lane.is_apart:
             room = min(room, self._in_flight_max - self.in_flight)
         if lane.holds_long:
             room = min(room, self._slow_in_flight_max - self.held_long)
-        if lane.is_sick and not is_apart:
+        if lane.is_sick and not lane.is_apart:
             room = min(room, self._unhealthy_in_flight_max - self.unhealthy)
         if lane.is_replay and (spare := lane.spare(is_busy=self.in_flight >= self._slow_in_flight_max)) < room:
             room = spare
@@ -197,7 +202,8 @@ class Dispatcher(Work, Sink):
         mapped = lane.mapped
         assert isinstance(mapped, Gathering)
         hurry = lane.drains or lane.breaker.allowance <= 1
-        count = mapped.gathered(lane.queue, room, len(lane.in_flight), self.clock.monotonic(), hurry=hurry)
+        most = mapped.size if lane.rate is None else min(mapped.size, lane.rate.burst)
+        count = mapped.gathered(lane.queue, room, most, len(lane.in_flight), self.clock.monotonic(), hurry=hurry)
         if count is None:
             self._paced.add(lane)
         return count or 0
@@ -220,6 +226,17 @@ class Dispatcher(Work, Sink):
             self._call_soon(self._depart_gathered)
         self._gathering.setdefault(lane, []).append(delivery)
 
+    def end_unasked(self, delivery: Delivery) -> None:
+        """End a delivery from a row that has no URL left to ask (fan-out ``all``)."""
+        lane, position, now_ms = delivery.lane, delivery.event.position, self.clock.now_ms()
+        if delivery.urls > ALL_URLS:
+            self.failures.bury(delivery, "failed", None, now_ms)
+            return
+        self.ring.add(position, now_ms, lane.targets[0].tag, OK, 0)
+        self.counters.delivered += 1
+        self.failures.settle_row(delivery)
+        self.next_of_user(lane, position)
+
     def _depart_gathered(self) -> None:
         gathering, self._gathering = self._gathering, {}
         for lane, deliveries in gathering.items():
@@ -229,7 +246,7 @@ class Dispatcher(Work, Sink):
         """Give back the slot of a delivery that has ended."""
         lane = delivery.lane
         lane.release(delivery.event.position)
-        if lane.mapped is None or not lane.mapped.is_apart:
+        if not lane.is_apart:
             self.in_flight -= 1
         if lane.holds_long:
             self.held_long -= 1
@@ -302,7 +319,7 @@ class Dispatcher(Work, Sink):
         lane.sent({each.event.position: 0 if each.from_row else each.first_at_ms for each in leaving})
 
     def _count_leaving(self, lane: Lane, leaving: int) -> None:
-        if lane.mapped is None or not lane.mapped.is_apart:
+        if not lane.is_apart:
             self.in_flight += leaving
         if lane.holds_long:
             self.held_long += leaving
@@ -379,7 +396,7 @@ class Dispatcher(Work, Sink):
             counters.durations.add(kept_ms, len(events))
             _add_latencies(counters.latencies, now_ms, [event.record.received_at for event in events])
             count += len(events)
-            if lane.mapped is not None and lane.mapped.is_apart:
+            if lane.is_apart:
                 apart += len(events)
             lanes[lane] = None
         self.ring.add_packed(b"".join(packed))
@@ -447,6 +464,10 @@ class Dispatcher(Work, Sink):
         self.answered(token, target, status, milliseconds, failure)
 
     def _parcel_answered(self, parcel: Parcel, target: Target, answer: Answer, milliseconds: int) -> None:
+        # The places in flight bound what others add to the ring; of those apart there may be more than it holds.
+        if target.lane.is_apart and not self.ring.has_room(len(parcel.tokens)):
+            self._unnoted.append((parcel, target, answer, milliseconds))
+            return
         verdicts = parcel.verdicts
         if verdicts is None:
             assert isinstance(target.template, MappedTemplate)
@@ -455,9 +476,10 @@ class Dispatcher(Work, Sink):
             isinstance(parcel, RequestParcel)
             and len(parcel.tokens) > 1
             and are_refused_together(verdicts, answer.status)
-            and self._halved(parcel, target)
         ):
-            return
+            if self._halved(parcel, target):
+                return
+            verdicts = [RETRIED_TOGETHER] * len(verdicts)
         accepted = [token for token, verdict in zip(parcel.tokens, verdicts, strict=True) if verdict.accepted]
         if accepted:
             status = answer.status if 200 <= answer.status < 300 else 200
@@ -472,8 +494,8 @@ class Dispatcher(Work, Sink):
 
     def _halved(self, parcel: RequestParcel, target: Target) -> bool:
         """Send the halves of a batch that was refused without a word of which event is at fault: they show it."""
-        mapped = target.lane.mapped
-        if self.stopping or target.lane.closed or not isinstance(mapped, Mapped):
+        lane, mapped = target.lane, target.lane.mapped
+        if self.stopping or lane.paused or lane.closed or not isinstance(mapped, Mapped):
             return False
         self._send_outgoing(mapped.outgoing(target, parcel.halves()))
         return True
@@ -621,6 +643,13 @@ class Dispatcher(Work, Sink):
         for lane in paced:
             if not lane.closed and not lane.ready:
                 self.go_on_with(lane)
+
+    def checkpointed(self) -> None:
+        """Go on with what waited for a checkpoint."""
+        unnoted, self._unnoted = self._unnoted, []
+        for parcel, target, answer, milliseconds in unnoted:
+            self._parcel_answered(parcel, target, answer, milliseconds)
+        self.offer_slots()
 
     def offer_slots(self) -> None:
         """Let every waiting lane try again, after something else than an answer made room."""

@@ -99,8 +99,11 @@ class Recovery:
         done = self._entries.get(lane.number, {})
         if row is not None:
             lane.note_row(partition, True)
-            for backfill in positions.decode_cursor(row.blob).backfills:
+            saved = positions.decode_cursor(row.blob)
+            for backfill in saved.backfills:
                 lane.backfill(LaneCursor(partition, backfill.next_offset, False, backfill.end, backfill.source))
+            if saved.paused_ms:
+                self._lane_set.leave_out_pause(lane, partition, saved.paused_ms)
             # Where the lane is at work in other partitions already, that tells more.
             if row.state in ("open", "gone") and not self._is_at_work(lane, partition):
                 lane.restore(OPEN_BEFORE, gone=row.state == "gone")
@@ -114,9 +117,9 @@ class Recovery:
         }
         lane.skip_done(ahead)
         # A restart may find again what an earlier one found: that is saved, and a replay counts what it saves.
-        saved = self._store.reader.attempts.entries_near(partition, ahead) if lane.is_replay and ahead else frozenset()
+        known = self._store.reader.attempts.entries_near(partition, ahead) if lane.is_replay and ahead else frozenset()
         self._recovered.setdefault(partition, []).extend(
-            done[position] for position in ahead if done[position] not in saved
+            done[position] for position in ahead if done[position] not in known
         )
         missing = [
             each for each in positions.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)

@@ -6,17 +6,17 @@ What is wanted stands in ``control.db`` and is followed as the connections are; 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.lane_set import LaneSet
+from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet
+from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.store.batch import Batch, RangeRow, ReplayRow
+from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.positions import decode_cursor
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
@@ -55,8 +55,8 @@ class Replays:
         self._feed = feed
         self._store = store
         self._is_shared = is_shared
-        self._kept: dict[int, dict[int, int]] = {}
-        """By lane and partition: positions of replays that were not open yet when the partition came."""
+        self._kept: dict[int, dict[int, SavedLane]] = {}
+        """By lane and partition: where replays stood that were not open here when the partition came."""
         self._looked_seconds = 0.0
         self._known: dict[int, Replay] = {}
         self._is_read = False
@@ -149,28 +149,27 @@ class Replays:
                 self._changed = True
 
     def gather(self, batch: Batch, entries: bytes) -> None:
-        """Add to a checkpoint what replays have come to by the results it saves."""
+        """Add to a checkpoint what replays have come to by the results it saves; the rows of events are counted as they
+        are written, without those whose partition was lost meanwhile."""
         ending, self._ending = self._ending, {}
         if not (ending or self.lanes):
             return
         destinations = {number: lane.destination.id for number, lane in self.lanes.items()}
         destinations |= {number: lane.destination.id for number, (lane, _) in ending.items()}
-        delivered = self._count(batch, entries, destinations)
+        delivered = self._note_results(batch, entries, destinations)
         now_ms = self._engine.clock.now_ms()
         touched = (
-            {letter.lane for letter in batch.dead_letters}
-            | {requeue.lane for requeue in batch.requeues}
-            | set(delivered)
+            {letter.lane for letter in batch.dead_letters} | {requeue.lane for requeue in batch.requeues} | delivered
         )
         for number, (lane, row) in ending.items():
-            batch.replays[number] = row._replace(delivered=delivered[number])
+            batch.replays[number] = row
             if lane.in_flight:
                 self._ending[number] = lane, row
         for number in touched & self.lanes.keys():
-            batch.replays[number] = ReplayRow(number, "running", now_ms, delivered[number])
+            batch.replays[number] = ReplayRow(number, "running", now_ms)
 
-    def _count(self, batch: Batch, entries: bytes, destinations: Mapping[int, str]) -> Counter[int]:
-        delivered: Counter[int] = Counter()
+    def _note_results(self, batch: Batch, entries: bytes, destinations: Mapping[int, str]) -> set[int]:
+        """Note what replays delivered; return their lanes."""
         seen: set[tuple[int, int]] = set()
         tags = memoryview(entries).cast("I")[4 :: ENTRY_BYTES // 4].tolist()
         results = memoryview(entries).cast("H")[10 :: ENTRY_BYTES // 2].tolist()
@@ -180,10 +179,9 @@ class Replays:
                 position = int.from_bytes(entries[at * ENTRY_BYTES : at * ENTRY_BYTES + 8], "little")
                 if (number, position) not in seen:
                     seen.add((number, position))
-                    delivered[number] += 1
-                    batch.replayed.append((position >> POSITION_SHIFT, position & OFFSET_MASK, destinations[number]))
-        self.delivered += delivered.total()
-        return delivered
+                    batch.replayed.append(_replayed(number, position, destinations[number]))
+        self.delivered += len(seen)
+        return {number for number, _ in seen}
 
     # with other workers
 
@@ -195,11 +193,14 @@ class Replays:
         return LaneCursor(partition, first if at is None else at, False, end, positions=some)
 
     def keep_positions(self, rows: Iterable[SavedLane]) -> None:
-        """Note where lanes stood in a partition that came, for replays that this worker has not heard of yet."""
-        for row in rows:
-            if row.lane not in self._engine.lanes:
-                undone = decode_cursor(row.blob).undone[:1]
-                self._kept.setdefault(row.lane, {})[row.partition] = min((row.next_offset, *undone))
+        """Note where lanes stood in a partition that came, for replays that this worker has not opened yet; what those
+        that ended while nobody owned it have left goes."""
+        for row in [each for each in rows if each.lane not in self._engine.lanes]:
+            replay = self._known.get(row.lane)
+            if row.lane in self._ended or (replay is not None and replay.ended_ms is not None):
+                self._discard(row)
+            else:
+                self._kept.setdefault(row.lane, {})[row.partition] = row
 
     def _finish(self, lane: ReplayLane) -> None:
         if not self._is_shared:
@@ -219,17 +220,25 @@ class Replays:
         self._looked_seconds = now
         try:
             states = self._store.reader.replay_states()
+            if "cancelled" in [states.get(number) for number in self.lanes]:
+                self._changed |= self.look()  # what control says of it is the reason
         except DatabaseAway:
             return
         for lane in [each for each in self.lanes.values() if states.get(each.number, "running") != "running"]:
-            self._close(lane)
-            self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state="done")
+            if states[lane.number] == "cancelled":  # another one was first to hear of it
+                self._end(lane, "cancelled", self._reason(lane.number))
+            else:
+                self._close(lane)
+                self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state="done")
 
     # opening, changing, ending
 
     def _open_waiting(self) -> None:
         for replay in self._known.values():
-            if replay.lane in self.lanes or replay.lane in self._ended or replay.ended_ms is not None:
+            if replay.lane in self.lanes or replay.lane in self._ended:
+                continue
+            if replay.ended_ms is not None:
+                self._discard_kept(replay.lane)
                 continue
             if replay.version > self._snapshot.version:
                 continue
@@ -239,7 +248,32 @@ class Replays:
             elif replay.state == "cancelled":
                 self._never_begins(replay, CANCELLED)
             elif replay.state == "running" and replay.is_prepared and len(self._active()) < self._running_max:
-                self._open(replay, destination, self._kept.pop(replay.lane, {}))
+                self._begin(replay, destination)
+
+    def _begin(self, replay: Replay, destination: Destination) -> None:
+        """Open the lane of a replay; what others had begun of it in a partition goes on as they have left it."""
+        number, rows = replay.lane, self._store.rows
+        kept = {each: row for each, row in self._kept.get(number, {}).items() if each in self._feeder.shared}
+        cursors = {each: decode_cursor(row.blob) for each, row in kept.items()}
+        at = {each: min((row.next_offset, *cursors[each].undone[:1])) for each, row in kept.items()}
+        # All is read before anything is opened: while the database is away nothing is forgotten.
+        backlogs = [found[number] for each in kept if number in (found := self._store.reader.backlogs(each))]
+        tried = [
+            each << POSITION_SHIFT | offset
+            for each, row in kept.items()
+            for offset in rows.offsets(number, each, at[each], row.next_offset)
+        ]
+        lane = self._open(replay, destination, at)
+        self._kept.pop(number, None)
+        lane.skip_done(tried)
+        for backlog in backlogs:
+            self._lane_set.add_rows(lane, backlog)
+        if backlogs and lane.order is None:
+            # What waits for its user's turn is due, and nothing else sooner: an order may have ended meanwhile.
+            self._engine.batch.reorder(number, self._engine.clock.steady_ms(), NEVER_MS - 1)
+        for each, cursor in cursors.items():
+            if cursor.paused_ms:
+                self._lane_set.leave_out_pause(lane, each, cursor.paused_ms)
 
     def _open(self, replay: Replay, destination: Destination, at: Mapping[int, int]) -> ReplayLane:
         """Open the lane of a replay, at its beginning or at the positions ``at``."""
@@ -265,11 +299,8 @@ class Replays:
     def _update(self, lane: ReplayLane) -> None:
         replay = self._known.get(lane.number)
         destination = self._destination(lane.replay)
-        if replay is None or replay.state == "cancelled":
-            self._end(lane, "cancelled", CANCELLED)
-            return
-        if destination is None:
-            self._end(lane, "cancelled", "the destination was disabled or deleted")
+        if replay is None or replay.state == "cancelled" or destination is None:
+            self._end(lane, "cancelled", self._reason(lane.number))
             return
         lane.go_beside(self._engine.lanes[self._snapshot.lanes[destination.id].number])
         lane.replay = replay
@@ -282,11 +313,11 @@ class Replays:
             targets, _, mapped = self._lane_set.usable(destination, start, lane.replay.id)
         if (start.paused is not None and pause is None) or rules_of(lane.destination) != rules_of(destination):
             self._feeder.detach(lane)  # given back, so that every event from here on meets the new filters
-        if lane.options.order != destination.delivery.order:
-            self._lane_set.change_order(lane)
-        lane.configure(destination, start, targets, mapped=mapped)
+        self._lane_set.configure(lane, destination, start, targets, None, mapped)
         if start.paused is None and pause is not None:
             self._lane_set.resume(lane, pause)
+        if start.paused != pause:
+            self._engine.open_lanes.add(lane)  # its rows say since when it is paused
         if changed and lane.targets and lane.breaker.state == "open":
             self._engine.probing.add(lane)
         if start.paused is None and (changed or pause is not None):
@@ -331,16 +362,36 @@ class Replays:
         done = self._lane_set.delivered.get(replay.lane, {})
         self._note_delivered(replay, done, ReplayRow(replay.lane, "cancelled", now_ms, ended_ms=now_ms, reason=reason))
         self._ended.add(replay.lane)
+        self._discard_kept(replay.lane)
+
+    def _discard_kept(self, number: int) -> None:
+        for partition, row in self._kept.pop(number, {}).items():
+            if partition in self._feeder.shared:
+                self._discard(row)
+
+    def _discard(self, row: SavedLane) -> None:
+        """Discard, on the record, what is left in a partition of a replay that has ended and has no lane here."""
+        replay, batch = self._known.get(row.lane), self._engine.batch
+        batch.lanes_ended.add(row.lane)
+        if replay is None or row.state == "finished":
+            return
+        first, end = replay.starts.get(row.partition, 0), replay.ends.get(row.partition, 0)
+        if first < end:
+            what = row.lane, replay.request.destination, row.partition, first, end - 1
+            batch.ranges.append(RangeRow(*what, "discarded", self._engine.clock.now_ms(), self._reason(row.lane)))
+
+    def _reason(self, number: int) -> str:
+        """Return why a replay was ended before it was done."""
+        replay = self._known.get(number)
+        return CANCELLED if replay is None or replay.state == "cancelled" else LANE_ENDED
 
     def _note_delivered(self, replay: Replay, done: Mapping[int, bytes], row: ReplayRow) -> None:
         """Save what a replay without a lane delivered, by position, with the next checkpoint."""
         engine = self._engine
         for position, entry in done.items():
             engine.ring.add(*ENTRY.unpack(entry))
-            engine.batch.replayed.append(
-                (position >> POSITION_SHIFT, position & OFFSET_MASK, replay.request.destination)
-            )
-        engine.batch.replays[replay.lane] = row._replace(delivered=len(done))
+            engine.batch.replayed.append(_replayed(replay.lane, position, replay.request.destination))
+        engine.batch.replays[replay.lane] = row
 
     def look(self) -> bool:
         """Read what control wants, and carry its discards out; return whether anything changed. Raise DatabaseAway."""
@@ -349,10 +400,11 @@ class Replays:
             self._known = {replay.lane: replay for replay in replays}
             self._is_read = self._has_actions = self._changed = True
         if self._has_actions:
-            for action in self._feed.actions(self._last_action):
+            actions = self._feed.actions(self._last_action)
+            for action in actions:
                 self._engine.batch.actions.append(action)
                 self._last_action = action.id
-            self._has_actions = False
+            self._has_actions = bool(actions)  # they come a page at a time
         return replays is not None
 
     def _destination(self, replay: Replay) -> Destination | None:
@@ -362,6 +414,10 @@ class Replays:
 
     def _active(self) -> list[ReplayLane]:
         return [lane for lane in self.lanes.values() if not lane.paused]
+
+
+def _replayed(lane: int, position: int, destination: str) -> ReplayedRow:
+    return ReplayedRow(lane, position >> POSITION_SHIFT, position & OFFSET_MASK, destination)
 
 
 def _rest(lane: ReplayLane, now_ms: int, reason: str) -> Iterable[RangeRow]:

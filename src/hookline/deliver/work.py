@@ -139,6 +139,8 @@ class Work:
         """Lanes that have retry rows."""
         self.probing: set[Lane] = set()
         """Lanes whose breaker lets through one event at a time."""
+        self.stale: set[Lane] = set()
+        """Lanes whose rows say something else once the next checkpoint is saved: until then none of them is tried."""
         self.recount: set[Lane] = set()
         """Lanes some of whose rows went to other workers: how many are left is asked of the database."""
         self.fence: Fence | None = None

@@ -126,6 +126,7 @@ def _destination(snapshot: Snapshot, id: str) -> Destination | None:
 
 
 SNAPSHOTS_KEPT = 8
+DELETED = "the destination was deleted before it was sent"
 NOTHING_KNOWN = "no record of its delivery was found; replay it if the receiver does not have it"
 """Attempts are kept as long as their events, so silence never means that one was delivered."""
 UNCONNECTED_SHOWN_MAX = 100
@@ -329,10 +330,12 @@ class EventStatuses:
         for document, lane_then, _ in rows:
             changed = decode_object("destination", document)
             then = msgspec.json.decode(lane_then, type=LaneConfig) if lane_then else None
+            if then is not None and then.number != lane.number:  # made again, with a lane of its own
+                return _discarded(destination, DELETED)
             if not_routed_reason(record, changed, then, partition, offset) is not None:
                 return _discarded(destination, "its source was disconnected before it was sent")
         if not rows or rows[-1][2] is not None:
-            return _discarded(destination, "the destination was deleted before it was sent")
+            return _discarded(destination, DELETED)
         saved = self._deliveries.rows.checkpoint(partition)
         if (saved.version or 0 if saved else 0) < version:  # the lane is so new that no checkpoint knows it
             return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT)

@@ -26,6 +26,8 @@ class SavedCursor(msgspec.Struct, array_like=True, frozen=True):
     attached: bool
     undone: Ranges
     backfills: tuple[SavedBackfill, ...] = ()
+    paused_ms: int = 0
+    """Since when the lane was paused, by the service's own clock; 0 when it was not, or by an earlier version."""
 
 
 class SavedPositions(msgspec.Struct, array_like=True, frozen=True):

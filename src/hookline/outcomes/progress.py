@@ -126,6 +126,10 @@ class ProgressRing:
         """Return whether sending must wait for a checkpoint."""
         return self.written - self.checkpointed >= self._full_at
 
+    def has_room(self, entries: int) -> bool:
+        """Return whether so many entries leave room for what of other lanes is in flight, or are the first."""
+        return self.uncheckpointed == 0 or self.uncheckpointed + entries <= self._full_at
+
     def since_checkpoint(self) -> bytes:
         """Return the entries since the last checkpoint, oldest first."""
         begin = self.checkpointed * ENTRY_BYTES % self._bytes

@@ -35,6 +35,7 @@ from hookline.people.store.store import ProfileStore
 from hookline.people.sync.results import SyncRequests
 from hookline.people.sync.sync import Sync
 from hookline.privacy.shared_erased import ErasureFeed
+from hookline.privacy.suppressions import SuppressionLookup
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.crashpoints import crash_point
@@ -72,6 +73,7 @@ class ProfilesRole:
         self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, previews)
         self.feed = Feed(location_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(location_of(settings, "privacy"))
+        self.suppressions = SuppressionLookup(location_of(settings, "privacy"), data)
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
         self._latest: Snapshot | None = None
         self._snapshot: Snapshot | None = None
@@ -180,10 +182,14 @@ class ProfilesRole:
     def _take(self, snapshot: Snapshot) -> None:
         audiences, traits = snapshot.audiences, snapshot.computed_traits
         kinds = {each.id: each.kind for each in snapshot.destinations}
-        keys: list[Key] = [*(("audience", each.id) for each in audiences), *(("trait", each.id) for each in traits)]
+        made_in = self.feed.made()
+        made: dict[Key, int] = {
+            **{("audience", each.id): made_in.get(("audience", each.id), snapshot.version) for each in audiences},
+            **{("trait", each.id): made_in.get(("computedTrait", each.id), snapshot.version) for each in traits},
+        }
         enabled: list[Definition] = [each for each in audiences if each.enabled]
         enabled += [each for each in traits if each.enabled]
-        self.sync.follow(in_order(audiences, traits, kinds), keys)
+        self.sync.follow(in_order(audiences, traits, kinds), made)
         self.previews.traits = {each.id: each for each in traits}
         self._wanted = windows_of(enabled)
         self._asks_anew = True
@@ -206,16 +212,20 @@ class ProfilesRole:
         return frozenset(feature for feature, id in self.registry.for_definitions().items() if id in unready)
 
     async def _sync(self) -> bool:
-        """Bring the next messages of a sync into the journal; return whether there was a sync to go on with."""
+        """Bring the next messages of a sync into the journal, but for those about people who are suppressed; return
+        whether there was a sync to go on with."""
         try:
             found = self.sync.to_send(now_ms := int(time.time() * 1000))
             if found is None:
                 return False
             sending, messages = found
+            withheld: set[int] = set()
             if messages:
-                await self.appender.append([record for _, record in messages])
+                suppressed = self.suppressions.suppressed(record.user_key for _, record in messages)
+                withheld = {person for person, record in messages if record.user_key in suppressed}
+                await self.appender.append([record for person, record in messages if person not in withheld])
                 crash_point("profiles.appended")
-            self.sync.sent(sending, [person for person, _ in messages], now_ms)
+            self.sync.sent(sending, [person for person, _ in messages], now_ms, withheld)
         except (sqlite.Error, JournalError, OSError) as error:
             self._failed(error)
             return False
@@ -234,6 +244,7 @@ class ProfilesRole:
         self.journal.close()
         self.feed.close()
         self.erasure_feed.close()
+        self.suppressions.close()
 
     def _read(self) -> bool:
         began = time.monotonic()

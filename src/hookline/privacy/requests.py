@@ -128,26 +128,49 @@ class Requests:
     def plan(self, request: DeletionRequest, found: SearchResult, planned: Sequence[Planned]) -> None:
         """The look-up is done: write down what is to be erased and who is to be told."""
         with self._store.change(SUPPRESSIONS) as execute:
-            for position, ids in enumerate(found.ids):
-                if request.action == "both":
-                    self._suppressions.add(execute, ids, request.author, request.number)
-                execute(
-                    "UPDATE deletion_people SET identities = ?, identity_count = ?, events = ?"
-                    " WHERE request = ? AND number = ?",
-                    (_json(tuple(ids)), len(ids), found.events[position].total(), request.number, position),
-                )
-            for number, source, events, destinations in planned:
-                execute(
-                    "INSERT INTO deletion_messages"
-                    " (request, number, source, events, destinations, message_id, tries, state, due)"
-                    " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)",
-                    (
-                        *(request.number, number, source, events, _json(destinations)),
-                        self.message_id(request, number, source, 1),
-                        *("planned" if destinations else "closed", 0),
-                    ),
-                )
-            self._begin_round(execute, request, found.positions)
+            self._plan(execute, request, found, planned)
+
+    def plan_again(
+        self, request: DeletionRequest, cleared: Erased, found: SearchResult, planned: Sequence[Planned]
+    ) -> None:
+        """More about the people was found meanwhile, and maybe more ids of theirs: write it down as ``plan`` does. Who
+        is told already is not told again."""
+        erased = self._erased_with(request, cleared)
+        with self._store.change(SUPPRESSIONS) as execute:
+            execute("UPDATE deletion_requests SET erased = ? WHERE id = ?", (_json(erased), request.number))
+            self._plan(execute, request, found, planned)
+
+    def sources(self, number: int) -> list[tuple[int, str]]:
+        """Return the affected sources of each person of a request, by the person's number."""
+        query = "SELECT number, source FROM deletion_messages WHERE request = ? ORDER BY number, source"
+        return [(person, source) for person, source in self._store.database.rows(query, (number,))]
+
+    def _plan(
+        self, execute: Callable[..., Any], request: DeletionRequest, found: SearchResult, planned: Sequence[Planned]
+    ) -> None:
+        for position, ids in enumerate(found.ids):
+            if request.action == "both":
+                self._suppressions.add(execute, ids, request.author, request.number)
+            execute(
+                "UPDATE deletion_people SET identities = ?, identity_count = ?, events = events + ?"
+                " WHERE request = ? AND number = ?",
+                (_json(tuple(ids)), len(ids), found.events[position].total(), request.number, position),
+            )
+        for number, source, events, destinations in planned:
+            query = "UPDATE deletion_messages SET events = events + ? WHERE request = ? AND number = ? AND source = ?"
+            if execute(query, (events, request.number, number, source)).rowcount:
+                continue
+            execute(
+                "INSERT INTO deletion_messages"
+                " (request, number, source, events, destinations, message_id, tries, state, due)"
+                " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)",
+                (
+                    *(request.number, number, source, events, _json(destinations)),
+                    self.message_id(request, number, source, 1),
+                    *("planned" if destinations else "closed", 0),
+                ),
+            )
+        self._begin_round(execute, request, found.positions)
 
     def message_id(self, request: DeletionRequest, number: int, source: str, tries: int) -> str:
         """Return the messageId of a delete message: the same one whenever the same try is appended."""

@@ -1,5 +1,5 @@
 """Keep the suppression list in ``privacy.db`` (control alone writes it), and answer from it whether a person's events
-are stored, as collect asks for every event.
+are stored, as collect asks for every event, and profiles before it sends anything about somebody.
 
 A list that cannot be read is not "nobody": DatabaseUnreadable says so, before control has made the database, too.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from hookline.database.connect import Shared, empty_log, overwrite_deleted
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
-from hookline.database.read_only import ChangeFeed, counted
+from hookline.database.read_only import ChangeFeed, Followed, counted
 from hookline.database.sqlite import DatabaseUnreadable
 from hookline.privacy import id_digest
 from hookline.privacy.id_digest import IdDigests, PrivacyKeyError
@@ -25,6 +26,7 @@ from hookline.remembered import Remembered
 
 REMEMBERED_BYTES_MAX = 4 * 1024 * 1024
 """Ids whose answer is kept, so that a busy user costs one look: some 20,000 of them."""
+IDS_PER_QUERY = 500
 REMEMBERED_ID_BYTES_MAX = 1_024
 """A longer id, which nobody's is, is hashed each time."""
 
@@ -79,11 +81,36 @@ class SuppressionFeed(ChangeFeed[tuple[Suppressed, ...]]):
 
     def _list(self, connection: Connection) -> tuple[Suppressed, ...]:
         digests = [digest for (digest,) in connection.execute("SELECT digest FROM suppressions")]
-        try:
-            of = id_digest.read_shared(self._location, connection, self._data_path) if digests else None
-        except (OSError, PrivacyKeyError) as error:
-            raise DatabaseUnreadable(f"whose hashes are on the suppression list cannot be told: {error}") from error
-        return () if of is None else (Suppressed(digests, of),)
+        return (Suppressed(digests, _hashes(self._location, connection, self._data_path)),) if digests else ()
+
+
+class SuppressionLookup(Followed):
+    """Looks ids up in the list where it lies, for a role that asks for few of them at a time; for one thread."""
+
+    def __init__(self, location: DatabaseLocation, data_path: Path) -> None:
+        super().__init__(location, "privacy")
+        self._data_path = data_path
+
+    def suppressed(self, ids: Iterable[str]) -> set[str]:
+        """Return which of these ids are on the list now; raise DatabaseUnreadable, or DatabaseAway."""
+        with self.reading() as connection:
+            if connection.execute("SELECT 1 FROM suppressions LIMIT 1").fetchone() is None:
+                return set()
+            of = _hashes(self._location, connection, self._data_path)
+            by_digest = {of.of(id): id for id in ids}
+            found: set[str] = set()
+            left = iter(by_digest)
+            while some := list(islice(left, IDS_PER_QUERY)):
+                query = f"SELECT digest FROM suppressions WHERE digest IN ({','.join('?' * len(some))})"
+                found.update(by_digest[bytes(digest)] for (digest,) in connection.execute(query, some))
+            return found
+
+
+def _hashes(location: DatabaseLocation, connection: Connection, data_path: Path) -> IdDigests:
+    try:
+        return id_digest.read_shared(location, connection, data_path)
+    except (OSError, PrivacyKeyError) as error:
+        raise DatabaseUnreadable(f"whose hashes are on the suppression list cannot be told: {error}") from error
 
 
 class PrivacyStore:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import errno
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import structlog
 
 from hookline.collect.budget import SLOTS, SOURCES_MAX, Budget, StoredBytes, Verdict
 from hookline.database.open import open_deliver
 from hookline.journal.conformance import a_record
 from hookline.journal.local.appender import LocalAppender
+from hookline.journal.local.disk import Disk
 from hookline.journal.record import Record
 from hookline.outcomes import positions
 from hookline.settings import Bytes, Retention, Settings
@@ -23,8 +27,23 @@ NOW_MS = 1_795_158_000_000
 HOUR_MS = 3_600_000
 
 
+class FullDisk(Disk):
+    """Takes nothing while it is full."""
+
+    is_full = False
+
+    def pwritev(self, fd: int, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().pwritev(fd, buffers, position)
+
+
 def spend(
-    data: Path, segments: dict[str, int], working: int | None, then: Callable[[Budget, LocalAppender], object]
+    data: Path,
+    segments: dict[str, int],
+    working: int | None,
+    then: Callable[[Budget, LocalAppender], object],
+    disk: Disk | None = None,
 ) -> None:
     """Store so much of each source, of which working lanes wait for what is from an offset on."""
     if working is not None:
@@ -36,7 +55,7 @@ def spend(
 
     async def run() -> None:
         limits = {"retention_seconds": 1e6, "retention_bytes": BYTES_MAX, "segment_bytes": SEGMENT_BYTES}
-        appender = LocalAppender(data / "journal", **limits)  # type: ignore[arg-type]
+        appender = LocalAppender(data / "journal", disk=disk, **limits)  # type: ignore[arg-type]
         for source, count in segments.items():
             for number in range(count * 4):
                 await appender.append([large(number, source)])
@@ -81,6 +100,23 @@ def test_what_nobody_waits_for_makes_room(tmp_path: Path) -> None:
         assert appender.stored_bytes() <= BYTES_MAX
 
     spend(tmp_path, {"web": 15}, 10_000, then)
+
+
+def test_what_a_full_disk_does_not_let_go_is_dropped_later(tmp_path: Path) -> None:
+    """Retention that cannot note what it drops is said once and tried again; collect goes on meanwhile."""
+    disk = FullDisk()
+
+    def then(budget: Budget, appender: LocalAppender) -> None:
+        disk.is_full = True
+        with structlog.testing.capture_logs() as lines:
+            assert [verdict(budget) for _ in range(3)] == [None] * 3
+        assert [line["event"] for line in lines] == ["retention_stuck"]
+        assert appender.stored_bytes() > BYTES_MAX
+        disk.is_full = False
+        verdict(budget)
+        assert appender.stored_bytes() <= BYTES_MAX
+
+    spend(tmp_path, {"web": 15}, 10_000, then, disk)
 
 
 def test_who_stored_most_is_refused_first(tmp_path: Path) -> None:

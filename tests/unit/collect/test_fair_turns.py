@@ -7,17 +7,24 @@ import gzip
 import itertools
 import json
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
+from ipaddress import ip_network
 from math import inf
 
 import pytest
 
 from hookline.collect import fair_turns
+from hookline.collect.counters import Counters
 from hookline.collect.fair_turns import FairTurns, PatientAppends
+from hookline.collect.http.clients import Address, ClientNetworks
+from hookline.collect.http.downloads import Downloads
+from hookline.collect.intake import Intake
 from hookline.journal.port import JournalFull
 from hookline.journal.record import FORMAT_VERSION, Record
-from tests.unit.collect.wire import KEY, OTHER_KEY, TRACK, WAIT_SECONDS, Running, request
+from hookline.settings import Collect, Settings
+from tests.unit.collect.wire import KEY, OTHER_KEY, TRACK, WAIT_SECONDS, Memory, Running, request
 
 STEP_SECONDS = fair_turns.SLICE_SECONDS
 RECORD = Record(FORMAT_VERSION, False, 0, "web", "track", "m1", b"", "u", "", "sdk", b"{}" * 1_000)
@@ -161,9 +168,21 @@ async def test_patient_records_go_with_others_or_a_little_later() -> None:
     assert not patient.is_full
 
 
-def _batch(number: int, events: int = 300) -> bytes:
+@on_a_loop
+async def test_patient_records_go_at_once_when_somebody_is_suppressed() -> None:
+    """However busy the disk is: they may be of that person, whose last events are looked for behind the list."""
+    memory = Memory()
+    memory.hold = True
+    intake = Intake(memory, Counters(), time.monotonic, Downloads(Settings()))
+    for _ in range(100):
+        intake._fair.patient.hold([RECORD], lambda error: None)
+    intake.suppress(None)
+    assert len(memory.records) == 100
+
+
+def _batch(number: int, events: int = 300, **envelope: str) -> bytes:
     items = [{**TRACK, "type": "track", "messageId": f"b{number}-{index}"} for index in range(events)]
-    return gzip.compress(json.dumps({"batch": [*items, {"type": "track"}]}).encode(), mtime=0)
+    return gzip.compress(json.dumps({"batch": [*items, {"type": "track"}], **envelope}).encode(), mtime=0)
 
 
 def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Running]) -> None:
@@ -235,10 +254,9 @@ def test_a_full_journal_ends_a_batch_in_steps(start: Callable[..., Running]) -> 
     assert edge.post("/v1/batch", _batch(1), Content_Encoding="gzip").code == "journal_full"
 
 
-def test_a_call_passes_the_batches_that_wait(start: Callable[..., Running]) -> None:
-    """Eight large batches and another source's call are there at once: the call is stored among the first events."""
-    edge = start()
-    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+def _place_of_a_call(edge: Running, batch: dict[str, str], call: dict[str, str], **key: str | None) -> int:
+    """Have eight large batches and another source's call there at once, with these headers; return among which events
+    the call is stored. Without a ``key`` of the head, each has its own in the body."""
     edge.until(lambda: edge.edge.counters.open_connections == 0)
     flood, other = [edge.wire() for _ in range(8)], edge.wire()
     edge.until(lambda: edge.edge.counters.open_connections == 9)
@@ -246,9 +264,39 @@ def test_a_call_passes_the_batches_that_wait(start: Callable[..., Running]) -> N
     edge.loop.call_soon_threadsafe(lambda: (stands.set(), gate.wait(WAIT_SECONDS)))
     assert stands.wait(WAIT_SECONDS)
     for number, wire in enumerate(flood):
-        wire.send(request("/v1/batch", _batch(number, 2_000), Content_Encoding="gzip"))
-    other.send(request("/v1/track", {**TRACK, "messageId": "passing"}, OTHER_KEY))
+        body = _batch(number, 2_000, writeKey=KEY)
+        wire.send(request("/v1/batch", body, key.get("flood"), Content_Encoding="gzip", **batch))
+    passing = {**TRACK, "messageId": "passing", "writeKey": OTHER_KEY}
+    other.send(request("/v1/track", passing, key.get("other"), **call))
     gate.set()
     assert other.answer().status == 200
     assert [wire.answer().json["accepted"] for wire in flood] == [2_000] * 8
-    assert [record.message_id for record in edge.memory.records].index("passing") < 1_000
+    return [record.message_id for record in edge.memory.records].index("passing")
+
+
+def test_a_call_passes_the_batches_that_wait(start: Callable[..., Running]) -> None:
+    """Eight large batches and another source's call are there at once: the call is stored among the first events."""
+    edge = start()
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    assert _place_of_a_call(edge, {}, {}, flood=KEY, other=OTHER_KEY) < 1_000
+
+
+def test_a_call_passes_the_batches_of_another_client_of_a_proxy(start: Callable[..., Running]) -> None:
+    """Behind a trusted proxy whose a request is, while its write key stands in the body, is what the proxy says."""
+    edge = start(settings=Settings(collect=Collect(trusted_proxies=("127.0.0.1/32",))))
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    flooding, calling = ({"X_Forwarded_For": address} for address in ("203.0.113.1", "198.51.100.2"))
+    assert _place_of_a_call(edge, flooding, calling) < 1_000
+
+
+def test_one_client_of_a_proxy_alone_is_one() -> None:
+    """Whatever path it came by, and as long as it is remembered: nobody else is there to take turns with."""
+    networks = ClientNetworks([ip_network("10.0.0.0/8")])
+    proxy = Address("10.0.0.1", "10.0.0.1", trusted=True)
+
+    def of(said: bytes) -> str:
+        return networks.of(proxy, {b"x-forwarded-for": said})
+
+    assert of(b"2001:db8::1") is of(b"2001:db8::2") is of(b"203.0.113.1, 2001:db8::2, 10.0.0.2")
+    assert of(b"203.0.113.1") == "203.0.113.1" != of(b"203.0.113.2")
+    assert [of(b"198.51.%d.%d" % divmod(n, 256)) for n in range(2_000)][-1] == "198.51.7.207"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hookline.collect.intake import STEP_EVENTS
+from hookline.journal.record import Record
 from hookline.privacy.id_digest import load
 from hookline.privacy.suppressions import Suppressed
-from tests.unit.collect.wire import TRACK, Running
+from tests.unit.collect.wire import OTHER_KEY, TRACK, Running
 
 
 @pytest.fixture
@@ -71,11 +74,57 @@ def test_of_a_batch_the_others_are_stored(suppressing: Running) -> None:
     assert dict(suppressing.edge.counters.suppressed) == {"web": 2}
 
 
+EVENT = {**TRACK, "type": "track", "userId": "u9"}
+NESTED = {**EVENT, "properties": json.loads("[" * 200 + "]" * 200)}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/v1/batch", {"batch": [EVENT] * 2_501}, "too_many_events"),
+        ("/v1/batch", {"batch": [EVENT, NESTED]}, "nesting_too_deep"),
+        ("/v1/batch", {"batch": [EVENT] * 2_400, "context": {"name": "u9" * 2_000}}, "stores_too_much"),
+        ("/v1/batch", json.dumps({"batch": [EVENT]}).encode()[:-1], "invalid_json"),
+        ("/v1/track", NESTED, "nesting_too_deep"),
+    ],
+)
+def test_of_a_request_that_is_refused_as_a_whole_only_its_size_is_kept(
+    suppressing: Running, path: str, body: object, code: str
+) -> None:
+    """Whom it names is not looked at, so it may be somebody suppressed; without any, its start is kept."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    assert suppressing.reason(suppressing.post(path, data)) == code
+    assert json.loads(suppressing.memory.records.pop().body) == {"bytes": len(data)}
+    suppressing.call(suppressing.edge.suppress, None)
+    suppressing.post(path, data)
+    assert b"u9" in suppressing.memory.records.pop().body
+
+
 def test_a_batch_of_suppressed_people_alone_is_answered(suppressing: Running) -> None:
     """With nothing to store there is nothing to wait for."""
     answer = suppressing.post("/v1/batch", {"batch": [{**TRACK, "type": "track", "userId": "u9"}]})
     assert answer.json["accepted"] == 1
     assert suppressing.memory.records == []
+
+
+def test_whoever_is_suppressed_while_a_batch_is_taken_in_steps_is_not_stored_any_more(
+    start: Callable[..., Running], tmp_path: Path
+) -> None:
+    """The list counts from the next step on, not from the next request."""
+    edge, digests = start(), load(tmp_path)
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    edge.memory.records.clear()
+    append_soon = edge.memory.append_soon
+
+    def suppress_then(records: list[Record], done: Callable[[BaseException | None], None]) -> None:
+        append_soon(records, done)
+        edge.edge.suppress(Suppressed([digests.of("u9")], digests))
+
+    edge.memory.append_soon = suppress_then  # type: ignore[method-assign]
+    items = [{**TRACK, "type": "track", "messageId": f"b{index}", "userId": "u9"} for index in range(1_000)]
+    assert edge.post("/v1/batch", {"batch": items}).json["accepted"] == 1_000
+    assert len(edge.memory.records) == STEP_EVENTS
+    assert dict(edge.edge.counters.suppressed) == {"web": 1_000 - STEP_EVENTS}
 
 
 def test_others_are_stored_as_ever(suppressing: Running) -> None:

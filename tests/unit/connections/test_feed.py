@@ -117,6 +117,19 @@ def test_an_earlier_version_can_be_read(store: Store, feed: Feed) -> None:
     assert feed.at(2) == store.snapshot()
 
 
+def test_what_is_made_again_was_made_in_another_version(store: Store, feed: Feed) -> None:
+    """A change leaves it, and so does whatever happens to others; of what is gone the last time stays."""
+    change(store, source())
+    change(store, source("app"))
+    change(store, source(name="Renamed"))
+    assert feed.made() == {("source", "website"): 1, ("source", "app"): 2}
+    change(store, Delete("source", "website"))
+    assert feed.made()["source", "website"] == 1
+    change(store, source())
+    change(store, source(name="Renamed"))
+    assert feed.made() == {("source", "website"): 5, ("source", "app"): 2}
+
+
 def test_ready_counts_for_one_boot(store: Store, feed: Feed) -> None:
     """The marker of an earlier boot does not make this one ready."""
     assert not feed.ready()

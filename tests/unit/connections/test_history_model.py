@@ -38,6 +38,7 @@ class Connections(RuleBasedStateMachine):
         self.objects: dict[str, Destination] = {}
         self.lanes: dict[str, LaneConfig] = {}
         self.audiences: dict[str, Audience] = {}
+        self.made: dict[str, int] = {}
         change(self.store, source("a"), source("b"))
         self.past: dict[int, Snapshot] = {}
         self.followed = self.feed.load()
@@ -65,11 +66,13 @@ class Connections(RuleBasedStateMachine):
     def put_audience(self, id: str, event: str) -> None:
         self.audiences[id] = Audience(id=id, name=id, condition=Condition(event=event))
         change(self.store, Put(self.audiences[id]))
+        self.made.setdefault(id, self.store.version)
 
     @rule(id=IDS)
     def delete_audience(self, id: str) -> None:
         if self.audiences.pop(id, None) is not None:
             change(self.store, Delete("audience", id))
+            del self.made[id]
 
     @rule()
     def look(self) -> None:
@@ -82,6 +85,8 @@ class Connections(RuleBasedStateMachine):
         assert {found.id: found for found in snapshot.destinations} == self.objects
         assert {found.id: found for found in snapshot.audiences} == self.audiences
         assert snapshot.lanes == self.lanes
+        made = self.feed.made()
+        assert {id: made["audience", id] for id in self.audiences} == self.made
         assert self.past.setdefault(snapshot.version, snapshot) == snapshot
 
     def teardown(self) -> None:

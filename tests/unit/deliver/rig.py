@@ -184,8 +184,8 @@ class Rig:
         if self._role is not None:
             self.restart()
 
-    def start(self) -> None:
-        """Start the role as the program does."""
+    def start(self, *, recovers: bool = True) -> None:
+        """Start the role as the program does; without ``recovers`` as one of many, which owns nothing at first."""
         network = self.network
 
         def connect(sink: Sink, settings: Settings) -> Sender:
@@ -196,7 +196,8 @@ class Rig:
             self.settings, self.clock, connect, self._turns.append, lookups=self.lookups, limits=self.limits
         )
         self._role.engine.schedule = RetrySchedule(self.settings.deliver, self.rng, self.limits)
-        self._role.recover()
+        if recovers:
+            self._role.recover()
 
     def kill(self) -> None:
         """Drop everything that is only in the role's memory."""

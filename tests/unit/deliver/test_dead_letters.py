@@ -53,3 +53,18 @@ def test_discarding(rig: Rig) -> None:
     rig.checkpoint()
     assert [(name, status) for name, _, status in rig.dead_letters()] == [("m0", "discarded"), ("m1", "failed")]
     assert rig.status_at("m0", "crm") == "discarded"
+
+
+def test_what_was_asked_for_many_times(rig: Rig) -> None:
+    """More discards between two looks than are read at once: all are carried out."""
+    begin(rig)
+    rig.append(*(f"m{number}" for number in range(150)))
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+    for number in range(150):
+        rig.replays.discard(DeadLetterFilter(ids=(number + 1,)), "test")
+    for _ in range(4):
+        rig.follow()
+        rig.checkpoint()
+    assert {status for _, _, status in rig.dead_letters()} == {"discarded"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
 import pytest
 
-from hookline.connections.model import DeliveryOptions, Pause
+from hookline.connections.model import DeliveryOptions, Destination, Pause, Webhook, WebhookSettings
 from hookline.deliver.retry.policy import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -236,3 +237,75 @@ def test_settings_changed_on_the_way_do_not_ask_a_url_again(rig: Rig) -> None:
     rig.turn()
     assert asked(rig) == []
     assert next_try(rig) == [0]
+
+
+def with_urls(*numbers: int) -> Destination:
+    """A destination all of whose URLs must accept, with these of them."""
+    webhooks = tuple(Webhook(url=f"https://crm.example.com/{number}") for number in numbers)
+    made = destination("crm", delivery=DeliveryOptions(fan_out="all"))
+    return msgspec.structs.replace(made, settings=WebhookSettings(webhooks=webhooks))
+
+
+def asked_of(rig: Rig) -> list[str]:
+    """The numbers of the URLs that were asked, in the order of asking."""
+    return [request.target.url[-1] for request in rig.network.sent]
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+@pytest.mark.parametrize("is_answered", [True, False])
+class TestUrlsThatChange:
+    """What an event still has to be accepted by follows the URLs, wherever they stand in the list."""
+
+    def begin(self, rig: Rig, is_saved: bool, is_answered: bool, now: tuple[int, ...], how: int = 503) -> None:
+        """URL 0 fails, URL 1 accepts; the list changes after the answers, saved or not, or before them."""
+        rig.change(source(), with_urls(0, 1))
+        rig.start()
+        rig.append("m")
+        rig.turn()
+        first, second = rig.network.waiting
+        if is_answered:
+            rig.answer(first, how)
+            rig.answer(second, 200)
+        if is_saved:
+            rig.checkpoint()
+        rig.change(with_urls(*now))
+        rig.follow()
+        if not is_answered:
+            rig.answer(first, how)
+            rig.answer(second, 200)
+        rig.pass_time(2)
+        rig.come_to_rest()
+
+    def test_in_another_order(self, rig: Rig, is_saved: bool, is_answered: bool) -> None:
+        """The one that failed is asked again, and no other."""
+        self.begin(rig, is_saved, is_answered, (1, 0))
+        assert asked_of(rig) == ["0", "1", "0"]
+        assert rig.status_at("m", "crm") == "delivered"
+
+    def test_with_another_one(self, rig: Rig, is_saved: bool, is_answered: bool) -> None:
+        """It is asked too: all must accept."""
+        self.begin(rig, is_saved, is_answered, (2, 1, 0))
+        assert sorted(asked_of(rig)) == ["0", "0", "1", "2"]
+        assert rig.status_at("m", "crm") == "delivered"
+
+    def test_without_the_one_that_failed(self, rig: Rig, is_saved: bool, is_answered: bool) -> None:
+        """The others have accepted it: it is delivered, and nobody is asked again."""
+        self.begin(rig, is_saved, is_answered, (1,))
+        assert asked_of(rig) == ["0", "1"]
+        assert rig.status_at("m", "crm") == "delivered"
+
+
+def test_a_refusal_stays_one_when_the_other_url_goes(rig: Rig) -> None:
+    """One URL refused the event for good, the other, which failed, is taken out: it is a dead letter."""
+    rig.change(source(), with_urls(0, 1))
+    rig.start()
+    rig.append("m")
+    rig.turn()
+    rig.answer(to(rig, 0), 503)
+    rig.answer(to(rig, 1), 422)
+    rig.checkpoint()
+    rig.change(with_urls(1))
+    rig.follow()
+    rig.come_to_rest()
+    assert asked_of(rig) == ["0", "1"]
+    assert rig.status_at("m", "crm") == "failed"

@@ -11,7 +11,7 @@ from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.deliver.cluster.fence import Fence, Fenced, now_seconds, raise_epoch
-from hookline.deliver.store.batch import Batch, CheckpointRow, LaneRow, ReplayRow, RetryRow
+from hookline.deliver.store.batch import Batch, CheckpointRow, LaneRow, ReplayedRow, ReplayRow, RetryRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
 from tests.unit.conftest import LocationOf
@@ -147,12 +147,14 @@ def test_a_replay_is_done_when_it_is_in_every_partition(workers: tuple[Worker, W
         worker.take(partition)
         batch = worker.batch()
         batch.lanes[9, partition] = LaneRow(9, partition, 3, "finished", b"")
-        batch.replays[9] = ReplayRow(9, "running", 5, 1)
+        batch.replays[9] = ReplayRow(9, "running", 5)
+        batch.replayed.append(ReplayedRow(9, partition, 2, "crm"))
         batch.parts_done.append((5, 9, 2))
         worker.store.commit(batch)
         assert rows.execute(state).fetchall() == [(expected,)]
     late = workers[0].batch()
-    late.replays[9] = ReplayRow(9, "running", 6, 1)
+    late.replays[9] = ReplayRow(9, "running", 6)
+    late.replayed.append(ReplayedRow(9, 0, 1, "crm"))
     workers[0].store.commit(late)
     assert rows.execute("SELECT state, delivered, ended_at FROM replays").fetchall() == [("done", 3, 5)]
 

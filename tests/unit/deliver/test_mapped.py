@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, Pause
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, source
 
@@ -200,6 +200,85 @@ def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_guilty_one_is_fo
     assert len(rig.network.sent) <= 9
 
 
+@pytest.mark.parametrize("how", ["stop", "pause"])
+def test_a_refused_batch_that_cannot_be_halved_comes_again(rig: Rig, how: str) -> None:
+    """While the role stops, or the destination is paused, nothing is sent; nine of ten events are well."""
+    start(rig, BATCHED)
+    rig.append(*[f"m{number}" for number in range(10)])
+    rig.turn()
+    if how == "stop":
+        rig.role.engine.stopping = True
+    else:
+        rig.store.pause("api", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+        rig.follow()
+    rig.answer(rig.network.waiting[0], 400)
+    rig.turn()
+    rig.checkpoint()
+    assert len(rig.network.sent) == 1
+    if how == "stop":
+        rig.restart()
+    else:
+        rig.store.resume("api", None, "test", rig.appender.ends)
+        rig.follow()
+    for _ in range(10):
+        while rig.network.waiting:
+            sent = rig.network.waiting[0]
+            rig.answer(sent, 400 if any(each["id"] == "m7" for each in body_of(sent)) else 200)
+            rig.turn()
+        rig.pass_time(1)
+        rig.checkpoint()
+    statuses = [rig.status_at(f"m{number}", "api") for number in range(10)]
+    assert (statuses.count("delivered"), statuses[7]) == (9, "failed")
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [{"if": 'type = "track"'}, {"url": "https://b.example.com/in", "if": 'type = "identify"'}],
+        [{"url": {"@template": "https://api.example.com/u/{{userId}}"}}],
+    ],
+)
+def test_a_410_of_one_url_is_not_that_of_all(rig: Rig, requests: list[dict[str, Any]]) -> None:
+    """What the next event becomes may go elsewhere; where all goes to one URL, that is gone."""
+    start(rig, *({**ONE, **each} for each in requests))
+    track(rig, "m1")
+    rig.answer(rig.network.waiting[0], 410)
+    rig.turn()
+    assert not rig.lane("api").gone
+    rig.change(api(ONE))
+    rig.follow()
+    track(rig, "m2")
+    rig.answer(rig.network.waiting[0], 410)
+    rig.turn()
+    assert rig.lane("api").gone
+
+
+@pytest.mark.parametrize("milliseconds", [50, 1_000, 3_000])
+def test_batches_keep_to_their_rate_and_up_with_it(rig: Rig, milliseconds: int) -> None:
+    """However long answers take: half of what ``maxRate`` allows is sent in time, and what waits in whole batches."""
+    start(rig, {**ONE, "batch": {"size": 100, "wait": 1}}, delivery={"maxRate": 100})
+    begun: dict[int, tuple[float, Request]] = {}
+    done: list[float] = []
+    for step in range(1_200):
+        now = step * 0.05
+        if step % 20 == 0:
+            rig.append(*[f"m{step}-{number}" for number in range(50)])
+            rig.turn()
+        for each in rig.network.waiting:
+            begun.setdefault(id(each), (now, each))
+        for at, each in list(begun.values()):
+            if now - at >= milliseconds / 1000 and each in rig.network.waiting:
+                done += [now] * len(body_of(each))
+                rig.answer(each, 200, milliseconds=milliseconds)
+                rig.turn()
+        rig.pass_time(0.05)
+        if step % 10 == 0:
+            rig.checkpoint()
+    assert len(done) > 2_600
+    assert len(rig.network.sent) < 90
+    assert all(done[at + 250] - done[at] >= 1 for at in range(len(done) - 250))
+
+
 @pytest.mark.parametrize("how", [503, 429, Outcome.TIMED_OUT])
 def test_a_batch_without_success_is_tried_again_as_a_batch(rig: Rig, how: int | Outcome) -> None:
     """A server's failure is one failure of the receiver, and its ten events come again together."""
@@ -256,6 +335,17 @@ def test_order_is_kept_within_a_user(rig: Rig) -> None:
         rig.pass_time(0.2)
     assert [id for id in seen if int(id[1:]) % 2] == ["m1", "m3", "m5"]
     assert sorted(seen) == [f"m{number}" for number in range(6)]
+
+
+def test_the_next_event_of_a_user_does_not_wait_for_a_batch_again(rig: Rig) -> None:
+    """With order: user, twenty events of one user do not take twenty times as long as a batch may wait."""
+    start(rig, {**BATCHED, "batch": {"size": 10, "wait": 5}}, delivery={"order": "user"})
+    for number in range(20):
+        track(rig, f"m{number}")
+    for _ in range(50):
+        rig.answer_all()
+        rig.pass_time(0.25)
+    assert [rig.status_at(f"m{number}", "api") for number in range(20)] == ["delivered"] * 20
 
 
 def test_a_delete_message_that_no_request_takes_says_what_to_do(rig: Rig) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from hookline.deliver.lanes.delivery import ASKED_TO_WAIT, Delivery, FailedTry
+from hookline.deliver.lanes.lane import Target
 from hookline.deliver.retry.policy import (
     DeadLetter,
     Decision,
@@ -29,11 +30,13 @@ WINDOW_MS = 4 * 3_600_000
 
 def meaning(*statuses: int, age_ms: int = 0, retry_after: bytes | None = None, **lane: Any) -> Decision:
     """Return what it means that a destination's URLs have answered with these statuses."""
-    targets = [SimpleNamespace(index=index) for index in range(len(statuses))]
-    fields = {"fan_out": "any", "order": None, "closed": False, "to_all": False, "targets": targets} | lane
+    templates = [SimpleNamespace(url=f"https://crm.example.com/{index}") for index in range(len(statuses))]
+    targets = [Target(cast(Any, each), index, 1, cast(Any, None)) for index, each in enumerate(templates)]
+    usual = {"fan_out": "any", "order": None, "closed": False, "to_all": False, "mapped": None, "urls": ()}
+    fields = usual | {"targets": targets} | lane
     of_lane = SimpleNamespace(options=SimpleNamespace(fan_out=fields.pop("fan_out")), **fields)
     failures = [
-        FailedTry(cast(Any, target), Failure(of_status(status), status, "no", retry_after), status, NOW_MS, 1)
+        FailedTry(target, Failure(of_status(status), status, "no", retry_after), status, NOW_MS, 1)
         for target, status in zip(targets, statuses, strict=True)
     ]
     delivery = Delivery(cast(Any, of_lane), cast(Any, None), NOW_MS - age_ms, failures=failures)

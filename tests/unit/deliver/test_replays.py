@@ -372,6 +372,25 @@ def test_paused_while_it_was_down(rig: Rig) -> None:
     assert rig.replay_row(replay) == ("done", 5, 0)
 
 
+def test_a_pause_that_ended_while_it_was_down_is_not_part_of_the_window(rig: Rig) -> None:
+    """What had failed before a pause longer than the window is tried again after it."""
+    begin(rig, 1)
+    replay = rig.replay()
+    rig.follow()
+    rig.turn()
+    rig.answer_all(503)
+    rig.want(replay, "paused")
+    rig.checkpoint()
+    rig.kill()
+    rig.clock.seconds += rig.settings.deliver.retry_window * 3
+    rig.replays.want(replay.lane, "running", None)
+    rig.start()
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert rig.replay_row(replay) == ("done", 1, 0)
+
+
 def test_an_ended_replay_stays_ended(rig: Rig) -> None:
     """A restart does not begin it anew, although control has not noted its end yet."""
     begin(rig, 3)

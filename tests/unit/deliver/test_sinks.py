@@ -7,17 +7,28 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hookline.connections.model import Destination
 from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.lanes.sinks import NEWS_MAX, REMARK_CHARACTERS_MAX, SinkParcel, SinkRoute, Sinks, SinkTemplate
+from hookline.deliver.lanes.sinks import (
+    NEWS_MAX,
+    REMARK_CHARACTERS_MAX,
+    SinkParcel,
+    SinkRequests,
+    SinkRoute,
+    Sinks,
+    SinkTemplate,
+)
+from hookline.deliver.send.port import Answer
 from hookline.deliver.store.batch import RemarkRow
-from hookline.kinds.model import KindSettings
+from hookline.kinds.model import KindSettings, SinkBatch
 from hookline.kinds.sink import SinkContext, SinkEvent, SinkFailed, Verdict
+from hookline.route.filters import Filters
 from hookline.settings import Settings
-from tests.unit.deliver.rig import Rig, destination, source
+from tests.unit.deliver.rig import FakeRoute, Rig, destination, source
 
 Notice = Callable[[str, str], None]
 
@@ -55,13 +66,11 @@ def news(rig: Rig, *writes: Sequence[str], fails: bool = False) -> list[str]:
     """Write so often, with a sink that says these sentences; return what the next checkpoint would save."""
     engine = rig.role.engine
     engine.batch.news.clear()
-    settings = KindSettings({"where": "folder"})
-    lake = Destination(id="lake", name="Lake", kind="files", settings=settings)
     left = list(writes)
 
     async def write() -> None:
-        route = SinkRoute(lake, lambda notice: Talking(notice, left.pop(0), fails=fails), engine)
-        target = Target(SinkTemplate(lake), 0, 1, route)
+        route = SinkRoute(LAKE, lambda notice: Talking(notice, left.pop(0), fails=fails), engine)
+        target = Target(SinkTemplate(LAKE), 0, 1, route)
         target.lane = rig.lane("crm")
         route.ask(target, [(SinkParcel([], []), b"")] * len(writes), 0)
         route.close()
@@ -70,6 +79,76 @@ def news(rig: Rig, *writes: Sequence[str], fails: bool = False) -> list[str]:
 
     asyncio.run(write())
     return [each.sentence for each in engine.batch.news]
+
+
+LAKE = Destination(id="lake", name="Lake", kind="files", settings=KindSettings({"where": "folder"}))
+
+
+def with_sinks(rig: Rig, size: int) -> None:
+    """Have parcels of so many events for sinks wait as requests do."""
+
+    def requests_of(resolved: Destination, lane_number: int, filters: Filters | None) -> SinkRequests:
+        batch = SinkBatch(size=size, bytes=8_000_000, wait=0)
+        return SinkRequests(resolved, batch, FakeRoute(rig.network), lane_number, filters)
+
+    rig.role.lane_set.sinks.requests_of = requests_of  # type: ignore[method-assign]
+
+
+def accept(rig: Rig) -> None:
+    """Have the sink that has waited longest accept its parcel."""
+    request = rig.network.waiting.pop(0)
+    assert isinstance(request.token, SinkParcel)
+    request.token.verdicts = [Verdict(True)] * len(request.token.tokens)
+    rig.role.engine.answered_whole(request.token, request.target, Answer(200, "", b""), 1)
+    rig.turn()
+
+
+@pytest.mark.parametrize("begins_as", ["sink", "webhook"])
+def test_what_is_in_flight_is_counted_as_it_is_now(rig: Rig, begins_as: str) -> None:
+    """A destination may become a sink, or no sink, while events are on their way: the count is right afterwards."""
+    with_sinks(rig, 10)
+    lake = msgspec.structs.replace(LAKE, sources=("website",))
+    webhook = destination("lake")
+    rig.change(lake if begins_as == "sink" else webhook)
+    rig.follow()
+    rig.append(*(f"m{number}" for number in range(10)))
+    rig.turn()
+    rig.answer_all(200, "crm")
+    assert rig.network.waiting
+    rig.change(webhook if begins_as == "sink" else lake)
+    rig.follow()
+    while rig.network.waiting:
+        if isinstance(rig.network.waiting[0].token, SinkParcel):
+            accept(rig)
+        else:
+            rig.answer(rig.network.waiting[0], 200)
+    rig.checkpoint()
+    assert rig.role.engine.in_flight == 0
+
+
+def test_results_wait_for_room_in_the_ring(rig: Rig) -> None:
+    """While checkpoints wait for the disk four sinks accept more than it holds: nothing is written over."""
+    with_sinks(rig, 10_000)
+    lakes = [msgspec.structs.replace(LAKE, id=f"lake{number}", sources=("website",)) for number in range(4)]
+    rig.change(*lakes)
+    rig.follow()
+    for step in range(50):
+        rig.append(*(f"m{step}-{number}" for number in range(500)))
+        rig.turn()
+        rig.answer_all(200, "crm")
+    rig.checkpoint()
+    while rig.network.waiting:
+        if rig.network.waiting[0].destination == "crm":
+            rig.answer(rig.network.waiting[0], 200)
+        else:
+            accept(rig)
+        assert rig.role.engine.ring.uncheckpointed <= rig.limits.ring_entries
+    for _ in range(10):
+        rig.checkpoint()
+        while rig.network.waiting:
+            accept(rig)
+    assert {rig.status_at("m0-0", lake.id) for lake in lakes} == {"delivered"}
+    assert {rig.status_at("m49-499", lake.id) for lake in lakes} == {"delivered"}
 
 
 def test_what_is_said_is_in_the_next_checkpoint(rig: Rig) -> None:

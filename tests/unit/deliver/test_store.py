@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from hookline.connections.model import WEBHOOKS_MAX
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.database.sqlite import engine
-from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT
+from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, moved_mask
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store import writer as module
 from hookline.deliver.store.batch import (
@@ -37,6 +38,9 @@ from hookline.outcomes.reader import RetryBacklog
 from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
 from hookline.replays.offset_set import OffsetSet
 from tests.unit.conftest import LocationOf
+
+MASKS = list(enumerate((ALL_URLS, 0b1, 0b10, 0b101, 0b100 | 0b10 << WEBHOOKS_MAX, 0b1 | ASKED_TO_WAIT)))
+MOVED = (2, None, 0, 1)
 
 
 @pytest.fixture
@@ -196,7 +200,7 @@ def test_what_was_refused_for_itself_comes_back_only_with_a_run_of_refusals(stor
 
 def test_a_replays_letter_outlives_its_recall(store: DeliverStore, reader: Connection) -> None:
     """It took a live letter's place: given up again it is replaced, and cancelled it is still there."""
-    replay = ReplayRow(9, "running", 1, 0)
+    replay = ReplayRow(9, "running", 1)
     commit(store, dead_letters=[dead_letter(2)])
     commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], requeues=[Requeue(9, 100)], replays={9: replay})
     assert [row.offset for row in store.rows.oldest(9, 9)] == [2]
@@ -220,7 +224,7 @@ def test_a_replay_is_done_when_all_of_its_own_partitions_are(store: DeliverStore
 
 def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore, reader: Connection) -> None:
     """A replay may run beside the live lane: each has given the event up, and each has its letter."""
-    replay = ReplayRow(9, "running", 1, 0)
+    replay = ReplayRow(9, "running", 1)
     commit(store, dead_letters=[dead_letter(2, 90)])
     both = [dead_letter(2, 100)._replace(lane=9), dead_letter(2, 101)]
     commit(store, dead_letters=both, replays={9: replay})
@@ -345,3 +349,26 @@ def test_another_owner_writes_the_remarks_of_its_partitions() -> None:
     batch.leave_out(lambda partition: partition == 0)
     assert [each.remark for each in batch.remarks] == ["mine"]
     assert len(batch.news) == 1
+
+
+def test_masks_follow_urls_that_move(store: DeliverStore, reader: Connection) -> None:
+    """Those that are saved as those that are not, of the lane and the partition alone, to the same end."""
+    before = [RetryRow(lane, part, at, 1, 5, 9, mask) for lane in (1, 2) for part in (0, 1) for at, mask in MASKS]
+    batch = Batch()
+    for row in before:
+        batch.retry(row)
+    store.commit(batch)
+    late = RetryRow(1, 0, 900, 1, 5, 9, 0b10 | ASKED_TO_WAIT)
+    batch = Batch()
+    batch.retry(late)
+    batch.move_urls(1, 0, MOVED)
+    assert batch.rewritten == {1}
+    store.commit(batch)
+    expected = {
+        (row.lane, row.partition, row.offset): moved_mask(row.urls, MOVED)
+        if (row.lane, row.partition) == (1, 0)
+        else row.urls
+        for row in (*before, late)
+    }
+    found = reader.execute('SELECT lane, partition, "offset", urls FROM retries').fetchall()
+    assert {(lane, part, at): mask for lane, part, at, mask in found} == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -11,74 +10,31 @@ from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
 from hookline.database.location import location_of
-from hookline.deliver.cluster.fence import Fence, now_seconds
-from hookline.deliver.cluster.shared_ring import SharedIndexStore, SharedRing
-from hookline.deliver.cluster.takeover import Claims, PartitionTakeover
-from hookline.deliver.read.catch_up import SharedReader
-from hookline.deliver.recovery import Recovery
+from hookline.deliver.cluster.shared_ring import SharedRing
 from hookline.journal.damaged import read_lost
 from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalAway
+from tests.unit.deliver.conftest import MakeWorker
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.deliver.test_pausing import pause, resume
+from tests.unit.deliver.worker_rig import WorkerRig
 
 PARTITION = 0
 
 
-class Passing:
-    """Takes the one partition of a rig away, and gives it back."""
-
-    def __init__(self, rig: Rig) -> None:
-        self._rig = rig
-        self._shelf = SharedIndexStore(location_of(rig.settings, "deliver"))
-        self._claims = Claims(rig.settings, self._shelf, rig.clock.steady_ms)
-        self._fence = Fence(1e9)
-        self._fence.confirm(now_seconds())
-
-    def give_up(self) -> None:
-        """As a worker does that is asked to."""
-        role = self._rig.role
-        role.engine.fence = self._fence
-        self._fence.epochs[PARTITION] = 1
-        role.feeder.freeze(PARTITION)
-        self._rig.checkpoint()
-        self._fence.epochs.clear()
-        role.feeder.leave(PARTITION)
-        role.checkpointer.leave(PARTITION)
-        role.engine.recount.update(role.engine.retrying)
-
-    def take_up(self) -> None:
-        """As a worker does that it was assigned to."""
-        role = self._rig.role
-        claim = self._claims.take(PARTITION, lambda: True)
-        assert claim is not None
-        self._fence.epochs[PARTITION] = claim.epoch
-        role.checkpointer.take(PARTITION, claim.next_offset)
-        parts = role.engine, role.feeder, role.lane_set, role.replays
-        shared = SharedReader(PARTITION, role.journal, claim.duplicates, claim.next_offset)
-        PartitionTakeover(*parts, Recovery(*parts, role.store, role.journal)).take_over(
-            claim, shared, role.checkpointer.version
-        )
-        self._rig.role.feeder.wake()
-        self._rig.turn()
-
-    def close(self) -> None:
-        """Let go of files."""
-        self._claims.close()
-        self._shelf.close()
+@pytest.fixture
+def passing(make_worker: MakeWorker) -> WorkerRig:
+    """A worker whose one partition is on its way."""
+    return make_worker(delivery=DeliveryOptions(max_concurrency=2))
 
 
 @pytest.fixture
-def passing(rig: Rig) -> Iterator[Passing]:
-    """A partition on its way, from a role that runs with one destination."""
-    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_concurrency=2)))
-    rig.start()
-    made = Passing(rig)
-    yield made
-    made.close()
+def rig(passing: WorkerRig) -> Rig:
+    """Its rig."""
+    return passing.rig
 
 
-def test_what_was_queued_and_what_waits_as_a_row_goes_on(rig: Rig, passing: Passing) -> None:
+def test_what_was_queued_and_what_waits_as_a_row_goes_on(rig: Rig, passing: WorkerRig) -> None:
     """Each event is sent by whoever owns it: what was answered not again, what was not, or failed, once more."""
     rig.append(*(f"m{number}" for number in range(6)))
     rig.turn()
@@ -101,7 +57,7 @@ def test_what_was_queued_and_what_waits_as_a_row_goes_on(rig: Rig, passing: Pass
     assert rig.status_at("later", "crm") == "delivered"
 
 
-def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passing: Passing) -> None:
+def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passing: WorkerRig) -> None:
     """Nobody sent what was left, and the status of it says why."""
     rig.append(*(f"m{number}" for number in range(3)))
     rig.turn()
@@ -124,7 +80,7 @@ def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passin
     assert rig.offsets("other") == [4]
 
 
-def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: Passing) -> None:
+def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: WorkerRig) -> None:
     """What was accepted from the change on is sent to them, also what the last owner had read without knowing of it."""
     rig.append("before", rig.record("not-yet", source="app"))
     rig.change(source("app"), destination("crm", sources=("website", "app")), destination("late", sources=("app",)))
@@ -139,7 +95,7 @@ def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, p
     assert rig.offsets("late") == [3]
 
 
-def test_a_lane_that_was_paused_meanwhile_waits(rig: Rig, passing: Passing) -> None:
+def test_a_lane_that_was_paused_meanwhile_waits(rig: Rig, passing: WorkerRig) -> None:
     """The new owner sends nothing to it before the pause ends, and then everything."""
     passing.give_up()
     rig.append("m0", "m1")
@@ -152,7 +108,66 @@ def test_a_lane_that_was_paused_meanwhile_waits(rig: Rig, passing: Passing) -> N
     assert rig.offsets("crm") == [0, 1]
 
 
-def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Passing) -> None:
+def test_the_window_stands_still_for_a_pause_that_ended_meanwhile(rig: Rig, passing: WorkerRig) -> None:
+    """The new owner tries again what failed before a pause that is longer than the window."""
+    rig.append("late")
+    rig.turn()
+    rig.answer_all(503)
+    pause(rig)
+    rig.checkpoint()
+    rig.pass_time(rig.settings.deliver.retry_window * 3)
+    passing.give_up()
+    resume(rig)
+    rig.checkpoint()
+    passing.take_up()
+    passing.go_on()
+    assert rig.status_at("late", "crm") == "delivered"
+
+
+def test_a_pause_that_ends_as_a_partition_comes_is_left_out_once(rig: Rig, passing: WorkerRig) -> None:
+    """It makes the window no longer, whether the worker hears of the end before it takes the partition up or then."""
+    rig.append("late")
+    rig.turn()
+    rig.answer_all(503)
+    pause(rig)
+    rig.checkpoint()
+    ((first_at,),) = passing.rows("SELECT first_at FROM retries")
+    paused_ms = 60_000
+    rig.pass_time(paused_ms / 1000)
+    passing.give_up()
+    rig.store.resume("crm", None, "test", rig.appender.ends)
+    passing.take_up()
+    rig.checkpoint()
+    assert passing.rows("SELECT first_at FROM retries") == [(first_at + paused_ms,)]
+
+
+def test_the_window_stands_still_for_a_pause_of_a_replay_that_ended_meanwhile(rig: Rig, passing: WorkerRig) -> None:
+    """So it does for what a replay sends, whichever of the two was paused."""
+    rig.append("late")
+    passing.go_on(1)
+    replay = rig.replay()
+    rig.follow()
+    rig.turn()
+    rig.answer_all(503)
+    for begin, end in (
+        (lambda: rig.want(replay, "paused"), lambda: rig.want(replay, "running")),
+        (lambda: pause(rig), lambda: resume(rig)),
+    ):
+        begin()
+        rig.checkpoint()
+        rig.pass_time(rig.settings.deliver.retry_window * 3)
+        passing.give_up()
+        end()
+        passing.take_up()
+        rig.checkpoint()
+        rig.pass_time(rig.settings.deliver.retry_max)
+        rig.answer_all(503)
+        rig.checkpoint()
+    passing.go_on()
+    assert rig.replay_row(replay) == ("done", 1, 0)
+
+
+def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: WorkerRig) -> None:
     """Nothing is sent again, and nothing passed over, because the journal lacks what was read before."""
     rig.append("m0", "m1")
     rig.turn()
@@ -172,7 +187,7 @@ def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Pass
 
 @pytest.mark.parametrize(("came_after", "expected"), [(1, [(PARTITION, 1, 2)]), (-1, [])])
 def test_offsets_that_were_lost_and_given_again_are_told(
-    rig: Rig, passing: Passing, came_after: int, expected: list[tuple[int, int, int]]
+    rig: Rig, passing: WorkerRig, came_after: int, expected: list[tuple[int, int, int]]
 ) -> None:
     """What has the offsets now came after the partition was seen to be too short: that is no broker that was late."""
     rig.append("m0")
@@ -192,7 +207,7 @@ def test_offsets_that_were_lost_and_given_again_are_told(
 TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")
 
 
-def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Rig, passing: Passing) -> None:
+def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Rig, passing: WorkerRig) -> None:
     """Whoever takes the partition up knows from its last owner's ring what was delivered since the checkpoint that is
     left, at once and after a retry; what that did not deliver is sent."""
     rig.append(*(f"m{number}" for number in range(3)))

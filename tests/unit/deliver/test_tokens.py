@@ -12,11 +12,12 @@ from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.send import tokens
+from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.pool import Exchanges, Pools
 from hookline.deliver.send.port import Answer, Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.send.tls import tls_context
-from hookline.deliver.send.tokens import TokenKeeper, TokenRoute
+from hookline.deliver.send.tokens import TokenKeeper, TokenRefused, TokenRoute, read_token
 from hookline.kinds.model import Auth
 from hookline.outcomes.outcome import Outcome
 
@@ -134,6 +135,31 @@ def test_without_a_token_requests_fail_and_are_not_sent() -> None:
         assert cast(Answer, await send()).status == 200
 
     play(scenario)
+
+
+def test_whatever_goes_wrong_on_the_way_to_a_token_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of certificates that cannot be read, say: what waits is tried again, and so is the token."""
+
+    def unreadable(*_: object) -> bytes:
+        raise FileNotFoundError("ca.pem")
+
+    async def scenario(api: Api, route: TokenRoute, send: Callable[[], Awaitable[object]]) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(tokens, "token_request", unreadable)
+            failure = cast(Failure, await send())
+        assert failure.outcome is Outcome.CONNECTION_FAILED
+        assert failure.error == "no token from api.test: FileNotFoundError: ca.pem"
+        assert cast(Answer, await send()).status == 200
+
+    play(scenario)
+
+
+def test_an_answer_nested_without_end_holds_no_token() -> None:
+    """It ends neither the process nor the tries."""
+    exchange = Exchange()
+    exchange.status, exchange.body = 200, b'{"a":' + b"[" * 60_000
+    with pytest.raises(TokenRefused):
+        read_token(exchange)
 
 
 @pytest.mark.parametrize("size", [10, 70_000, 250_000])

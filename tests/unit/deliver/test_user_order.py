@@ -358,3 +358,31 @@ class TestPending:
     def test_never_is_later_than_any_time(self) -> None:
         """In the database's 64-bit integers too."""
         assert 10**15 < NEVER_MS < 2**63
+
+
+def test_rows_that_wait_for_their_turn_do_not_hide_those_whose_time_has_come(crm: Rig) -> None:
+    """A schema is repaired after a thousand refusals: one user's events come back, all due at once, and one of them
+    fails once more. Its time comes although all that wait for it are due before, and so does that of other users."""
+    send(crm, *(f"ann-{number}" for number in range(1_300)))
+    lane = crm.lane("crm")
+    while lane.breaker.state != "open":
+        crm.answer(crm.network.waiting[0], 422)
+        crm.pass_time(0.065)
+        if lane.breaker.refusals % 10 == 0:
+            crm.checkpoint()
+    crm.checkpoint()
+    fails = "ann-100"
+    for _ in range(200):
+        while crm.network.waiting:
+            (name,) = asked(crm)
+            crm.answer(crm.network.waiting[0], 503 if name == fails else 200)
+            fails = "" if name == fails else fails
+            crm.turn()
+        crm.pass_time(0.1)
+        crm.checkpoint()
+    send(crm, "bob-1")
+    for each in list(crm.network.waiting):
+        crm.answer(each, 503 if each is request(crm, "bob-1") else 200)
+    crm.come_to_rest(seconds=1.0, rounds=1_600)
+    assert fails == ""
+    assert lane.retry_count == 0

@@ -13,6 +13,7 @@ from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk
 
 SEGMENT_BYTES = 64 * 1024
+BLOCK_BYTES = 4 * 1024
 
 Open = Callable[..., LocalAppender]
 
@@ -23,14 +24,20 @@ class FaultyDisk(Disk):
     def __init__(self) -> None:
         self.syncs = 0
         self.write_error = 0
+        self.taken = slice(-7)
+        """What is taken of a write before it fails."""
         self.sync_error = 0
         self.sync_seconds = 0.0
         self.free = 1 << 40
+        self.is_full = False
+        """No file gets another block; what is there can be overwritten."""
 
     def pwritev(self, fd: int, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        if self.is_full and position + sum(map(len, buffers)) > -(-os.fstat(fd).st_size // BLOCK_BYTES) * BLOCK_BYTES:
+            raise OSError(NO_ROOM, os.strerror(NO_ROOM))
         if self.write_error:
             # As a full disk does: a part is taken first.
-            os.pwrite(fd, b"".join(bytes(buffer) for buffer in buffers)[:-7], position)
+            os.pwrite(fd, b"".join(bytes(buffer) for buffer in buffers)[self.taken], position)
             raise OSError(self.write_error, os.strerror(self.write_error))
         return super().pwritev(fd, buffers, position)
 
@@ -41,7 +48,7 @@ class FaultyDisk(Disk):
         super().fdatasync(fd)
 
     def free_bytes(self, folder: Path) -> int:
-        return self.free
+        return 0 if self.is_full else self.free
 
 
 NO_ROOM = errno.ENOSPC

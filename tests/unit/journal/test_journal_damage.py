@@ -103,6 +103,34 @@ def test_records_are_found_past_damage_that_was_not_met_before(stored: Path) -> 
         assert (record is None) if is_damaged else (record is not None and record.message_id == f"m{number}")
 
 
+@pytest.mark.parametrize("looks_up", [False, True], ids=["reading on", "looking up"])
+def test_damage_at_the_end_of_a_segment_costs_a_follower_that_group_alone(
+    open_appender: Any, journal: Path, looks_up: bool
+) -> None:
+    """Though it has not heard yet of the segments that were begun behind it."""
+
+    def read_all(reader: LocalReader) -> list[int]:
+        return [group.first_offset for group in read_on(reader, 0, 0, reader.end(0))]
+
+    async def run() -> None:
+        appender = open_appender()
+        await appender.append([a_record(0, body=b"x" * 10_000)])
+        with closing(LocalReader(journal)) as reader:
+            assert reader.get(0, 0) is not None
+            for number in range(1, 30):
+                await appender.append([a_record(number, body=b"x" * 10_000)])
+            first, second, *_ = list_segments(journal / "0")
+            damaged = second - 1
+            with closing(LocalReader(journal)) as other:
+                ((group, _),) = other.locate(0, [damaged])
+            _flip(journal / "0" / segment_name(first), group.position + GROUP_HEADER_BYTES + 500)
+            found = [offset for offset, _ in reader.get_all(0, range(30))] if looks_up else read_all(reader)
+            assert found == [number for number in range(30) if number != damaged]
+        await appender.close()
+
+    asyncio.run(run())
+
+
 def test_a_flip_in_the_end_file_changes_nothing(stored: Path) -> None:
     """The end that readers believe is what two of its three copies say."""
     for position in range((stored / "end").stat().st_size):

@@ -289,6 +289,23 @@ def test_deleted_before_the_role_had_heard_of_it(rig: Rig) -> None:
     assert [rig.status_at("m", id) for id in ("crm", "brief")] == ["delivered", "discarded"]
 
 
+@pytest.mark.parametrize("to", [None, ("brief",)])
+def test_deleted_and_made_again_before_the_role_had_heard_of_it(rig: Rig, to: tuple[str, ...] | None) -> None:
+    """What was for the first one is not for the other, also what was aimed at its name."""
+    begin(rig)
+    rig.checkpoint()
+    rig.kill()
+    rig.change(destination("brief"))
+    rig.append(rig.record("m", to=to))
+    rig.change(Delete("destination", "brief"))
+    rig.change(destination("brief"))
+    rig.start()
+    rig.role.beat()
+    rig.turn()
+    rig.come_to_rest()
+    assert rig.status_at("m", "brief") == "discarded"
+
+
 def test_waiting_while_no_checkpoint_knows_the_lane(rig: Rig) -> None:
     """An event for a destination that was enabled behind the reader's back waits; it is not taken for delivered."""
     begin(rig)

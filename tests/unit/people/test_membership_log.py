@@ -90,7 +90,7 @@ def test_it_goes_with_the_person_and_with_the_audience(profiles: Profiles) -> No
     assert profiles.store.connection.execute(query).fetchone() == (1,)
     assert len(history(profiles, "v")) == 3
     without = [ready for ready in READY if ready.key[1] != "pros"]
-    profiles.sync.follow(without, [ready.key for ready in without])
+    profiles.sync.follow(without, {ready.key: 1 for ready in without})
     assert history(profiles, "v") == []
-    profiles.sync.follow(READY, [ready.key for ready in READY])
+    profiles.sync.follow(READY, profiles.made | {("audience", "pros"): 2})
     assert history(profiles, "v") == []

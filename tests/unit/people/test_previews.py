@@ -80,7 +80,7 @@ class Rig:
         audiences = [each for each in saved if isinstance(each, Audience)]
         traits = [each for each in saved if isinstance(each, ComputedTrait)]
         ready = in_order(audiences, traits)
-        self.sync.follow(ready, [each.key for each in ready])
+        self.sync.follow(ready, {each.key: 1 for each in ready})
         self.previews.traits = {each.id: each for each in traits}
         self.keep()
 

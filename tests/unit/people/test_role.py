@@ -8,17 +8,26 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from hookline.connections.definitions.model import Audience, Condition
+from hookline.connections.edits import Delete, Edit, Put
+from hookline.connections.store import Store
 from hookline.database.open import ensure
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.remote import serve_append
 from hookline.people.ingest import cpu_throttle
 from hookline.people.role import ProfilesRole
-from hookline.privacy.id_digest import IdDigests
+from hookline.privacy import id_digest
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.settings import Settings
+from tests.unit.connections.examples import change, destination, source
 from tests.unit.control.running import _append, record
+
+AUDIENCE = Audience(id="all", name="All", condition=Condition(event="*"))
 
 
 @pytest.fixture
@@ -47,7 +56,7 @@ def role(settings: Settings) -> Iterator[ProfilesRole]:
 def requests(settings: Settings) -> Iterator[Requests]:
     """What control notes of deletion requests."""
     store = PrivacyStore(settings.data_path / "privacy.db")
-    of = IdDigests(b"k" * 32)
+    of = id_digest.load(settings.data_path)
     yield Requests(store, of, Suppressions(store, of))
     store.close()
 
@@ -111,6 +120,46 @@ def test_what_was_read_and_not_written_is_read_again(
     rows = role.store.connection.execute("SELECT p.id, p.user_id FROM persons p ORDER BY p.id").fetchall()
     # Here the event of u1 is still in the journal, which control would have erased: it makes another person.
     assert rows == [(2, "u2"), (3, "u1")]
+
+
+def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: ProfilesRole, settings: Settings) -> None:
+    """By the version of the connections, which a database of people that is lost does not take with it."""
+    store = Store(settings.data_path / "control.db")
+
+    def made_after(edit: Edit) -> list[tuple[str, int]]:
+        change(store, edit)
+        role.follow_definitions()
+        return role.store.connection.execute("SELECT name, made FROM definitions").fetchall()
+
+    assert made_after(Put(AUDIENCE)) == [("all", 1)]
+    assert made_after(Put(msgspec.structs.replace(AUDIENCE, name="Everybody"))) == [("all", 1)]
+    assert made_after(Delete("audience", "all")) == []
+    assert made_after(Put(AUDIENCE)) == [("all", 4)]
+    store.close()
+
+
+def test_nothing_is_sent_about_who_is_suppressed(role: ProfilesRole, requests: Requests, settings: Settings) -> None:
+    """The sync goes on to the others, and comes to its end."""
+    store = Store(settings.data_path / "control.db")
+    change(store, source(), destination("crm"), Put(msgspec.structs.replace(AUDIENCE, destinations=("crm",))))
+    store.close()
+    while role.work():
+        pass
+    requests.create(["u1"], "suppress", "tests")
+
+    async def sync() -> None:
+        journal = LocalAppender(settings.data_path / "journal", retention_seconds=86_400, retention_bytes=2**30)
+        server = await serve_append(settings.socket_path("collect.sock"), journal)
+        while await role._sync():
+            pass
+        await role.appender.close()
+        server.close()
+        await journal.close()
+
+    asyncio.run(asyncio.wait_for(sync(), 30))
+    records = [each for group in role.journal.read(0, 0) for each in group.records]
+    assert [(each.user_key, each.origin) for each in records] == [("u1", "sdk"), ("u2", "sdk"), ("u2", "audience")]
+    assert role.store.connection.execute("SELECT number, sending_at FROM definitions").fetchall() == [(1, None)]
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has priorities of single threads")

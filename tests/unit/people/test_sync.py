@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from shutil import copy
+
 import msgspec
 import pytest
 
@@ -95,6 +98,23 @@ def test_only_who_was_in_can_go(profiles: Profiles) -> None:
     assert counts() == (1, 1)
 
 
+def test_who_was_withheld_is_synced_when_next_looked_at(profiles: Profiles) -> None:
+    """The sync ends without them, and until then nobody is sent anything more."""
+    profiles.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(2)))
+    profiles.ingest.step()
+    while profiles.sync.evaluate(profiles.now_ms):
+        pass
+    while (found := profiles.sync.to_send(profiles.now_ms)) is not None:
+        sending, messages = found
+        people = [person for person, _ in messages]
+        profiles.sync.sent(sending, people, profiles.now_ms, withheld=people)
+    profiles.sync_all()
+    assert profiles.sync.sent_total == len(profiles.synced) == 0
+    profiles.journal.append(record("identify", "m9", userId="u1", traits={"seats": 1}))
+    profiles.sync_all()
+    assert {user_id: value for (trait, user_id), value in profiles.synced.items() if trait == "pros"} == {"u1": "true"}
+
+
 def test_an_audience_that_changes_while_it_is_synced(profiles: Profiles) -> None:
     """Who was told already that they are in is told that they are out: another sync, another messageId."""
     people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]
@@ -107,21 +127,64 @@ def test_an_audience_that_changes_while_it_is_synced(profiles: Profiles) -> None
     (pros,) = (each for each in AUDIENCES if each.id == "pros")
     condition = msgspec.structs.replace(pros.condition, if_='traits.plan = "y"')
     changed = in_order([*others, msgspec.structs.replace(pros, condition=condition)], TRAITS)
-    profiles.sync.follow(changed, [ready.key for ready in changed])
+    profiles.sync.follow(changed, profiles.made)
     profiles.sync_all()
     assert {value for (trait, _), value in profiles.synced.items() if trait == "pros"} == {"false"}
+
+
+def test_an_audience_that_is_made_again_is_synced_again(profiles: Profiles) -> None:
+    """Also where its syncs repeat the numbers, users and values of the one that was deleted: another messageId each."""
+    profiles.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)))
+    profiles.ingest.step()
+    profiles.sync_all()
+    synced = dict(profiles.synced)
+    assert {key[0] for key in synced} >= {"pros"}
+    profiles.make_again()
+    profiles.sync_all()
+    assert profiles.synced == synced
+
+
+def test_a_value_that_changed_in_a_sync_that_is_made_anew_is_synced(tmp_path: Path) -> None:
+    """A power cut, or a copy that is put back, takes profiles to before a sync that destinations have heard of."""
+    path, before = tmp_path / "profiles.db", tmp_path / "before.db"
+    profiles = Profiles(path)
+    profiles.journal.append(record("track", "m1", NOW_MS, event="Order", userId="u", properties={"total": 3}))
+    profiles.ingest.step()
+    profiles.store.close()
+    copy(path, before)
+    profiles.open()
+    profiles.sync_all()
+    assert profiles.synced["spend", "u"] == "3"
+    profiles.store.close()
+    copy(before, path)
+    profiles.open()
+    profiles.journal.append(record("track", "m2", NOW_MS, event="Order", userId="u", properties={"total": 4}))
+    profiles.ingest.step()
+    profiles.sync_all()
+    assert profiles.synced["spend", "u"] == "7"
+
+
+def test_what_an_earlier_version_began_is_synced_once(profiles: Profiles) -> None:
+    """The sync under way goes on under its ids, the next ones are told from those of another definition."""
+    profiles.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)))
+    profiles.ingest.step()
+    profiles.store.connection.execute("UPDATE definitions SET made = NULL")
+    while profiles.sync.evaluate(profiles.now_ms) or (profiles.tell(then_crash=True) and profiles.tell()):
+        pass
+    assert [profiles.synced["pros", f"u{n}"] for n in range(3)] == ["true"] * 3
+    made = profiles.store.connection.execute("SELECT DISTINCT made FROM definitions").fetchall()
+    assert made == [(1,)]
 
 
 def test_an_audience_that_was_disabled_misses_nothing(profiles: Profiles) -> None:
     """What happened meanwhile is told once it is enabled again, and nothing waits for it in between."""
     profiles.sync_all()
     without = [ready for ready in READY if ready.trait != "pros"]
-    keys = [ready.key for ready in READY]
-    profiles.sync.follow(without, keys)
+    profiles.sync.follow(without, profiles.made)
     profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
     profiles.sync_all()
     assert profiles.store.connection.execute("SELECT count(*) FROM touched").fetchone() == (0,)
     assert ("pros", "u") not in profiles.synced
-    profiles.sync.follow(READY, keys)
+    profiles.sync.follow(READY, profiles.made)
     profiles.sync_all()
     assert profiles.synced["pros", "u"] == "true"

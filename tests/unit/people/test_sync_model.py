@@ -70,7 +70,9 @@ events = st.builds(
 aliases = st.builds(lambda user, previous: (user, previous), users, st.sampled_from(["u", "v", "a", "b"]))
 moves = st.one_of(
     st.lists(events, min_size=1, max_size=3),
-    st.sampled_from(["sync", "sync", "step", "fail", "lose the answer", "tell", "crash", "restart", "ingest"]),
+    st.sampled_from(
+        ["sync", "sync", "step", "fail", "lose the answer", "tell", "crash", "restart", "ingest", "make again"]
+    ),
     st.tuples(st.just("wait"), st.integers(1, 4)),
     st.tuples(st.just("aim"), st.lists(st.sampled_from(["crm", "mail", "shop"]), unique=True).map(tuple)),
     aliases,
@@ -87,6 +89,7 @@ class Profiles:
         self.known: dict[str, dict[tuple[str, str], str]] = {"crm": self.synced}
         """What each destination was told, ``told`` among it."""
         self.ready = READY
+        self.made = dict.fromkeys((ready.key for ready in READY), 1)
         self.open()
 
     def open(self) -> None:
@@ -97,7 +100,7 @@ class Profiles:
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
         self.ingest.keep(registry.features())
         self.sync = Sync(self.store)
-        self.sync.follow(self.ready, [ready.key for ready in READY])
+        self.sync.follow(self.ready, self.made)
 
     def aim(self, to: tuple[str, ...]) -> None:
         """Tell other destinations from now on; one that was taken out forgets everything."""
@@ -106,7 +109,15 @@ class Profiles:
         self.known = {each: self.known.get(each, {}) for each in to}
         definitions = [msgspec.structs.replace(each, destinations=to) for each in AUDIENCES]
         self.ready = in_order(definitions, [msgspec.structs.replace(each, destinations=to) for each in TRAITS])
-        self.sync.follow(self.ready, [ready.key for ready in READY])
+        self.sync.follow(self.ready, self.made)
+
+    def make_again(self) -> None:
+        """Delete all definitions and make them again, which the destinations hear as if for the first time."""
+        self.sync.follow([], {})
+        for known in self.known.values():
+            known.clear()
+        self.made = {key: version + 1 for key, version in self.made.items()}
+        self.sync.follow(self.ready, self.made)
 
     def fail(self, is_written: bool) -> None:
         """A look at some people that is refused, or is written and nobody heard that it was."""
@@ -211,6 +222,8 @@ def _make(profiles: Profiles, number: int, move: Any) -> None:
             profiles.restart()
         case "ingest":
             profiles.ingest.step()
+        case "make again":
+            profiles.make_again()
         case ("aim", to):
             profiles.aim(to)
         case ("wait", seconds):

@@ -11,7 +11,13 @@ from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
 from hookline.privacy import id_digest, requests
 from hookline.privacy.requests import Requests, TooManyRequests
-from hookline.privacy.suppressions import PrivacyStore, SuppressionFeed, Suppressions
+from hookline.privacy.suppressions import (
+    IDS_PER_QUERY,
+    PrivacyStore,
+    SuppressionFeed,
+    SuppressionLookup,
+    Suppressions,
+)
 from tests.unit.conftest import LocationOf
 
 
@@ -67,6 +73,17 @@ def test_every_machine_knows_whom_the_list_means(folder: Folder, tmp_path: Path,
     assert id_digest.load_shared(location_of("privacy"), store.database, other).of("u1") == folder.digests.of("u1")
     assert list(other.iterdir()) == []
     store.close()
+
+
+def test_ids_are_looked_up_where_the_list_lies(folder: Folder, location_of: LocationOf) -> None:
+    """As the list is at each look, for any number of ids."""
+    lookup, ids = SuppressionLookup(location_of("privacy"), folder.path), [f"u{n}" for n in range(2 * IDS_PER_QUERY)]
+    assert lookup.suppressed(ids) == set()
+    folder.requests.create(["u1", f"u{IDS_PER_QUERY}", "other"], "suppress", "me")
+    assert lookup.suppressed(ids) == {"u1", f"u{IDS_PER_QUERY}"}
+    folder.suppressions.lift([folder.digests.of("u1")])
+    assert lookup.suppressed(ids) == {f"u{IDS_PER_QUERY}"}
+    lookup.close()
 
 
 @pytest.mark.parametrize("backend", ["postgres"], indirect=True)  # the file's absence: test_id_digest

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from hookline.client_address import Network, is_trusted, network_of
+from hookline.client_address import Network, client_address, forwarded, is_trusted, network_of
 from hookline.collect.counters import Counters
 from hookline.collect.decode import (
     BUFFERED_BYTES_MAX,
@@ -33,6 +33,37 @@ class Address:
         self.host = host
         self.trusted = trusted
         self.connections = self.unproven = self.buffered_bytes = 0
+
+
+NETWORKS_KEPT = 1_024
+FORWARDED_BYTES_KEPT = 256
+
+
+class ClientNetworks:
+    """Tells the clients of trusted proxies apart, by what the proxies say of them."""
+
+    __slots__ = ("_by_said", "_networks", "_trusted")
+
+    def __init__(self, trusted: Sequence[Network]) -> None:
+        self._trusted = trusted
+        self._by_said: dict[tuple[str, tuple[bytes, bytes]], str] = {}
+        self._networks: dict[str, str] = {}
+
+    def of(self, proxy: Address, headers: Mapping[bytes, bytes]) -> str:
+        """Return what is counted as one client of a trusted proxy. Of the same one it is the same object, as long as it
+        is kept: to compare that costs nothing."""
+        said = forwarded(headers)
+        key = proxy.host, said
+        network = self._by_said.get(key)
+        if network is None:
+            found = network_of(client_address(proxy.host, [said], self._trusted))
+            if max(len(self._networks), len(self._by_said)) >= NETWORKS_KEPT:
+                self._networks.clear()
+                self._by_said.clear()
+            network = self._networks.setdefault(found, found)
+            if len(said[1]) <= FORWARDED_BYTES_KEPT:
+                self._by_said[key] = network
+        return network
 
 
 class Client(Protocol):

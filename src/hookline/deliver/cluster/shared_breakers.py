@@ -97,7 +97,9 @@ class SharedBreakers:
     def _can_probe(self, lane: Lane) -> bool:
         if lane.paused or (lane.free() <= 0 and not lane.in_flight):
             return False
-        return lane.retry_count > 0 or bool(lane.queue) or self._feeder.catch_up.is_behind(lane)
+        # Rows whose receiver asked for a later time are nothing to probe with: others would wait for it for as long.
+        has_rows = lane.retry_count > 0 and not lane.nothing_to_try
+        return has_rows or bool(lane.queue) or self._feeder.catch_up.is_behind(lane)
 
     def _follow(self, lane: Lane, others: Mapping[str, BreakerFound]) -> None:
         outage, is_over, since_ms = self._mine.get(lane.number, (0, True, 0))

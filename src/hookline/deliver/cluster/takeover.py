@@ -25,7 +25,7 @@ from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.shared_ring import SharedIndexStore, delivered, settled
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.lane import Lane, urls_of
 from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet, fresh_cursor
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.catch_up import SharedReader
@@ -222,10 +222,13 @@ class PartitionTakeover:
             else:
                 lane.enter(self._cursor(lane, claim, shared, lane.number in then))
             self._restore(lane, claim)
-            if not lane.is_replay:
+            if isinstance(lane, ReplayLane):
+                self._follow_delivery(lane, claim.partition, then.get(lane.live.number))
+            else:
                 self._follow_changes(lane, claim.partition, then.get(lane.number))
                 self._join(lane, shared)
-            self._add_backlog(lane, claim)
+            if lane.number in claim.backlogs:
+                self._lane_set.add_rows(lane, claim.backlogs[lane.number])
         for number, position in claim.settled:
             if number in self._engine.lanes:
                 self._recovery.settle(self._engine.lanes[number], position)
@@ -266,12 +269,18 @@ class PartitionTakeover:
             return
         destination, start = before
         self._lane_set.add_backfills(lane, partition, lane.start, start.sources.keys())
-        if destination.delivery.order != lane.destination.delivery.order:
-            self._engine.failures.reorder_rows(lane)
+        self._follow_delivery(lane, partition, before)
         if rules_of(destination) != rules_of(lane.destination):
             cursor = lane.cursors[partition]
             position = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
             self._lane_set.note_filters(lane, {partition: position})
+
+    def _follow_delivery(self, lane: Lane, partition: int, before: tuple[Destination, LaneConfig] | None) -> None:
+        if before is None:
+            return
+        self._engine.failures.move_urls(lane, urls_of(before[0]), partition)
+        if before[0].delivery.order != lane.options.order:
+            self._engine.failures.reorder_rows(lane)
 
     def _join(self, lane: Lane, shared: SharedReader) -> None:
         cursor = lane.cursors[shared.partition]
@@ -282,14 +291,6 @@ class PartitionTakeover:
             shared.full.discard(lane)
         else:
             shared.attach(lane)
-
-    def _add_backlog(self, lane: Lane, claim: Claim) -> None:
-        backlog = claim.backlogs.get(lane.number)
-        if backlog is not None:
-            lane.count_rows(lane.retry_count + backlog.rows)
-            lane.row_due(backlog.due_ms)
-            lane.reorder_rows()
-            self._engine.retrying.add(lane)
 
     def _end(self, claim: Claim, destination: Destination, start: LaneConfig) -> None:
         """The lane was ended while nobody owned the partition: what waited there is discarded, on the record."""

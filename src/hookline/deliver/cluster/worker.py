@@ -280,7 +280,6 @@ class Worker:
         self._follower.leave(partition)
         self._checkpointer.leave(partition)
         self._engine.batch.leave_out(partition.__eq__)
-        self._engine.recount.update(self._engine.retrying)
         self._heartbeat.beat_soon()
 
     def _flying(self, partitions: Iterable[int]) -> bool:

@@ -18,6 +18,28 @@ ASKED_TO_WAIT = 1 << (2 * WEBHOOKS_MAX)
 """In a retry row's mask: its time is the one that the receiver asked for, and no probe comes before it."""
 
 
+Moved = tuple[int | None, ...]
+"""For each URL that a destination has now, the index that it had before; None for one that is new."""
+
+
+def moved(before: Sequence[str], now: Sequence[str]) -> Moved | None:
+    """Return where a destination's URLs stood before, None where none moved, or there are none."""
+    if before == now or not before or not now:
+        return None
+    return tuple(before.index(url) if url in before else None for url in now)
+
+
+def moved_mask(urls: int, moved: Moved) -> int:
+    """Return a mask as it was, for the URLs that there are now; one that is new is to be tried too."""
+    found = urls & ASKED_TO_WAIT
+    for index, before in enumerate(moved):
+        if before is None:
+            found |= 1 << index
+        else:
+            found |= (urls >> before & 1) << index | (urls >> before + WEBHOOKS_MAX & 1) << index + WEBHOOKS_MAX
+    return found
+
+
 class FailedTry(msgspec.Struct, gc=False, eq=False):
     """The failure of one URL within a delivery."""
 
@@ -57,8 +79,7 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
 
     def has_failed(self, target: Target) -> bool:
         """Return whether the URL has failed in this attempt."""
-        # By index: with changed settings the lane has other targets than the delivery began with.
-        return any(failed.target.index == target.index for failed in self.failures or ())
+        return any(failed.target.is_as(target) for failed in self.failures or ())
 
     def not_failed(self) -> list[Target]:
         """Return the URLs to be tried that have not failed in this attempt."""

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from hookline.connections.model import Destination, LaneConfig
+from hookline.connections.model import Destination, LaneConfig, WebhookSettings
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import Health
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.order import Rate, UserOrder
+from hookline.deliver.lanes.order import BURST_SECONDS, GATHERED_BURST_SECONDS, Rate, UserOrder
 from hookline.deliver.send.port import Route
 from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
@@ -33,7 +33,7 @@ RECHECK_MS = 1_000
 class Target:
     """One receiver URL of a lane: how its requests are written, and the way they go."""
 
-    __slots__ = ("index", "lane", "lingering", "route", "tag", "template", "url")
+    __slots__ = ("index", "lane", "lingering", "route", "tag", "template", "url", "urls")
 
     lane: Lane
     """Set by the lane that takes it."""
@@ -44,8 +44,20 @@ class Target:
         self.index = index
         self.tag = lane_number << URL_BITS | index
         self.route = route
+        self.urls: tuple[str, ...] = ()
+        """All URLs that the destination had with this one, where its kind is a webhook's."""
         self.lingering = 0
         """Requests still running although another URL has taken their event."""
+
+    def is_as(self, other: Target) -> bool:
+        """Return whether the other asks the same URL, perhaps with changed settings."""
+        return self.index == other.index if self.urls is other.urls else self.url == other.url
+
+
+def urls_of(destination: Destination) -> tuple[str, ...]:
+    """Return the URLs of a destination, none where its kind is no webhook's."""
+    settings = destination.settings
+    return tuple(each.url for each in settings.webhooks) if isinstance(settings, WebhookSettings) else ()
 
 
 class MappedRequests(Protocol):
@@ -56,8 +68,14 @@ class MappedRequests(Protocol):
     is_apart: bool
     """Whether its requests take none of the places of what goes over the network."""
 
+    has_one_url: bool
+    """Whether all its requests go to one URL, whatever the event."""
+
     def own(self, lane: Lane) -> None:
         """Belong to a lane."""
+
+    def hurry(self) -> None:
+        """Let what is queued leave with the next look."""
 
     def allowance(self, requests: int) -> int:
         """Return how many events may be in flight where so many requests may."""
@@ -84,6 +102,7 @@ class Lane(Health):
         "granted",
         "holds_long",
         "in_flight",
+        "is_apart",
         "is_replay",
         "mapped",
         "name",
@@ -108,6 +127,7 @@ class Lane(Health):
         "starts",
         "targets",
         "to_all",
+        "urls",
         "wants_slot",
     )
 
@@ -188,11 +208,15 @@ class Lane(Health):
         self.paused = start.paused is not None
         self.catch_up_rate = start.catch_up_rate
         self.drains = start.until is not None
+        self.urls = urls_of(destination)
         self.targets = targets
         for target in targets:
             target.lane = self
+            target.urls = self.urls
         self.mapped = mapped
         """What makes the requests of a kind that is no webhook; None: each target writes its own."""
+        self.is_apart = mapped is not None and mapped.is_apart
+        """Whether its requests take none of the places of what goes over the network."""
         if mapped is not None:
             mapped.own(self)
         self.filters = filters if filters is not None and filters.stops else None
@@ -240,12 +264,19 @@ class Lane(Health):
         if not rates:
             self.rate = None
         elif self.rate is None or self.rate.per_second != min(rates):
-            self.rate = Rate(min(rates), self.rate_part)
+            self.rate = Rate(min(rates), self.rate_part, self.burst_seconds)
+
+    @property
+    def burst_seconds(self) -> float:
+        """Return how long unused attempts of its rate are kept: events that leave together are begun together."""
+        return BURST_SECONDS if self.mapped is None or self.mapped.size == 1 else GATHERED_BURST_SECONDS
 
     # the cursor
 
     def enter(self, cursor: LaneCursor) -> None:
-        """Stand in a partition."""
+        """Stand in a partition. What became of earlier attempts there was its owners' to save, and is no row here."""
+        stale = [position for position in self.pending_rows if position >> POSITION_SHIFT == cursor.partition]
+        self.pending_rows.difference_update(stale)
         self.cursors[cursor.partition] = cursor
 
     def backfill(self, backfill: LaneCursor) -> None:
@@ -367,7 +398,7 @@ class Lane(Health):
     def keep_row(self, position: int, due_ms: int | None = None, *, is_new: bool = True) -> None:
         """Have an event wait as a retry row from the next checkpoint on; ``due_ms`` None: until it is called."""
         if is_new:
-            self.retry_count += 1
+            self.count_rows(self.retry_count + 1)
         self.out_of_order.discard(position)
         self.pending_rows.add(position)
         if due_ms is not None:
@@ -391,7 +422,9 @@ class Lane(Health):
         self.next_retry_ms = at_ms
 
     def count_rows(self, rows: int) -> None:
-        """Take the number of rows from who has counted them."""
+        """Take the number of rows from who has counted them; with more than before there may be one to probe with."""
+        if rows > self.retry_count:
+            self.probe_found(True)
         self.retry_count = rows
 
     def reorder_rows(self) -> None:
@@ -455,8 +488,7 @@ class Lane(Health):
 
     def weigh(self) -> int:
         """Decide anew whether its requests hold their places for long; return by how many more than before do."""
-        is_apart = self.mapped is not None and self.mapped.is_apart
-        holds_long = (self.breaker.is_slow or self.is_sick) and not is_apart
+        holds_long = (self.breaker.is_slow or self.is_sick) and not self.is_apart
         if holds_long is self.holds_long:
             return 0
         self.holds_long = holds_long

@@ -14,7 +14,7 @@ from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot,
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
-from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.lane import Lane, MappedRequests, Target
 from hookline.deliver.lanes.mapped import Gathering, Mapped
 from hookline.deliver.lanes.sinks import Sinks
 from hookline.deliver.read.catch_up import SharedReader
@@ -31,6 +31,7 @@ from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.kinds.model import Auth
 from hookline.kinds.settings import secrets_in
 from hookline.outcomes.progress import ENTRY, OFFSET_MASK, POSITION_SHIFT
+from hookline.outcomes.reader import RetryBacklog
 from hookline.route.filters import Filters, filters_of, keeps_away, rules_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -158,11 +159,9 @@ class LaneSet:
             if cursor.attached:
                 shared.leave(lane)
                 cursor.attach()
-        if lane.options.order != destination.delivery.order:
-            self.change_order(lane)
         was_unusable = not lane.targets
         pause = lane.start.paused
-        lane.configure(destination, start, *self.usable(destination, start))
+        self.configure(lane, destination, start, *self.usable(destination, start))
         self._feeder.filtering = None
         if pause is not None and start.paused is None:
             self.resume(lane, pause)
@@ -183,7 +182,25 @@ class LaneSet:
                 lane.backfill(LaneCursor(partition, first, attached=False, end=position, source=source))
                 self.skip_delivered(lane, partition, first, position)
 
-    def change_order(self, lane: Lane) -> None:
+    def configure(
+        self,
+        lane: Lane,
+        destination: Destination,
+        start: LaneConfig,
+        targets: tuple[Target, ...],
+        filters: Filters | None,
+        mapped: MappedRequests | None,
+    ) -> None:
+        """Give a lane its new settings; what waits of it, and what is under way, follows."""
+        if lane.options.order != destination.delivery.order:
+            self._change_order(lane)
+        was_apart, urls = lane.is_apart, lane.urls
+        lane.configure(destination, start, targets, filters, mapped)
+        for partition in self._feeder.shared:
+            self._engine.failures.move_urls(lane, urls, partition)
+        self._engine.in_flight += len(lane.in_flight) * (was_apart - lane.is_apart)
+
+    def _change_order(self, lane: Lane) -> None:
         """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
         self._feeder.detach(lane)
         self._engine.failures.reorder_rows(lane)
@@ -191,14 +208,29 @@ class LaneSet:
     def resume(self, lane: Lane, pause: Pause) -> None:
         """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
         now_ms = self._engine.clock.steady_ms()
-        since_ms = pause.since if pause.steady_since is None else pause.steady_since
-        self._engine.batch.shift(lane.number, max(0, now_ms - since_ms))
+        for partition in self._feeder.shared:
+            self.leave_out_pause(lane, partition, pause.began_ms)
         lane.look_at_rows(now_ms)
         lane.answers_again()
         if lane.breaker.allowance == 0:
             lane.breaker.half_open()
         self._engine.probing.discard(lane)
         self._log.info("destination_resumed", destination=lane.destination.id)
+
+    def add_rows(self, lane: Lane, backlog: RetryBacklog) -> None:
+        """Have a lane try the rows of a partition that came, or of one whose rows nobody has counted for it yet."""
+        lane.count_rows(lane.retry_count + backlog.rows)
+        lane.row_due(backlog.due_ms)
+        lane.reorder_rows()
+        self._engine.retrying.add(lane)
+
+    def leave_out_pause(self, lane: Lane, partition: int, since_ms: int) -> None:
+        """Count no time towards the window of a lane's rows in a partition from when it was paused until it was not, or
+        until the pause that holds now began."""
+        until_ms = self._engine.clock.steady_ms() if lane.start.paused is None else lane.start.paused.began_ms
+        if until_ms > since_ms:
+            self._engine.batch.shift(lane.number, partition, until_ms - since_ms)
+            self._engine.stale.add(lane)
 
     def skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
         """Do not send again what an earlier process delivered in ``[first, end)``."""

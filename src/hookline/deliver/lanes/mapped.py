@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, NamedTuple
 
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
@@ -29,6 +30,10 @@ ANSWER_BYTES_MAX = 4 * 1024 * 1024
 """Of an answer that says which items of a batch failed."""
 SMALL_ANSWER_BYTES_MAX = 64 * 1024
 """Of one that says so of a single event."""
+RETRIED_TOGETHER = Verdict(
+    accepted=False, retry=True, of_event=True, error="the batch was refused; which of its events is meant shows later"
+)
+"""Of each event of a refused batch whose halves cannot be sent now."""
 GATHERED_IN_FLIGHT_MAX = 1_024
 """Events of one lane in flight at once where they go in batches."""
 
@@ -80,6 +85,7 @@ class Gathering:
     """Say how events of a lane go together: how many, how long the first waits for others, and how much they may be."""
 
     is_apart = False
+    has_one_url = False
 
     def __init__(self, size: int, wait_seconds: float, bytes_max: int) -> None:
         self.size = size
@@ -111,8 +117,11 @@ class Gathering:
             return queued >= low
         return queued >= 2 * self.size or queued * self._weight(queue) >= 2 * self._bytes_max
 
-    def gathered(self, queue: Sequence[Event], room: int, in_flight: int, now: float, *, hurry: bool) -> int | None:
-        """Return how many of the queued events leave now; None: they wait for others, so look again soon."""
+    def gathered(
+        self, queue: Sequence[Event], room: int, most: int, in_flight: int, now: float, *, hurry: bool
+    ) -> int | None:
+        """Return how many of the queued events leave now; None: they wait for others, so look again soon. ``most`` is
+        what may leave at once where nothing is in flight."""
         queued = len(queue)
         if self.size == 1 or hurry:
             self._since = None
@@ -122,13 +131,17 @@ class Gathering:
                 self._since = now
             if now - self._since < self._wait_seconds:
                 return None
-        if room < min(queued, self.size) and in_flight:
+        if room < min(queued, most) and in_flight:
             return 0  # answers make room, and a full batch costs the receiver no more than a small one
         count = min(queued, room)
         if count > self.size:
             count -= count % self.size  # the rest waits for others
         self._since = now if queued > count else None
         return count
+
+    def hurry(self) -> None:
+        """Let what is queued leave with the next look."""
+        self._since = -inf
 
     def requests(
         self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
@@ -158,6 +171,7 @@ class Mapped(Gathering):
         self._filters = filters if filters is not None and filters.edits else None
         # Whether all events become one request each that differs in nothing but its body, and go in batches.
         self._is_alike = plan.is_plain and len(plan.requests) == 1 and plan.requests[0].batch is not None
+        self.has_one_url = len(plan.requests) == 1 and plan.requests[0].sample_url == plan.requests[0].named_url
         # By request, then by its number among those that one event becomes: what is counted is the latter.
         self._targets = [
             [Target(template, ordinal, lane_number, route) for ordinal in range(PER_EVENT_MAX)]

@@ -14,6 +14,8 @@ from hookline.outcomes.progress import POSITION_SHIFT
 
 BURST_SECONDS = 0.1
 """How long unused attempts are kept."""
+GATHERED_BURST_SECONDS = 1.0
+"""The same where events leave in batches: with less, a batch would hold a tenth of what a second may bring."""
 BURST_MIN = 2.0
 """So many are kept in any case: with one, the time between two looks would be lost at slow rates."""
 
@@ -24,10 +26,11 @@ class Rate:
     Whoever has all of them begins with a full burst, a part begins with nothing: others may have used theirs just now.
     """
 
-    __slots__ = ("_burst", "_left", "_mine", "_since", "per_second", "taken")
+    __slots__ = ("_burst", "_burst_seconds", "_left", "_mine", "_since", "per_second", "taken")
 
-    def __init__(self, per_second: float, part: float = 1.0) -> None:
+    def __init__(self, per_second: float, part: float = 1.0, burst_seconds: float = BURST_SECONDS) -> None:
         self.per_second = per_second
+        self._burst_seconds = burst_seconds
         self.taken = 0
         """Attempts that have begun."""
         self._left = self._mine = 0.0
@@ -41,8 +44,13 @@ class Rate:
         if not self._mine and part < 1.0:
             self._since = None
         self._mine = self.per_second * part
-        self._burst = max(BURST_MIN, self._mine * BURST_SECONDS) if part > 0 else 0.0
+        self._burst = max(BURST_MIN, self._mine * self._burst_seconds) if part > 0 else 0.0
         self._left = min(self._left, self._burst)
+
+    @property
+    def burst(self) -> int:
+        """Return how many may begin at once after a rest."""
+        return int(self._burst)
 
     def spacing_seconds(self, alone: bool) -> float:
         """Return how far apart single attempts are that exceed nothing; ``alone``: no other process makes any."""

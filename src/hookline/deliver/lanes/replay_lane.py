@@ -101,6 +101,12 @@ class ReplayLane(Lane):
         """Return the state that the lane's rows show."""
         return "finished" if self.reported and self.reported >= self.cursors.keys() else super().state
 
+    def enter(self, cursor: LaneCursor) -> None:
+        """Stand in a partition: until that is done too, the rows of all say that the lane is at work, and then anew
+        that it has come to its end."""
+        super().enter(cursor)
+        self.reported.clear()
+
     def leave(self, partition: int) -> None:
         """Forget a partition that others own now."""
         super().leave(partition)
@@ -118,7 +124,7 @@ class _SharedRate(Rate):
     __slots__ = ("_lane",)
 
     def __init__(self, per_second: float, lane: ReplayLane) -> None:
-        super().__init__(per_second, lane.rate_part)
+        super().__init__(per_second, lane.rate_part, lane.burst_seconds)
         self._lane = lane
 
     def available(self, now_seconds: float) -> int:

@@ -88,6 +88,8 @@ class Feeder:
         self.shared.pop(partition).duplicates.close()
         self.catch_up.leave(partition)
         for lane in self.engine.lanes.values():
+            if lane.in_flight or lane in self.engine.retrying:
+                self.engine.recount.add(lane)  # what fails from now on is counted too, and is no row here
             lane.leave(partition)
             self._after_loss(lane)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import Breaker
-from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry, moved
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.retry.policy import DeadLetter, Hold, Retry, are_gone, decide, is_too_much, wait_asked_for
@@ -180,6 +180,12 @@ class Failures:
         partition, offset = position >> POSITION_SHIFT, position & OFFSET_MASK
         self._work.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
 
+    def wait_for_turn(self, lane: Lane, row: RetryRow) -> None:
+        """Have a row that is due wait until it is called: an earlier event of its user holds it up, and among those
+        that are due it would hide the others."""
+        lane.keep_row(row.partition << POSITION_SHIFT | row.offset, is_new=False)
+        self._work.batch.retry(row._replace(due_ms=NEVER_MS))
+
     def reorder_rows(self, lane: Lane) -> None:
         """Have rows come as the lane's new order has them: what waits for a turn is due, and nothing that a user's
         others wait for is due later than after ``retry_max``, whatever its receiver asked for."""
@@ -187,6 +193,13 @@ class Failures:
         self._work.batch.reorder(lane.number, now_ms, now_ms + int(self._work.schedule.max_ms))
         lane.look_at_rows(now_ms)
         lane.reorder_rows()
+
+    def move_urls(self, lane: Lane, before: tuple[str, ...], partition: int) -> None:
+        """Have a partition's rows name the URLs that the lane has now."""
+        found = moved(before, lane.urls)
+        if found is not None:
+            self._work.batch.move_urls(lane.number, partition, found)
+            self._work.stale.add(lane)
 
     def bury(self, delivery: Delivery, status: str, last: Failure | None, now_ms: int) -> None:
         """Give a delivery up: one dead letter."""
@@ -229,6 +242,7 @@ class Failures:
         self._work.probing.add(lane)
         wait_seconds = Breaker.probe_wait_seconds(0, self._work.schedule.max_ms / 1000)
         lane.probe_next(self._work.clock.monotonic() + wait_seconds, 1)
+        lane.probe_found(True)  # until one of this outage has looked
         # What this run burned as final was not the events' fault: it goes back to waiting.
         started_ms, started_steady_ms = lane.doubted_since
         lasted_ms = self._work.clock.steady_ms() - started_steady_ms

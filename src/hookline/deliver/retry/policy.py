@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal, NamedTuple
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
+from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry, moved, moved_mask
 from hookline.deliver.send.port import Failure
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import FINAL, Outcome
@@ -78,12 +78,17 @@ def decide(
         urls |= refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS
     if wait_ms and due_ms <= steady_ms + wait_ms:
         urls |= ASKED_TO_WAIT
-    return Retry(due_ms, urls)
+    asked = failures[0].target if failures else delivery.targets[0]
+    now = moved(asked.urls, lane.urls)  # they may have changed while it was under way
+    return Retry(due_ms, urls if now is None else moved_mask(urls, now))
 
 
 def are_gone(delivery: Delivery, failures: Sequence[FailedTry]) -> bool:
     """Return whether every URL of the destination has answered 410, not only those that this attempt was left with."""
-    everyone = all(delivery.has_failed(target) for target in delivery.lane.targets)
+    lane = delivery.lane
+    if lane.mapped is not None and not lane.mapped.has_one_url:  # the next event may go elsewhere
+        return False
+    everyone = all(delivery.has_failed(target) for target in lane.targets)
     return everyone and bool(failures) and all(failed.failure.status == GONE for failed in failures)
 
 

@@ -63,7 +63,7 @@ class Retries:
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
-            elif not lane.halted:
+            elif not (lane.halted or lane in self._engine.stale):
                 try:
                     self._start_ready(lane, now_ms)
                 except (JournalFetching, RowsComing):
@@ -178,6 +178,8 @@ class Retries:
         if position in lane.in_flight or position in lane.pending_rows:
             return False
         if lane.order is not None and not lane.order.may_start(position):
+            if row.due_ms < NEVER_MS:
+                self._engine.failures.wait_for_turn(lane, row)
             return False
         record = self._journal.get(row.partition, row.offset)
         if record is None:
@@ -188,6 +190,10 @@ class Retries:
         event = Event(position, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         urls = row.urls & ~ASKED_TO_WAIT
+        if not urls & ALL_URLS and lane.to_all and lane.mapped is None:
+            # Those that had not accepted it are no more: what the others said is all that there is to say.
+            self._engine.end_unasked(Delivery(lane, event, first_at_ms, row.attempt, urls, True))
+            return False
         if self._engine.schedule.expired(now_ms, first_at_ms):
             expired = Delivery(lane, event, first_at_ms, row.attempt, urls, True)
             self._engine.failures.bury(expired, "expired", None, self._engine.clock.now_ms())
@@ -266,6 +272,8 @@ class Retries:
         return False
 
     def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
+        if lane in self._engine.stale:
+            raise RowsComing
         overdue_before_ms = int(now_ms - self._engine.schedule.window_ms) if is_open else None
         limit = PROBE_ROWS + len(lane.pending_rows)
         oldest, overdue = self._rows.for_probe(lane.number, limit, now_ms, overdue_before_ms)
@@ -294,11 +302,12 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
     for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.pending_rows)):
         position = row.partition << POSITION_SHIFT | row.offset
         # What the next checkpoint changes is known already, or done.
-        if position in lane.pending_rows or position in lane.in_flight or row.attempt >= lane.options.set_aside_after:
+        if position in lane.pending_rows or position in lane.in_flight:
             continue
-        record = journal.get(row.partition, row.offset)
-        if record is not None and not record.erased:
-            order.note(position, record.user_key)
+        if row.attempt < lane.options.set_aside_after:
+            record = journal.get(row.partition, row.offset)
+            if record is not None and not record.erased:
+                order.note(position, record.user_key)
         if row.due_ms >= NEVER_MS:
             waiting.append(position)
     # Those called whose row is not saved yet were passed over above: they stay called.

@@ -119,8 +119,9 @@ class TokenKeeper:
             self._fetched_at = now
             self._renew_at = now + seconds - min(seconds * EARLY_SHARE, EARLY_SECONDS_MAX)
             self._line = b"Authorization: Bearer %b\r\n" % token.encode("latin-1")
-        except TokenRefused as error:
-            failure = Failure(Outcome.CONNECTION_FAILED, None, f"no token from {self._url.host}: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, what waits is tried again, and a token with it
+            said = str(error) if isinstance(error, TokenRefused) else f"{type(error).__name__}: {error}"
+            failure = Failure(Outcome.CONNECTION_FAILED, None, f"no token from {self._url.host}: {said}")
         self._fetching = None
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -165,7 +166,7 @@ def read_token(exchange: Exchange) -> tuple[str, float]:
         raise TokenRefused(f"it answered {exchange.status} {said}".rstrip())
     try:
         token = msgspec.json.decode(exchange.body, type=_Token, strict=False)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise TokenRefused("the answer holds no access_token") from None
     text = token.access_token
     if not text.isascii() or not text.isprintable() or not 0 < len(text) <= TOKEN_CHARACTERS_MAX:

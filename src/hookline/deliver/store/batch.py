@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
+from hookline.deliver.lanes.delivery import Moved, moved_mask
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.replays.dead_letters import DeadLetterAction
 from hookline.replays.offset_set import OffsetSet
@@ -167,14 +168,22 @@ class BlockRow(NamedTuple):
 
 
 class ReplayRow(NamedTuple):
-    """Hold what has come of a replay since the last checkpoint."""
+    """Hold what has become of a replay; how much it delivered, and what failed, is counted from rows of events."""
 
     lane: int
     state: str
     at_ms: int
-    delivered: int = 0
     ended_ms: int | None = None
     reason: str | None = None
+
+
+class ReplayedRow(NamedTuple):
+    """An event that a replay delivered: it counts for that, and is no dead letter any more."""
+
+    lane: int
+    partition: int
+    offset: int
+    destination: str
 
 
 class ErasureRow(NamedTuple):
@@ -203,10 +212,12 @@ class Batch:
         """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
         self.requeued: dict[int, int] = {}
         """How many came back, by lane: filled in when the batch is written."""
-        self.shifts: list[tuple[int, int]] = []
-        """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""
+        self.shifts: list[tuple[int, int, int]] = []
+        """(ms, lane, partition): the time a lane was paused does not count for the window of its retry rows."""
         self.reordered: list[tuple[int, int, int, int]] = []
         """(due ms of what waited for its turn, latest due ms of the others, lane, latest due ms)"""
+        self.moved_urls: list[tuple[int, int, Moved]] = []
+        """(lane, partition, where its URLs stood): retry rows name them by where they stand."""
         self.ranges: list[RangeRow] = []
         self.lanes: dict[tuple[int, int], LaneRow] = {}
         self.lanes_gone: set[tuple[int, int]] = set()
@@ -224,8 +235,7 @@ class Batch:
         self.replays: dict[int, ReplayRow] = {}
         self.parts_done: list[tuple[int, int, int]] = []
         """(at ms, lane, partitions): a worker's part of a replay is done; with that of so many partitions all of it."""
-        self.replayed: list[tuple[int, int, str]] = []
-        """(partition, offset, destination) that a replay delivered: no dead letter any more."""
+        self.replayed: list[ReplayedRow] = []
         self.actions: list[DeadLetterAction] = []
         """What people want of dead letters and of events that wait for another try."""
         self.versions: list[tuple[int, int, int]] = []
@@ -258,11 +268,11 @@ class Batch:
         self.retries.pop(key, None)
         self.settled.add(key)
 
-    def shift(self, lane: int, paused_ms: int) -> None:
-        """Move the first attempts of a lane's retry rows by the time it was paused, and make them due."""
-        self.shifts.append((paused_ms, lane))
+    def shift(self, lane: int, partition: int, paused_ms: int) -> None:
+        """Move the first attempts of a lane's retry rows in a partition by the time it was paused."""
+        self.shifts.append((paused_ms, lane, partition))
         for key, row in self.retries.items():
-            if row.lane == lane:
+            if row.lane == lane and row.partition == partition:
                 self.retries[key] = row._replace(first_at_ms=row.first_at_ms + paused_ms)
 
     def reorder(self, lane: int, now_ms: int, latest_ms: int) -> None:
@@ -272,6 +282,18 @@ class Batch:
         for key, row in self.retries.items():
             if row.lane == lane and row.due_ms > latest_ms:
                 self.retries[key] = row._replace(due_ms=now_ms if row.due_ms >= NEVER_MS else latest_ms)
+
+    def move_urls(self, lane: int, partition: int, moved: Moved) -> None:
+        """The URLs of a lane stand elsewhere now, for its rows in a partition."""
+        self.moved_urls.append((lane, partition, moved))
+        for key, row in self.retries.items():
+            if row.lane == lane and row.partition == partition:
+                self.retries[key] = row._replace(urls=moved_mask(row.urls, moved))
+
+    @property
+    def rewritten(self) -> set[int]:
+        """Return the lanes whose rows say something else once it is written."""
+        return {lane for lane, *_ in self.moved_urls} | {lane for _, lane, _ in self.shifts}
 
     def leave_out(self, lost: Callable[[int], bool]) -> None:
         """Take out what is of partitions that somebody else owns; what it is about is that owner's to find out."""
@@ -288,11 +310,13 @@ class Batch:
             for row in self.erasures
         ]
         self.versions = [row for row in self.versions if not lost(row[0])]
-        self.replayed = [row for row in self.replayed if not lost(row[0])]
+        self.shifts = [row for row in self.shifts if not lost(row[2])]
+        self.replayed = [row for row in self.replayed if not lost(row.partition)]
         self.settled = {key for key in self.settled if not lost(key[1])}
         self.lanes_gone = {key for key in self.lanes_gone if not lost(key[1])}
         self.retries = {key: row for key, row in self.retries.items() if not lost(key[1])}
         self.lanes = {key: row for key, row in self.lanes.items() if not lost(key[1])}
+        self.moved_urls = [each for each in self.moved_urls if not lost(each[1])]
         self.usage = {key: counts for key, counts in self.usage.items() if not lost(key[2])}
         self.epochs = {partition: epoch for partition, epoch in self.epochs.items() if not lost(partition)}
 

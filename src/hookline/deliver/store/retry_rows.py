@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol
 
+from hookline.connections.model import WEBHOOKS_MAX
 from hookline.database.connection import Connection
 from hookline.deliver.cluster.fence import Fence, listed
-from hookline.deliver.lanes.delivery import ASKED_TO_WAIT
+from hookline.deliver.lanes.delivery import ASKED_TO_WAIT, Moved
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store.batch import Answers, Kind, Look, Looks, RetryRow
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
@@ -97,6 +98,18 @@ def bring_near(connection: Connection, now_ms: int, latest_ms: int, partition: i
     where = "" if partition is None else f" AND partition = {partition:d}"
     connection.execute(f"UPDATE retries SET due = ? WHERE due > ? AND due < {NEVER_MS}{where}", (now_ms, latest_ms))
     connection.execute(f"UPDATE retries SET first_at = ? WHERE first_at > ?{where}", (now_ms, now_ms))
+
+
+def moved_urls(moved: Moved) -> str:
+    """Return ``moved_mask`` of the column as SQL has it."""
+    parts = [f"(urls & {ASKED_TO_WAIT})"]
+    for index, before in enumerate(moved):
+        if before is None:
+            parts.append(f"{1 << index}")
+            continue
+        for bit, its in ((before, index), (before + WEBHOOKS_MAX, index + WEBHOOKS_MAX)):
+            parts.append(f"(((urls >> {bit}) & 1) << {its})")
+    return " | ".join(parts)
 
 
 def values_of_position(position: int) -> tuple[int, int, int]:

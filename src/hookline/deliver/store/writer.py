@@ -21,7 +21,7 @@ from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Requeue
-from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts
+from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts, moved_urls
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import DeliverReader
@@ -114,9 +114,11 @@ class DeliverStore:
     def _write_batch(self, cursor: object, batch: Batch) -> None:
         many = cursor.executemany  # type: ignore[attr-defined]
         mine = "" if self._fence is None else f" AND partition IN {listed(batch.epochs)}"
-        many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
+        many("UPDATE retries SET first_at = first_at + ? WHERE lane = ? AND partition = ?", batch.shifts)
         nearer = f"CASE WHEN due >= {NEVER_MS} THEN ? ELSE ? END"
         many(f"UPDATE retries SET due = {nearer} WHERE lane = ? AND due > ?{mine}", batch.reordered)
+        for lane, partition, moved in batch.moved_urls:
+            many(f"UPDATE retries SET urls = {moved_urls(moved)} WHERE lane = ? AND partition = ?", [(lane, partition)])
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
         retries = list(batch.retries.values())
         insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))
@@ -193,22 +195,29 @@ class DeliverStore:
         exactly as those do.
         """
         many = cursor.executemany  # type: ignore[attr-defined]
+        delivered = Counter(row.lane for row in batch.replayed)
         dead = Counter(letter.lane for letter in batch.dead_letters if letter.lane in batch.replays)
         many(
             "INSERT INTO replays (lane, state, delivered, failed, started_at, updated_at, ended_at, reason)"
-            " VALUES (?1, ?2, ?4, ?7, ?3, ?3, ?5, ?6) ON CONFLICT (lane) DO UPDATE SET"
+            " VALUES (?1, ?2, ?6, ?7, ?3, ?3, ?4, ?5) ON CONFLICT (lane) DO UPDATE SET"
             " state = CASE WHEN replays.state = 'running' THEN excluded.state ELSE replays.state END,"
             " delivered = replays.delivered + excluded.delivered, failed = replays.failed + excluded.failed,"
             " updated_at = excluded.updated_at, ended_at = coalesce(excluded.ended_at, replays.ended_at),"
             " reason = coalesce(excluded.reason, replays.reason)",
-            [(*row, dead[row.lane] - batch.requeued.get(row.lane, 0)) for row in batch.replays.values()],
+            [
+                (*row, delivered[row.lane], dead[row.lane] - batch.requeued.get(row.lane, 0))
+                for row in batch.replays.values()
+            ],
         )
         many(
             "UPDATE replays SET state = 'done', ended_at = ?1, updated_at = ?1 WHERE lane = ?2 AND state = 'running'"
             " AND (SELECT count(*) FROM lanes WHERE lane = ?2 AND state = 'finished' AND partition < ?3) >= ?3",
             batch.parts_done,
         )
-        many('DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ?', batch.replayed)
+        many(
+            'DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ?',
+            [(row.partition, row.offset, row.destination) for row in batch.replayed],
+        )
         # A letter of a replay takes the place of the one that it was to settle; a later one of another lane stays too.
         of_event = 'partition = ?1 AND "offset" = ?2 AND destination = ?3'
         its_own = f"SELECT max(id) FROM dead_letters WHERE {of_event} AND lane = ?4"

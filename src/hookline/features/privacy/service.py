@@ -37,7 +37,7 @@ from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.reader import DeliverReader
 from hookline.privacy import id_digest
 from hookline.privacy.id_digest import IdDigests
-from hookline.privacy.model import DeletionRequest, Erased, Messages, request_id
+from hookline.privacy.model import DeletionRequest, Erased, Messages, Person, request_id
 from hookline.privacy.requests import Planned, Requests
 from hookline.privacy.search import SearchResult, search, synced
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
@@ -245,13 +245,36 @@ class DeletionWatch:
         if rows is None or profiles is None:
             return
         erased = Erased(0, *rows, *profiles)
+        if await self._clear_again(request, erased):
+            return
+        self._requests.wait(request, erased)
+
+    async def _clear_again(self, request: DeletionRequest, erased: Erased) -> bool:
+        """Have erased what was stored about the people since the look-up; return whether there was anything."""
+        people = self._requests.people(request.number)
+        ids = frozenset(id for person in people for id in person.identities or ())
+        if not ids:  # they are forgotten, and these were the delete messages
+            return False
+        if request.action == "both":
+            # Of the further ids collect has heard with the plan, and took events until then.
+            await self._journal.refresh()
+            found = await asyncio.to_thread(self._search_again, request, people)
+            if found.positions:
+                await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
+                self._requests.plan_again(request, erased, found, self._planned(found))
+            return bool(found.positions)
         # A sync may have told something about them between the look-up and the end of their profile.
-        ids = frozenset(id for person in self._requests.people(request.number) for id in person.identities or ())
-        synced_to = await asyncio.to_thread(synced, self._data_path, ids) if ids and self._profiles.exist else {}
+        synced_to = await asyncio.to_thread(synced, self._data_path, ids) if self._profiles.exist else {}
         if synced_to:
             self._requests.clear_again(request, erased, synced_to)
-        else:
-            self._requests.wait(request, erased)
+        return bool(synced_to)
+
+    def _search_again(self, request: DeletionRequest, people: Sequence[Person]) -> SearchResult:
+        known = {person.user_id or "": person.identities or () for person in people}
+        found = search(self._data_path, list(known), None, lambda id: known.get(id, ()))
+        for number, source in self._requests.sources(request.number):
+            found.events[number][source] += 0  # their destinations are told already
+        return found
 
     async def _follow_up(self, request: DeletionRequest) -> None:
         await self._messages.send(request)

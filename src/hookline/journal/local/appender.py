@@ -23,7 +23,7 @@ from hookline.journal.local.disk import Disk, is_full
 from hookline.journal.local.erase import erase_records
 from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.partition_reader import LocalReader
-from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
+from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover, remove_cut
 from hookline.journal.local.retention import drop_expired
 from hookline.journal.local.segment import NextSegment, encode_groups
 from hookline.journal.port import (
@@ -329,7 +329,7 @@ class LocalAppender:
         try:
             count = erase_records(folder, self._disk, reader.locate(partition, offsets))
             for cut in folder.glob(f"*{CUT_SUFFIX}"):
-                cut.unlink()  # a torn tail may hold the same person's events
+                remove_cut(cut, self._disk)  # a torn tail may hold the same person's events
         except OSError as error:
             raise self._disk_error(error) from error
         finally:

@@ -102,16 +102,32 @@ def read_start(folder: Path) -> int | None:
 
 
 def write_start(folder: Path, offset: int, disk: Disk) -> None:
-    """Note it durably, before anything below is removed."""
+    """Note it durably, before anything below is removed.
+
+    Where a full disk has no room for a new file the old one is overwritten, for what is removed then makes room. A
+    crash in the middle leaves two numbers that differ: nothing was removed yet, so the first segment says the start.
+    """
+    path, text = folder / START_NAME, b"%d %d\n" % (offset, offset)
     temporary = folder / f"{START_NAME}.tmp"
-    fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
-        write_all(disk, fd, [b"%d %d\n" % (offset, offset)], 0)
+        _write_durably(temporary, os.O_CREAT | os.O_TRUNC, text, disk)
+        temporary.rename(path)
+    except OSError as error:
+        if not (is_full(error) and path.exists()):
+            raise
+        temporary.unlink(missing_ok=True)
+        _write_durably(path, 0, text, disk)
+    disk.sync_folder(folder)
+
+
+def _write_durably(path: Path, flags: int, text: bytes, disk: Disk) -> None:
+    fd = os.open(path, flags | os.O_WRONLY, 0o600)
+    try:
+        write_all(disk, fd, [text], 0)
+        os.ftruncate(fd, len(text))
         disk.fdatasync(fd)
     finally:
         os.close(fd)
-    temporary.rename(folder / START_NAME)
-    disk.sync_folder(folder)
 
 
 END_NAME = "end"

@@ -1,7 +1,7 @@
 """Overwrites records in place, so that their content is gone from the disk while offsets and lengths stay.
 
-A redo intent is made durable first: a crash between the overwriting writes leaves a group whose checksum is wrong,
-and opening the journal, or a reader that meets the group, finishes from the intent.
+A redo intent is made durable first: a crash or a full disk between the overwriting writes leaves a group whose checksum
+is wrong, and opening the journal, the next erasure, or a reader that meets the group, finishes from the intent.
 """
 
 from __future__ import annotations
@@ -91,7 +91,12 @@ _decode_patches = msgspec.msgpack.Decoder(list[Patch]).decode
 
 
 def erase_records(folder: Path, disk: Disk, groups: Iterable[tuple[FoundGroup, Sequence[int]]]) -> int:
-    """Overwrite the records at the given offsets of each group; return how many. Durable on return."""
+    """Overwrite the records at the given offsets of each group; return how many. Durable on return.
+
+    An erasure that the disk refused in the middle is finished first, for its intent is all that says what its groups
+    have to be. When the disk refuses that too, nothing else is erased, and the intent stays for the next time.
+    """
+    redo_erase(folder, disk)
     patches: list[Patch] = []
     count = patched_bytes = 0
     for group, offsets in groups:
@@ -108,7 +113,7 @@ def erase_records(folder: Path, disk: Disk, groups: Iterable[tuple[FoundGroup, S
 
 
 def redo_erase(folder: Path, disk: Disk) -> None:
-    """Finish an erasure that a crash interrupted; an intent that never became durable is dropped."""
+    """Finish an erasure that a crash, or the disk, interrupted; an intent that never became durable is dropped."""
     path = folder / INTENT_NAME
     if not path.exists():
         return

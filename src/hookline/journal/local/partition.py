@@ -50,7 +50,8 @@ class PartitionWriter:
         self._first_at = tail.first_at
         self._segment_bytes = segment_bytes
         self._group_bytes_max = min(GROUP_BYTES_MAX, segment_bytes - SEGMENT_HEADER_BYTES)
-        self._torn_end = 0
+        self._is_torn = False
+        """Whether a write that met a full disk left something behind the data of the current segment."""
         self._roll = False
         self._full: deque[int] = deque()
         """The first offsets of the full segments that may be in the page cache."""
@@ -154,22 +155,24 @@ class PartitionWriter:
 
     def _write_groups(self, run: list[EncodedGroup]) -> int:
         assert self._segment is not None
+        if self._is_torn:
+            # In one step, though the rest of the segment takes room anew: half of a group over others that were refused
+            # before it would be taken for damage in front of these.
+            self._truncate(self._position)
+            self._truncate(self._segment.size_bytes)
+            self._is_torn = False
         buffers = [part for group in run for part in (group.header, group.payload)]
-        length = sum(map(len, buffers))
-        if self._torn_end > self._position + length:
-            # A write that met a full disk left something here: what is not overwritten must read as zeros again.
-            buffers.append(bytes(self._torn_end - self._position - length))
         try:
-            write_all(self._disk, self._segment.fd, buffers, self._position)
+            return write_all(self._disk, self._segment.fd, buffers, self._position)
         except OSError as error:
             if not is_full(error):
                 raise _failed(self.folder, error) from error
-            self._torn_end = max(self._torn_end, self._position + length)
-            raise JournalFull(f"no room in {self.folder}: free disk space or lower retention.bytes") from error
-        self._torn_end = 0
-        return length
+            self._is_torn = True
+            raise _full(self.folder) from error
 
     def _rotate(self, segment_bytes: int) -> None:
+        if self._is_torn:
+            self._cut_segment()
         segment = self._next.take(self.next_offset, segment_bytes)
         if self._segment is not None:
             self._full.append(self._segment.first_offset)
@@ -180,20 +183,47 @@ class PartitionWriter:
         self._segment = segment
         self._position = SEGMENT_HEADER_BYTES
         self._first_at = 0
-        self._torn_end = 0
 
     def _seal(self) -> None:
-        """End the current segment where its data ends and give the rest back to the disk."""
-        self._roll = False
+        """End the current segment where its data ends, and close it."""
         if self._segment is not None:
-            os.ftruncate(self._segment.fd, self._position)
+            self._cut_segment()
             self.sealed_bytes += self._position
             self._close_segment()
+        self._roll = False
+
+    def _cut_segment(self) -> None:
+        """Give back to the disk what of the current segment is behind its data.
+
+        What a write that met a full disk left there is gone for good before another segment begins: from then on
+        nothing overwrites it, and it looks like groups with the offsets of that segment.
+        """
+        assert self._segment is not None
+        self._truncate(self._position)
+        self._segment = self._segment._replace(size_bytes=self._position)
+        if self._is_torn:
+            try:
+                self._disk.fdatasync(self._segment.fd)
+            except OSError as error:
+                raise _failed(self.folder, error) from error
+            self._is_torn = False
+
+    def _truncate(self, size_bytes: int) -> None:
+        """Make the file of the current segment this long; what it grows by reads as zeros."""
+        assert self._segment is not None
+        try:
+            os.ftruncate(self._segment.fd, size_bytes)
+        except OSError as error:
+            raise _full(self.folder) if is_full(error) else _failed(self.folder, error) from error
 
     def _close_segment(self) -> None:
         if self._segment is not None:
             os.close(self._segment.fd)
             self._segment = None
+
+
+def _full(folder: Path) -> JournalFull:
+    return JournalFull(f"no room in {folder}: free disk space or lower retention.bytes")
 
 
 def _failed(folder: Path, error: OSError) -> JournalFailed:

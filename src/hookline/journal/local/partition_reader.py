@@ -154,9 +154,11 @@ class PartitionReader:
         try:
             while offset < end:
                 view, position, first = self._begin_at(offset, end)
+                after = self._segment_after(view.first_offset, end)
                 window.begin(view.fd)
                 try:
-                    while first < end:
+                    # Not beyond where the next one begins: a write that met a full disk may have left something there.
+                    while first < end and first != after:
                         loaded = view.load(position, first, window)
                         if loaded is None:
                             break  # the data of this segment ends here
@@ -167,7 +169,7 @@ class PartitionReader:
                         self._remember(offset, view.first_offset, position)
                         yield group
                 except GroupDamaged as damaged:
-                    gap = view.learn_gap(damaged, self._bound(view, end))
+                    gap = self._learn_gap(view, damaged, end)
                     if gap.next_offset > offset:
                         raise self._lost(view, gap) from None
         finally:
@@ -177,7 +179,7 @@ class PartitionReader:
         """Return where to begin reading: segment, position, and the offset of the group there."""
         segment, position = self._places.pop(offset, (-1, 0))
         view = self._views.get(segment)
-        if view is not None:
+        if view is not None and self._segment_of(offset) != offset:
             return view, position, offset
         view, place = self._find(offset, end)
         return view, place.position, place.header.first_offset
@@ -203,6 +205,11 @@ class PartitionReader:
     def _bound(self, view: SegmentView, end: int) -> int:
         """Up to which offset the groups of a segment go, if it is whole."""
         return min(self._segment_after(view.first_offset, end), end)
+
+    def _learn_gap(self, view: SegmentView, damaged: GroupDamaged, end: int) -> Gap:
+        """Return where reading goes on behind a damaged group: in this segment, or in the next one."""
+        self._refresh()  # one that was begun meanwhile holds what would be passed over as damaged otherwise
+        return view.learn_gap(damaged, self._bound(view, end))
 
     def _lost(self, view: SegmentView, gap: Gap) -> JournalCorrupt:
         is_missing = view.ends_before(gap)
@@ -243,7 +250,7 @@ class PartitionReader:
             damaged = GroupDamaged(place.position, place.header.first_offset)
         except GroupDamaged as error:
             damaged = error
-        raise self._lost(view, view.learn_gap(damaged, self._bound(view, end)))
+        raise self._lost(view, self._learn_gap(view, damaged, end))
 
     def _holding(self, texts: Sequence[bytes], start: int, end: int) -> Iterator[FoundGroup]:
         end = min(end, self.end())

@@ -5,7 +5,8 @@ Groups carry their own offset and checksum, so what stands behind a damaged stre
 where those still lead on, otherwise by whatever looks like a header and has the right checksum.
 
 Only the last segment can be torn: a segment is created after everything in the one before is durable. Nothing tells a
-group that was torn from one that was damaged later, so only what has no intact group behind it is cut, and kept aside.
+group that was torn from one that was damaged later, so only what has no intact group behind it is cut, and kept aside,
+or left behind where a full disk has no room for a copy.
 Damage before an intact group is left where it is: readers pass over it, as the port says, and hear of it.
 """
 
@@ -18,11 +19,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.journal.local.disk import END_NAME, Disk, EndFile, create_end_file, read_start, write_all, write_start
+from hookline.journal.local.disk import (
+    END_NAME,
+    Disk,
+    EndFile,
+    create_end_file,
+    is_full,
+    read_start,
+    write_all,
+    write_start,
+)
 from hookline.journal.local.erase import redo_erase
 from hookline.journal.local.segment import (
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
+    SUFFIX,
     TEMPORARY_NAME,
     GroupHeader,
     OpenSegment,
@@ -115,8 +126,9 @@ class Recovery(NamedTuple):
     """Hold what opening a partition had to repair.
 
     ``cut_bytes`` is a torn tail that, as far as can be told, no one had been answered for; it is kept beside the
-    segment. ``damaged`` are the ranges of offsets whose records are damaged in the last segment: the disk lost them, or
-    never got them in a power cut. Their offsets are not used again; readers meet JournalCorrupt there.
+    segment, or in it where the disk is full. ``damaged`` are the ranges of offsets whose records are damaged in the
+    last segment: the disk lost them, or never got them in a power cut. Their offsets are not used again; readers meet
+    JournalCorrupt there.
     """
 
     partition: int
@@ -189,10 +201,11 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
         if scan.next_offset < published:
             lost = (scan.next_offset, published)
             return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, (*damaged, lost), lost)
-        cut_bytes = _cut(fd, path, scan, disk)
+        cut_bytes = scan.dirty_end - scan.position
+        is_clean = not cut_bytes or _cut(fd, path, scan, disk)
         disk.fdatasync(fd)
         recovery = Recovery(partition, path.name, cut_bytes, tuple(damaged)) if cut_bytes or damaged else None
-        if damaged:  # whatever is wrong there, nothing new is written beside it
+        if damaged or not is_clean:  # whatever is wrong there, nothing new is written beside it
             return Tail(scan.next_offset, None, 0, 0), recovery
         segment = OpenSegment(os.dup(fd), segments[-1], os.fstat(fd).st_size)
         return Tail(scan.next_offset, segment, scan.position, scan.first_at), recovery
@@ -243,22 +256,53 @@ def _dirty_end(view: memoryview, position: int) -> int:
     return dirty_end
 
 
-def _cut(fd: int, path: Path, scan: _Scan, disk: Disk) -> int:
-    """Keep the torn tail in a file of its own, then zero it, so that no part of it is ever taken for a group; return
-    its bytes."""
-    length = scan.dirty_end - scan.position
-    if length == 0:
-        return 0
+def _cut(fd: int, path: Path, scan: _Scan, disk: Disk) -> bool:
+    """Keep the torn tail in a file of its own, then zero it, so that no part of it is ever taken for a group.
+
+    Return False where a full disk has no room for that file. The tail stays where it is then, only without what could
+    be the head of a group, so that readers end before it; nothing is written to this segment any more. The file stays
+    as well, empty: it notes where the tail is.
+    """
     # Named by its place: a segment may be torn again, and what was kept before stays.
     copy = os.open(path.with_suffix(f".{scan.position}{CUT_SUFFIX}"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    length = scan.dirty_end - scan.position
     try:
         for start in range(0, length, _CHUNK_BYTES):
             chunk = os.pread(fd, min(_CHUNK_BYTES, length - start), scan.position + start)
             write_all(disk, copy, [chunk], start)
         disk.fdatasync(copy)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        os.ftruncate(copy, 0)
+        disk.fdatasync(copy)
+        write_all(disk, fd, [bytes(min(GROUP_HEADER_BYTES, length))], scan.position)
+        return False
     finally:
         os.close(copy)
     crash_point("journal.recovery_cut_saved")
     for start in range(0, length, _CHUNK_BYTES):
         write_all(disk, fd, [bytes(min(_CHUNK_BYTES, length - start))], scan.position + start)
-    return length
+    return True
+
+
+def remove_cut(cut: Path, disk: Disk) -> None:
+    """Remove a torn tail for good: the file that it was kept in and, where that had no room, its bytes in the
+    segment."""
+    name, _, position = cut.stem.partition(".")
+    if cut.stat().st_size == 0 and position.isdigit():
+        _truncate_torn(cut.with_name(name + SUFFIX), int(position), disk)
+    cut.unlink()
+
+
+def _truncate_torn(segment: Path, position: int, disk: Disk) -> None:
+    try:
+        fd = os.open(segment, os.O_RDWR)
+    except FileNotFoundError:
+        return
+    try:
+        if not any(os.pread(fd, GROUP_HEADER_BYTES, position)):  # no group begins there
+            os.ftruncate(fd, min(position, os.fstat(fd).st_size))
+            disk.fdatasync(fd)
+    finally:
+        os.close(fd)

@@ -7,7 +7,7 @@ there before. So every destination knows of everybody what ``members.sent`` says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -40,6 +40,7 @@ class FirstSync(NamedTuple):
 
     ready: CompiledDefinition
     definition: int
+    made: int | None
     number: int
     at_ms: int
     to: Destinations
@@ -105,8 +106,9 @@ class FirstSyncs:
             row = _written(missing), now_ms, 0
             execute("INSERT INTO introductions VALUES (?, ?, ?, ?)", (definition, *row))
         destinations, at_ms, person = row
-        ((number,),) = execute("SELECT number + 1 FROM definitions WHERE id = ?", (definition,)).fetchall()
-        return FirstSync(ready, definition, number, at_ms, _those(_read(destinations), ready.destinations), person)
+        ((made, number),) = execute("SELECT made, number + 1 FROM definitions WHERE id = ?", (definition,)).fetchall()
+        to = _those(_read(destinations), ready.destinations)
+        return FirstSync(ready, definition, made, number, at_ms, to, person)
 
     def _people(self, first_sync: FirstSync) -> PersonValues:
         if not first_sync.to:  # taken out again meanwhile
@@ -136,13 +138,19 @@ _KEPT = 64
 
 
 def message(
-    ready: CompiledDefinition, number: int, user_id: str, value: str, at_ms: int, now_ms: int, to: tuple[str, ...]
+    ready: CompiledDefinition,
+    made: int | None,
+    number: int,
+    user_id: str,
+    value: str,
+    at_ms: int,
+    now_ms: int,
+    to: tuple[str, ...],
 ) -> Record:
-    """Return the record of one message of a sync at ``at_ms``; the same for the same sync and user, messageId
-    included."""
+    """Return the record of one message of a sync at ``at_ms``; the same for the same sync, user and value, messageId
+    included. ``made`` tells the syncs of a definition from those of one that had its id before."""
     kind, id = ready.key
-    state = blake2b(f"{kind}\0{id}\0{number}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16)
-    message_id = f"{kind}-{state.hexdigest()}"
+    message_id = f"{kind}-{_state(kind, id, made, number, user_id, value)}"
     body = b'{"type":"identify","userId":%b,"traits":{%b:%b},%b}' % (
         msgspec.json.encode(user_id),
         msgspec.json.encode(ready.trait),
@@ -163,6 +171,12 @@ def message(
         body,
         to=to,
     )
+
+
+def _state(kind: str, id: str, made: int | None, number: int, user_id: str, value: str) -> str:
+    # With the value: a database that went back counts on from an earlier sync, and another value may hold in it by now.
+    told = f"{number}" if made is None else f"{made}\0{number}\0{value}"
+    return blake2b(f"{kind}\0{id}\0{told}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @lru_cache(maxsize=_KEPT)
@@ -205,6 +219,8 @@ class Sending(NamedTuple):
 
     ready: CompiledDefinition
     definition: int
+    made: int | None
+    """The version of the connections that it was made in; None in what is left of a sync by an earlier Hookline."""
     number: int
     at_ms: int
     first_sync: FirstSync | None = None
@@ -216,6 +232,7 @@ class Sync:
     def __init__(self, store: ProfileStore) -> None:
         self._store = store
         self._ready: dict[Key, CompiledDefinition] = {}
+        self._made: Mapping[Key, int] = {}
         self.numbers: dict[Key, int] = {}
         """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
@@ -223,27 +240,33 @@ class Sync:
         self.sent_total = 0
         """Messages since the start."""
 
-    def follow(self, definitions: Sequence[CompiledDefinition], all_keys: Iterable[Key]) -> None:
-        """Go by these definitions, in this order; what is not among ``all_keys`` any more goes with its members."""
+    def follow(self, definitions: Sequence[CompiledDefinition], made: Mapping[Key, int]) -> None:
+        """Go by these definitions, in this order; what is not in ``made`` any more goes with its members.
+
+        ``made`` has the version of the connections in which each definition, enabled or not, was made. It does not go
+        back with the database, nor come again for one that is deleted and made again.
+        """
         self._running = None
         with self._store.transaction() as execute:
             known = {(kind, name): (id, judged) for id, kind, name, judged in execute(_ALL)}
-            kept = set(all_keys)
-            for key in known.keys() - kept:
+            for key in known.keys() - made.keys():
                 for table, column in OF_A_DEFINITION:
                     execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
             judged = {ready.key: ready.judged for ready in definitions}
             for key, text in judged.items():
                 if key not in known:
-                    query = "INSERT INTO definitions (kind, name, judged, number, next_at) VALUES (?, ?, ?, 0, 0)"
-                    execute(query, (*key, text))
+                    query = (
+                        "INSERT INTO definitions (kind, name, judged, made, number, next_at) VALUES (?, ?, ?, ?, 0, 0)"
+                    )
+                    execute(query, (*key, text, made[key]))
             for key, (id, before) in known.items():
                 # Changed, or disabled: everybody is looked at anew, in a sync of another number.
-                if key in kept and judged.get(key) != before:
+                if key in made and judged.get(key) != before:
                     execute(_BEGIN_ANEW, (judged.get(key, ""), id))
             self.numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
             self._first_syncs.follow(definitions, self.numbers)
         self._ready = {ready.key: ready for ready in definitions}
+        self._made = made
         self._store.tracks = bool(self.numbers)
 
     def begin_again(self) -> None:
@@ -287,26 +310,34 @@ class Sync:
     def to_send(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
         """Return the next messages of a sync that is to be sent, by person; none when all of it is sent already."""
         query = (
-            "SELECT id, kind, name, number + 1, sending_at FROM definitions WHERE sending_at IS NOT NULL ORDER BY id"
+            "SELECT id, kind, name, made, number + 1, sending_at FROM definitions WHERE sending_at IS NOT NULL"
+            " ORDER BY id"
         )
-        for definition, kind, name, number, at_ms in self._store.connection.execute(query).fetchall():
+        for definition, kind, name, made, number, at_ms in self._store.connection.execute(query).fetchall():
             ready = self._ready.get((kind, name))
             if ready is not None:
-                return (sending := Sending(ready, definition, number, at_ms)), self._messages(sending, now_ms)
+                return (sending := Sending(ready, definition, made, number, at_ms)), self._messages(sending, now_ms)
         return self._next_of_first_sync(now_ms)
 
-    def sent(self, sending: Sending, people: Sequence[int], now_ms: int) -> None:
-        """Their messages are in the journal; without any, the sync is done."""
+    def sent(
+        self, sending: Sending, people: Sequence[int], now_ms: int, withheld: Collection[int] = frozenset()
+    ) -> None:
+        """Their messages are in the journal; without any people, the sync is done. Of those ``withheld`` among them
+        nothing was sent: what they differ in is news again when they are next looked at."""
         if sending.first_sync is not None:
             self._first_syncs.sent(sending.first_sync, people)
         else:
-            query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND person = ?"
+            query = (
+                "UPDATE members SET sent = CASE WHEN ? THEN sent ELSE value END, sync = NULL"
+                " WHERE definition = ? AND person = ?"
+            )
+            rows = [(person in withheld, sending.definition, person) for person in people]
             with self._store.transaction():
-                if people:
-                    self._store.connection.executemany(query, [(sending.definition, person) for person in people])
+                if rows:
+                    self._store.connection.executemany(query, rows)
                 else:
                     self._finish(sending, now_ms)
-        self.sent_total += len(people)
+        self.sent_total += len(people) - len(withheld)
         crash_point("profiles.synced")
 
     # looking at people
@@ -399,8 +430,8 @@ class Sync:
         if found is None:
             return None
         this, people = found
-        return Sending(this.ready, this.definition, this.number, this.at_ms, this), [
-            (person, message(this.ready, this.number, user_id, value, this.at_ms, now_ms, this.to))
+        return Sending(this.ready, this.definition, this.made, this.number, this.at_ms, this), [
+            (person, message(this.ready, this.made, this.number, user_id, value, this.at_ms, now_ms, this.to))
             for person, user_id, value in people
         ]
 
@@ -416,7 +447,7 @@ class Sync:
         )
         rows = self._store.connection.execute(query, (sending.definition, MESSAGES_PER_STEP)).fetchall()
         return [
-            (person, message(sending.ready, sending.number, user_id, value, sending.at_ms, now_ms, to))
+            (person, message(sending.ready, sending.made, sending.number, user_id, value, sending.at_ms, now_ms, to))
             for person, user_id, value in rows
         ]
 
@@ -433,10 +464,11 @@ class Sync:
         execute(query, (definition, sending.number, sending.at_ms, now_ms, *found))
         query = "DELETE FROM syncs WHERE definition = ? AND number <= ?"
         execute(query, (definition, sending.number - SYNCS_KEPT))
+        # What an earlier Hookline began went on under its messageIds; from here on they are as those of the others.
         execute(
-            "UPDATE definitions SET number = ?, next_at = ?, evaluated = sending_batch, sending_at = NULL,"
-            " sending_batch = NULL WHERE id = ?",
-            (sending.number, sending.at_ms + sending.ready.sync_ms, definition),
+            "UPDATE definitions SET number = ?, made = coalesce(made, ?), next_at = ?, evaluated = sending_batch,"
+            " sending_at = NULL, sending_batch = NULL WHERE id = ?",
+            (sending.number, self._made[sending.ready.key], sending.at_ms + sending.ready.sync_ms, definition),
         )
         # What has not been looked at yet, or is, looks at everybody.
         execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")

@@ -53,9 +53,8 @@ class People:
     def keep(self, spans: dict[int, Span] | None = None) -> None:
         """Keep what the definitions ask for."""
         self.registry.keep(windows_of([*self._audiences, *self._traits]), spans or {})
-        keys: list[Key] = [("audience", each.id) for each in self._audiences]
-        keys += [("trait", each.id) for each in self._traits]
-        self.sync.follow(in_order(self._audiences, self._traits), keys)
+        ready = in_order(self._audiences, self._traits)
+        self.sync.follow(ready, {each.key: 1 for each in ready})
 
     def apply(self) -> None:
         """Read the journal to its end."""

@@ -1,0 +1,92 @@
+"""A request to delete and suppress, while collect goes on taking events until it has heard of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hookline.database.open import open_deliver
+from hookline.features.privacy.service import deletion_requests, deletion_watch, id_digests, suppressions
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.local.partition_reader import LocalReader
+from hookline.journal.record import Record
+from hookline.journal.remote import serve_append
+from hookline.privacy.model import DeletionRequest
+from tests.unit.control.running import Running, destination, record, source
+
+
+class Collect:
+    """Takes what it has not heard of yet just before it looks whom it is to suppress: at its looks, one after another.
+
+    Who deletes looks for the first time before the look-up, and for the second time after what was found is planned.
+    """
+
+    def __init__(self, control: Running) -> None:
+        self.path = control.settings.socket_path("collect.sock")
+        self.journal = LocalAppender(control.data_path / "journal", retention_seconds=86_400, retention_bytes=2**30)
+        self.late: dict[int, list[Record]] = {}
+        """By the number of the look, counted from 1."""
+        self.looks = 0
+
+    async def refresh(self) -> None:
+        """Look once."""
+        self.looks += 1
+        await self.journal.append(self.late.get(self.looks, []))
+
+
+def carry_out(control: Running, collect: Collect) -> DeletionRequest:
+    """Take the one request as far as it goes; deliver has nothing to take away, and is done at once."""
+    requests, watch = deletion_requests(control.services), deletion_watch(control.services)
+    deliver = open_deliver(control.data_path / "deliver.db")
+
+    async def run() -> None:
+        server = await serve_append(collect.path, collect.journal, collect.refresh)
+        while (request := requests.get(1)) is not None and request.state not in ("waiting", "done"):
+            await watch.look()
+            request = requests.get(1) or request
+            deliver.execute(
+                "INSERT INTO erasures VALUES (?, ?, ?, 0, 0, 0, 1) ON CONFLICT DO NOTHING",
+                (request.number, request.at_ms, request.round),
+            )
+        server.close()
+        await collect.journal.close()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    deliver.close()
+    done = requests.get(1)
+    assert done is not None
+    return done
+
+
+def left_of(control: Running) -> list[str]:
+    """The messageIds of events that are stored and not erased, but for delete messages."""
+    reader = LocalReader(control.data_path / "journal")
+    records = [each for group in reader.read(0, 0) for each in group.records]
+    reader.close()
+    return [each.message_id for each in records if not each.erased and each.origin != "deletion"]
+
+
+def evidence(control: Running) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """How many events each source had, and which destinations are told for it."""
+    (person,) = control.api("GET", "/deletion-requests/dr1/evidence").json["people"]
+    told = {each["source"]: [to["destination"] for to in each["destinations"]] for each in person["sources"]}
+    return {each["source"]: each["events"] for each in person["sources"]}, told
+
+
+def test_events_of_further_ids_that_arrive_meanwhile_are_erased(control: Running) -> None:
+    """And of ids that these events are the first to name; others' stay. Destinations are told, each once."""
+    for path, body in (
+        *(("/sources", source(id)) for id in ("site", "app")),
+        *(("/destinations", destination(id, sources=[of])) for id, of in (("crm", "site"), ("mail", "app"))),
+    ):
+        assert control.api("POST", path, body).status == 201
+    control.append(record("m1", anonymousId="a1"), record("m2", userId="other"))
+    collect = Collect(control)
+    collect.late[2] = [record("late", userId="a1", anonymousId="a2"), record("later", userId="a2", source="app")]
+    collect.late[3] = [record("last", userId="a2")]
+    deletion_requests(control.services).create(["u1"], "both", "me")
+    request = carry_out(control, collect)
+    assert left_of(control) == ["m2"]
+    assert evidence(control) == ({"app": 1, "site": 3}, {"app": ["mail"], "site": ["crm"]})
+    assert deletion_requests(control.services).erased(request.number).events == 4
+    of = id_digests(control.services).of
+    assert all(suppressions(control.services).get(of(id)) is not None for id in ("u1", "a1", "a2"))

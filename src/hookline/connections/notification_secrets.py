@@ -37,22 +37,27 @@ def restored(rule: Notification, stored: Notification | None) -> Notification:
     before = () if stored is None else stored.channels
     slack = [channel.slack.url for channel in before if channel.slack is not None]
     signed = [
-        (origin_of(channel.webhook.url), channel.webhook.secret)
+        (channel.webhook.url, channel.webhook.secret)
         for channel in before
         if channel.webhook is not None and channel.webhook.secret is not None
     ]
-    kept = iter(slack)
+    # Several of Slack are kept in their order; with another number of them, whose is whose cannot be told.
+    kept = iter(slack if len(slack) == sum(channel.slack is not None for channel in rule.channels) else ())
 
     def found(value: str, place: _Place) -> str:
         path, url = place
         if not stands_for_stored(value):
             return value
-        candidates = slack if not url else [secret for origin, secret in signed if origin == origin_of(url)]
+        same_url = [secret for other, secret in signed if other == url]
+        same_origin = [secret for other, secret in signed if origin_of(other) == origin_of(url)]
+        same_url = [secret for other, secret in signed if other == url]
+        same_origin = [secret for other, secret in signed if origin_of(other) == origin_of(url)]
+        candidates = slack if not url else same_url or same_origin
         if value != KEEP:
             candidates = [secret for secret in candidates if mask(secret) == value]
-        elif not url:  # several of Slack are kept in their order
+        elif not url:
             candidates = [secret for secret in [next(kept, None)] if secret is not None]
-        if not candidates:
+        if not candidates or (url and len(set(candidates)) > 1):  # whose is meant cannot be told
             raise NothingToKeep(path)
         return candidates[0]
 

@@ -162,6 +162,10 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
         return not wanted or (subject != everything and subject in wanted)
 
 
+AT_ONCE_SECONDS = 1.0
+"""What a rule gets that wants to be told at once: without any threshold there is no notice."""
+
+
 def lowest_count(rules: Iterable[Notification], trigger: str, subject: str, setting: int) -> int:
     """Return from how many on there is a notice: the setting, or less where a rule for this subject asks for it."""
     asked = [
@@ -175,7 +179,7 @@ def lowest_count(rules: Iterable[Notification], trigger: str, subject: str, sett
 def lowest_seconds(rules: Iterable[Notification], trigger: str, subject: str, setting: float) -> float:
     """Return after how long there is a notice: the setting, or less where a rule for this subject asks for it."""
     asked = [
-        seconds
+        max(seconds, AT_ONCE_SECONDS)
         for rule in rules
         if rule.covers(trigger, subject, "")
         and (rule.threshold is None or rule.threshold.failed_share is None)

@@ -336,12 +336,20 @@ def _shown(rotation: Rotation) -> Rotation:
 def _restore_headers(webhook: Webhook, stored: tuple[Webhook, ...], path: str) -> Webhook:
     same_url = [other for other in stored if other.url == webhook.url]
     same_origin = [other for other in stored if origin_of(other.url) == origin_of(webhook.url)]
-    before: dict[str, str] = {}
-    for other in (*same_url, *same_origin):
-        for name, value in other.headers.items():
-            before.setdefault(name.lower(), value)
+
+    def before(name: str, value: str) -> str | None:
+        """Return the stored value that is meant, None where several may be."""
+        for others in (same_url, same_origin):
+            found = {old for other in others for each, old in other.headers.items() if each.lower() == name.lower()}
+            if found:
+                meant = [old for old in found if value in (KEEP, mask(old))]
+                return meant[0] if len(meant) == 1 else None
+        return None
+
     headers = {
-        name: _restored(value, before.get(name.lower()), f"{path}.headers.{name}") if is_secret_header(name) else value
+        name: _restored(value, before(name, value), f"{path}.headers.{name}")
+        if is_secret_header(name) and stands_for_stored(value)
+        else value
         for name, value in webhook.headers.items()
     }
     return replace(webhook, headers=headers)

@@ -10,7 +10,8 @@ import pytest
 
 from hookline.connections import file
 from hookline.connections.edits import Delete, Put
-from hookline.connections.notifications import Notification, notification_problems
+from hookline.connections.notification_secrets import hidden
+from hookline.connections.notifications import Notification, lowest_seconds, notification_problems
 from hookline.connections.past import Past, way_back
 from hookline.connections.store import ChangeRefused, Store
 from tests.unit.conftest import LocationOf
@@ -187,3 +188,38 @@ def test_history_shows_no_secret_and_leads_back(store: Store, location_of: Locat
     change(store, Put(rule()))
     store.remove_old_secrets(store.now_ms() + 1)
     assert store.snapshot(1).notifications[0].channels[0].slack.url == "keep"  # type: ignore[union-attr]
+
+
+A, B = "https://hooks.slack.com/services/T0/B0/aaaaaaaaAAAA", "https://hooks.slack.com/services/T0/B0/bbbbbbbbBBBB"
+
+
+def test_each_of_two_receivers_of_one_host_keeps_its_secret(store: Store) -> None:
+    """An exported file that is applied unchanged changes nothing."""
+    hooks = [
+        {"webhook": {"url": f"https://hook.example/{name}", "secret": f"secret-of-{name}-0000"}} for name in ("a", "b")
+    ]
+    change(store, Put(rule(to=hooks)))
+    for shown in (hidden(rule(to=hooks), keep=True), hidden(rule(to=hooks), keep=False)):
+        change(store, Put(shown))
+        kept = store.stored("notification", "ops")
+        assert kept is not None
+        assert [each.webhook.secret for each in kept.object.channels] == ["secret-of-a-0000", "secret-of-b-0000"]
+
+
+def test_of_two_slack_channels_the_one_that_is_left_must_be_named(store: Store) -> None:
+    """Which of them ``keep`` means cannot be told where one was taken out: its mask says so."""
+    both = rule(to=[{"slack": {"url": A}}, {"slack": {"url": B}}])
+    change(store, Put(both))
+    with pytest.raises(ChangeRefused, match="no stored secret"):
+        change(store, Put(rule(to=[{"slack": {"url": "keep"}}])))
+    change(store, Put(rule(to=[{"slack": {"url": "…BBBB"}}])))
+    kept = store.stored("notification", "ops")
+    assert kept is not None
+    assert kept.object.channels[0].slack.url == B
+
+
+@pytest.mark.parametrize("lasting", ["0s", "1s"])
+def test_who_wants_to_hear_at_once_does(lasting: str) -> None:
+    """No time at all would be no threshold, and so no notice for anybody."""
+    asked = rule(threshold={"for": lasting})
+    assert lowest_seconds([asked], "destination_failing", "crm", 300.0) == 1.0

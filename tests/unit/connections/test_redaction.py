@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, Webhook, WebhookSettings
 from hookline.connections.secrets import NothingToKeep, redact, restore
 from tests.unit.connections.examples import destination
 
@@ -60,3 +61,27 @@ def test_a_credential_stays_with_its_receiver() -> None:
 def test_an_ordinary_header_may_say_keep() -> None:
     """Only credentials are kept; elsewhere the word is a value like any other."""
     assert headers(restore(destination(headers={"X-Mode": "keep"}), None)) == {"X-Mode": "keep"}
+
+
+def test_each_of_two_urls_of_one_host_keeps_its_credential() -> None:
+    """Also where the path of one changes, if its mask says whose it is; ``keep`` alone does not."""
+    stored = two_urls("a", "b")
+    moved = ("a", "b/v2")
+    for keep in (True, False):
+        assert restore(redact(stored, keep=keep), stored) == stored
+    shown = two_urls(*moved, credentials=("…1111", "…2222"))
+    assert restore(shown, stored) == two_urls(*moved)
+    with pytest.raises(NothingToKeep) as nothing:
+        restore(two_urls(*moved, credentials=("keep", "keep")), stored)
+    assert nothing.value.path == "settings.webhooks[1].headers.Authorization"
+
+
+def two_urls(
+    *paths: str, credentials: tuple[str, ...] = ("Bearer aaaaaaaaaaaa1111", "Bearer bbbbbbbbbbbb2222")
+) -> Destination:
+    """A destination of two URLs of one host, each with its own credential."""
+    webhooks = tuple(
+        Webhook(url=f"https://api.example.com/{path}", headers={"Authorization": credential})
+        for path, credential in zip(paths, credentials, strict=True)
+    )
+    return replace(destination(), settings=WebhookSettings(webhooks=webhooks))

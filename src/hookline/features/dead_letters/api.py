@@ -31,7 +31,7 @@ from hookline.api.problem import Problem, not_found
 from hookline.api.services import Services, deliver_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.service import event_log
-from hookline.features.replays.api import begin
+from hookline.features.replays.api import begin, require_replayable
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.outcomes.delivery import Attempt
 from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
@@ -173,18 +173,23 @@ class DeadLetters(Controller):
     async def retry_dead_letters(
         self, services: FromServices, data: JSONBody[DeadLetterSelection]
     ) -> Listing[ReplayView]:
-        """Send all matching dead letters again, with one replay per destination."""
+        """Send all matching dead letters again, with one replay per destination: to all of them, or to none where one
+        refuses. Those of deleted destinations are left out unless one is named."""
         wanted = _filter(services, data)
-        destinations = sorted(deliver_reader(services).dead_letters.count(wanted))
+        counted = sorted(deliver_reader(services).dead_letters.count(wanted))
+        destinations = [each for each in counted if wanted.destination is not None or services.store.destination(each)]
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
             detail = f"They are of {len(destinations)} destinations; name one of them."
             raise Problem(409, "too_many_replays", detail)
-        made: list[ReplayView] = []
-        for destination in destinations:
-            letters = msgspec.structs.replace(wanted, destination=destination)
-            request = ReplayRequest(destination=destination, rate=data.rate, dead_letters=letters)
-            made.append(view_of(services, await begin(services, request)))
-        return Listing(made)
+        requests = [
+            ReplayRequest(
+                destination=each, rate=data.rate, dead_letters=msgspec.structs.replace(wanted, destination=each)
+            )
+            for each in destinations
+        ]
+        for request in requests:  # before any begins
+            require_replayable(services, request)
+        return Listing([view_of(services, await begin(services, request)) for request in requests])
 
     @post("/discard", status_code=200, needs="editor")
     async def discard_dead_letters(self, services: FromServices, data: JSONBody[DeadLetterSelection]) -> Discarded:

@@ -258,7 +258,7 @@ def _disable(services: Services, object_id: str, current: DestinationState, choi
     stored, settings, author = services.store.destination(object_id), services.settings, current_author()
     if stored is None or (stored.lane is None and not stored.object.enabled):
         return
-    if choice == "drain" and count:
+    if choice == "drain" and stored.lane is not None:
         refused_as_problem(lambda: services.store.drain(object_id, author, lambda: journal_ends(settings)))
     elif stored.lane is not None and stored.lane.until is not None:
         if choice == "discard":

@@ -92,13 +92,15 @@ class NoticeLog:
         is_open: bool | None = None,
         kind: str | None = None,
         subject: str | None = None,
+        is_acknowledged: bool | None = None,
     ) -> list[Notice]:
         """At most ``limit`` notices older than ``before_id``: all, or only open or resolved ones, of one kind, about
-        one subject."""
+        one subject, that somebody has seen or nobody has."""
         rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM notices WHERE id < ?1 AND ((resolved_at IS NULL) = ?2 OR ?2 IS NULL)"
-            " AND (kind = ?3 OR ?3 IS NULL) AND (subject = ?4 OR ?4 IS NULL) ORDER BY id DESC LIMIT ?5",
-            (before_id or 2**62, is_open, kind, subject, limit),
+            " AND (kind = ?3 OR ?3 IS NULL) AND (subject = ?4 OR ?4 IS NULL)"
+            " AND ((acknowledged_at IS NOT NULL) = ?5 OR ?5 IS NULL) ORDER BY id DESC LIMIT ?6",
+            (before_id or 2**62, is_open, kind, subject, is_acknowledged, limit),
         )
         return [_notice(row) for row in rows]
 

@@ -172,9 +172,11 @@ class NotificationWatch:
         """Add a notice to the outage that it belongs to, or begin one."""
         key = (notice.kind, notice.subject)
         is_passing = KINDS[notice.kind].passing
-        known = next((outage for outage in mine if key in outage.notices), None)
+        known = next(
+            (each for each in mine if key in each.notices and (not is_passing or each.said == "nothing")), None
+        )
         if known is not None:
-            if is_passing and known.said == "nothing":  # each is seen once: what it says is added to what waits
+            if is_passing:  # each is seen once: what it says is added to what waits
                 known.notices[key] = _joined(known.notices[key], _outage_notice(notice))
                 known.changed = True
             return

@@ -49,7 +49,7 @@ def status_of(services: Services) -> Status:
     snapshot = figures_log(services).look()
     states = states_of(services, stored)
     shown = [each for each in states if each.state not in CALM or each.figures.open or each.figures.dead_letters]
-    notices = [each for each in notice_log(services).newest(NOTICES_MAX, is_open=True) if not each.acknowledged_at]
+    notices = notice_log(services).newest(NOTICES_MAX, is_open=True, is_acknowledged=False)
     roles = whole_machine(services).look(WORKING if services.ready else "not_ready").roles
     ok = (
         all(role in (WORKING, STANDING_BY) for role in roles.values())

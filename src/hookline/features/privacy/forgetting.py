@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
@@ -43,6 +44,7 @@ class Forgetting:
         self._forget_replays(ids, message_ids)
         self._forget_audit({*ids, *message_ids})
         self._forget_issues({*ids, *message_ids})
+        self._forget_views({*ids, *message_ids})
         self._database.read(empty_log)
 
     def _forget_replays(self, ids: Collection[str], message_ids: Collection[str]) -> None:
@@ -83,6 +85,14 @@ class Forgetting:
             if not wanted.isdisjoint(_WORD.findall(said)) or any(" " in each and each in said for each in wanted):
                 with self._database.transaction() as execute:
                     execute("UPDATE issues SET message = NULL WHERE id = ?", (id,))
+
+    def _forget_views(self, erased: Collection[str]) -> None:
+        """Delete the saved views that look for one of them: there is nothing to see any more."""
+        for id, path, query in self._database.rows("SELECT id, path, query FROM views"):
+            named = {unquote(each) for each in path.split("/")} | {each for _, each in parse_qsl(query)}
+            if not named.isdisjoint(erased):
+                with self._database.transaction() as execute:
+                    execute("DELETE FROM views WHERE id = ?", (id,))
 
 
 def _without(value: Any, erased: Collection[str]) -> Any:

@@ -135,6 +135,13 @@ async def begin(services: Services, request: ReplayRequest) -> Replay:
 
 async def _prepared(services: Services, request: ReplayRequest) -> tuple[Destination, Offsets, Offsets]:
     """Return the destination and the stretch of the journal that a request is about."""
+    destination = require_replayable(services, request)
+    starts, ends = await asyncio.to_thread(_span, services, request)
+    return destination, starts, ends
+
+
+def require_replayable(services: Services, request: ReplayRequest) -> Destination:
+    """Return the destination; raise Problem for a request that cannot be."""
     stored = services.store.destination(request.destination)
     if stored is None:
         detail = f"There is no destination {request.destination!r}."
@@ -147,8 +154,7 @@ async def _prepared(services: Services, request: ReplayRequest) -> tuple[Destina
         raise Problem(422, "unknown_source", detail, [FieldError("/source", "unknown")])
     if request.since is not None and request.until is not None and request.since >= request.until:
         raise Problem(422, "invalid_object", "`from` must lie before `to`.", [FieldError("/from", "not before to")])
-    starts, ends = await asyncio.to_thread(_span, services, request)
-    return stored.object, starts, ends
+    return stored.object
 
 
 def _span(services: Services, request: ReplayRequest) -> tuple[Offsets, Offsets]:

@@ -141,3 +141,26 @@ def connect_two(control: Running, **more: object) -> None:
     control.api("PUT", "/sources/site", source())
     for name in ("crm", "erp"):
         control.api("PUT", f"/destinations/{name}", destination(name, **more))
+
+
+def test_a_retry_of_all_begins_nothing_where_one_destination_is_disabled(control: Running) -> None:
+    """The answer says which; whoever tries again sends nobody the same events twice."""
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 5)
+    assert control.api("POST", "/destinations/erp/disable", {"waiting": "discard"}).status == 200
+    answer = control.api("POST", "/dead-letters/retry", {"outcome": "refused"})
+    assert (answer.status, answer.json["code"]) == (409, "destination_disabled")
+    assert control.api("GET", "/replays").json["items"] == []
+
+
+def test_a_retry_of_all_leaves_out_deleted_destinations(control: Running) -> None:
+    """Their dead letters stay, and are refused where they are named."""
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 5)
+    assert control.api("DELETE", "/destinations/erp").status == 204
+    answer = control.api("POST", "/dead-letters/retry", {})
+    assert [each["destination"] for each in answer.json["items"]] == ["crm"]
+    named = control.api("POST", "/dead-letters/retry", {"destination": "erp"})
+    assert (named.status, named.json["code"]) == (422, "unknown_destination")

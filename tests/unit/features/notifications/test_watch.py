@@ -328,3 +328,17 @@ def test_a_channel_that_fails_is_a_notice_until_a_message_arrives(rig: Rig) -> N
     assert failing() == ["e-mail to a@b.example: no such user"]
     rig.put(to={"email": ["other@b.example"]})
     assert failing() == []
+
+
+def test_a_moment_that_was_told_with_an_outage_does_not_hide_the_next(rig: Rig) -> None:
+    """A new event name is told together with an outage; another one is told although the outage goes on."""
+    rig.put(when=["destination_failing", "new_event_name"])
+    rig.look()
+    rig.begins("site", kind="event_name_new", detail="A")
+    rig.look()
+    rig.begins("crm")
+    assert [len(each.items) for each in rig.pass_time(90)] == [2]
+    rig.pass_time(600)
+    rig.begins("site", kind="event_name_new", detail="Brand New")
+    sent = rig.pass_time(300)
+    assert ["Brand New" in item.message for each in sent for item in each.items] == [True]

@@ -6,14 +6,17 @@ from pathlib import Path
 
 from hookline.api.audit.log import AuditChange, AuditLog
 from hookline.api.caller import Caller
+from hookline.api.services import control_database
 from hookline.connections.store import Store
 from hookline.database.connect import Shared
 from hookline.features.issues.store import IssueStore
 from hookline.features.privacy.forgetting import Forgetting
+from hookline.features.replays.service import replay_store
 from hookline.outcomes.rows import CauseCount
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
 from tests.unit.conftest import LocationOf
+from tests.unit.control.running import Running
 
 USER, MESSAGE = "person-of-the-test", "message-of-the-test"
 
@@ -70,3 +73,19 @@ def test_issues_forget_words_that_name_a_person(location_of: LocationOf) -> None
         assert USER.upper().encode() not in files
     for each in (issues, replays, shared):
         each.close()
+
+
+def test_views_that_look_for_a_person_go(control: Running) -> None:
+    """Whoever saved them, and however the id is written; those of others stay."""
+    wanted = (
+        ("/events", "userId=alice%40example.com", True),
+        ("/people/user/alice%40example.com", "", False),
+        ("/events", "messageId=m1&source=site", False),
+        ("/events", "userId=bob&text=alice", True),
+    )
+    for number, (path, query, shared) in enumerate(wanted):
+        made = control.api("POST", "/views", {"name": f"v{number}", "path": path, "query": query, "shared": shared})
+        assert made.status == 201
+    forgetting = Forgetting(control_database(control.services), replay_store(control.services))
+    forgetting.forget({"alice@example.com"}, {"m1"})
+    assert [each["name"] for each in control.api("GET", "/views").json["items"]] == ["v3"]

@@ -21,6 +21,8 @@ TEXT_CHARACTERS_MAX = 64 * 1024
 EPOCH_FROM_SECONDS = 1_000_000_000
 """A greater number in a rate-limit header is a time, a smaller one a wait."""
 ANY_KEY = "*"
+_CUT: dict[str, Json] = {}
+"""Stands for a body that begins as JSON and is none: one that was cut."""
 
 
 class Verdict(NamedTuple):
@@ -73,6 +75,9 @@ class Judge:
                     if 0 <= index < count and (verdict.accepted is False or index not in named):
                         named[index] = verdict
         if not found:
+            if whole.accepted and fields["body"] is _CUT:
+                words = "the answer ends before it says what became of each event"
+                whole = Verdict(False, retry=True, error=words, status=status)
             return [whole] * count
         if whole.accepted:
             others = ACCEPTED
@@ -89,7 +94,7 @@ class Judge:
         try:
             fields["body"] = msgspec.json.decode(body) if body else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            fields["body"] = {}
+            fields["body"] = _CUT if body.lstrip()[:1] in (b"{", b"[") else {}
         fields["text"] = body[:TEXT_CHARACTERS_MAX].decode("utf-8", "replace")
         fields["headers"] = headers_of(head) if self._asks_headers else {}
         return fields

@@ -29,6 +29,7 @@ PUBLIC = [
     *("128.0.0.0", "169.253.255.255", "172.15.255.255", "172.32.0.0", "192.0.1.1", "198.17.255.255", "198.20.0.0"),
     *("223.255.255.255", "2606:4700::1111", "2a00:1450::1", "2001:200::1", "2001:4860:4860::8888", "2400::1"),
     *("::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2606:4700::5efe:808:808", "2606:4700::100:5efe:a00:1"),
+    *("2002:808:808::5efe:101:101", "2002:808:808::100:5efe:a00:1"),
 ]
 PART_FORMS: tuple[Callable[[int], str], ...] = (str, hex, "0{:o}".format)
 
@@ -68,6 +69,8 @@ def v6_spellings(address: str) -> Iterator[str]:
         yield f"{prefix}{high}:{low}"
     for suffix in ("::", "::1", ":1:2:3:4:5"):
         yield f"2002:{high}:{low}{suffix}"
+    for tunnel in ("5efe", "200:5efe"):
+        yield f"2002:808:808::{tunnel}:{high}:{low}"
     yield f"64:ff9b:1::{address}"
     for prefix in ("2606:4700::", "2606:4700:1:2:", "fe80::"):
         yield f"{prefix}{'0:' if prefix.endswith('2:') else ''}5efe:{address}"

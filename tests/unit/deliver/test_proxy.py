@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ from typing import Any
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.send import proxy as proxy_module
+from hookline.deliver.send.connector import Dialer
 from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.pool import Exchanges, Pools
-from hookline.deliver.send.proxy import Proxy, parse_proxy, proxy_of
+from hookline.deliver.send.proxy import Proxy, ProxyFailed, parse_proxy, proxy_of
 from hookline.deliver.send.request import request_of
 from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.send.tls import tls_context
@@ -205,6 +209,20 @@ def test_another_address_is_asked_for_where_the_proxy_cannot_connect(tmp_path: P
     exchange = asyncio.run(place.send())
     assert exchange.outcome is Outcome.SUCCESS
     assert proxy.asked[-1] == ("CONNECT", f"127.0.0.1:{place.port}")
+
+
+@pytest.mark.parametrize("short", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+def test_what_this_machine_is_short_of_is_not_blamed_on_the_proxy(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too few descriptors, or buffers, are said as they are: so requests wait, as they do without a proxy."""
+
+    async def none(address: str, port: int) -> socket.socket:
+        raise OSError(short, "too few")
+
+    monkeypatch.setattr(proxy_module, "connected", none)
+    dialer = Dialer(Resolver(Guard(["192.0.2.0/24"])), proxy=Proxy("http://127.0.0.1:3128", None))
+    with pytest.raises(OSError, match="too few") as raised:
+        asyncio.run(dialer.dial("192.0.2.1", 443))
+    assert (raised.value.errno, isinstance(raised.value, ProxyFailed)) == (short, False)
 
 
 def test_connections_through_a_proxy_are_kept(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import cast
 
 import pytest
@@ -118,6 +119,25 @@ def test_a_token_that_ended_is_fetched_anew(monkeypatch: pytest.MonkeyPatch) -> 
         route.unauthorized()
         assert cast(Answer, await send()).status == 200
         assert len(api.asked) == 2
+
+    play(scenario)
+
+
+def test_a_token_that_still_holds_is_used_where_its_renewal_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is renewed a minute early so that one failure costs nothing; the next try waits for a moment."""
+    monkeypatch.setattr(tokens, "EARLY_SHARE", 1.0)
+    monkeypatch.setattr(tokens, "EARLY_SECONDS_MAX", 3_600.0)  # it is due to be renewed at once
+
+    async def scenario(api: Api, route: TokenRoute, send: Callable[[], Awaitable[object]]) -> None:
+        assert cast(Answer, await send()).status == 200
+        api.token_answer = b"later"
+        api.valid = 0  # counts those who ask: the first token stays the one that holds
+        assert cast(Answer, await send()).status == 200
+        assert cast(Answer, await send()).status == 200
+        assert len(api.asked) == 2
+        monkeypatch.setattr(tokens, "monotonic", lambda: monotonic() + 3_601)
+        failure = cast(Failure, await send())
+        assert "no token from api.test" in failure.error
 
     play(scenario)
 

@@ -15,6 +15,7 @@ from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.send.answers import HEAD_KEPT_BYTES
 from hookline.deliver.send.port import Answer, Failure, Route
 from hookline.deliver.send.request import MappedTemplate
 from hookline.events.timestamps import iso
@@ -302,7 +303,7 @@ def failure_of(verdict: Verdict, answer: Answer) -> Failure | None:
     asked = asked_wait_seconds(answer.head) if status in (429, 503) else None
     retry_after = None if asked is None else str(asked).encode()
     of_event = verdict.of_event or (not verdict.retry and refuses_event(status))
-    return Failure(outcome, status, verdict.error, retry_after, answer.head, of_event=of_event)
+    return Failure(outcome, status, verdict.error, retry_after, answer.head[:HEAD_KEPT_BYTES], of_event=of_event)
 
 
 def unsendable(error: Exception) -> Failure:

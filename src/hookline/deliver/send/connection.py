@@ -52,6 +52,7 @@ RESTED_SECONDS = 0.05
 """One that was idle for longer is looked at before it takes a request: what has come meanwhile is nobody's answer.
 Those that are used again at once, as nearly all are under load, are spared the look."""
 
+_FRAMED = re.compile(rb"\n(?:content-length|transfer-encoding):", re.IGNORECASE)
 _RETRY_AFTER = re.compile(rb"\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE)
 
 
@@ -241,7 +242,7 @@ class Connection(asyncio.Protocol):
             self.watch.ended.set()
 
     def _ended_early(self, error: Exception | None) -> None:
-        if self._head_done:
+        if self._head_done and not self._is_cut:
             self._report()
         elif self._untaken:
             self.pool.send_afresh(*self._release())
@@ -251,9 +252,10 @@ class Connection(asyncio.Protocol):
                 self._fail(Outcome.TLS_REFUSED, tls_reason(error))
             else:
                 why = error or "end of stream"
+                when = "in the middle of" if self._head_done else "before"
                 self._fail(
                     Outcome.CONNECTION_FAILED,
-                    f"connection closed before an answer ({why}); the request may have been taken",
+                    f"connection closed {when} an answer ({why}); the request may have been taken",
                 )
 
     # httptools callbacks
@@ -346,6 +348,7 @@ class Connection(asyncio.Protocol):
     def _keep(self, now: float) -> None:
         """Wait in the pool for the next request."""
         self.batch = None
+        self.request = b""  # a batch's, which may be large; those of plain answers end with the next request
         self.idle_since = now
         self.pool.idle.append(self)
 
@@ -373,8 +376,22 @@ class Connection(asyncio.Protocol):
         elif token is not None:
             self.pool.sink.answered(token, batch.target, status, milliseconds, failure)
 
+    @property
+    def _is_cut(self) -> bool:
+        """Return whether the head promises a success whose body, which is read whole to judge it, has not come whole.
+
+        A refusal stands by its status: it may also say how long to wait.
+        """
+        return (
+            self.batch is not None
+            and self.batch.whole > 0
+            and not self._complete
+            and 200 <= self._status < 300
+            and _FRAMED.search(own_head(self._head)) is not None
+        )
+
     def _whole_answer(self) -> Answer:
-        return Answer(self._status, own_head(self._head)[:HEAD_KEPT_BYTES].decode("latin-1"), self._answer)
+        return Answer(self._status, own_head(self._head).decode("latin-1"), self._answer)
 
     def _report(self) -> None:
         token, batch, _ = self._release()
@@ -401,7 +418,7 @@ class Connection(asyncio.Protocol):
             # Such as two lengths that differ: what was answered is plain, only where it ends is not.
             self._status = self._parser.get_status_code()
             self._head_done = True
-        if self._head_done and self.token is not None:
+        if self._head_done and self.token is not None and not self._is_cut:
             self._report()
         if self.token is not None:
             self._fail(Outcome.BAD_RESPONSE, f"not a valid HTTP answer ({type(error).__name__})")

@@ -6,7 +6,6 @@ way; no receiver is blamed for it."""
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import resource
 import socket
@@ -24,7 +23,7 @@ from hookline.deliver.send.answers import RequestBatch
 from hookline.deliver.send.client_certificate import ClientCertificate, tls_reason
 from hookline.deliver.send.connection import Connection
 from hookline.deliver.send.exchange import Exchange
-from hookline.deliver.send.proxy import TRY_ANOTHER, Proxy, ProxyFailed, connected
+from hookline.deliver.send.proxy import SHORT, TRY_ANOTHER, Proxy, ProxyFailed, connected
 from hookline.deliver.send.resolver import BlockedAddress, NameNotResolved, Resolver
 from hookline.deliver.send.tls import TlsTransport
 from hookline.outcomes.outcome import Outcome
@@ -36,8 +35,6 @@ ASKED_LAST_SECONDS = 30.0
 """An address that did not answer is asked after the others for so long; then by one connection, to see whether it is
 back."""
 ASKED_LAST_MAX = 10_000
-SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-"""What the system says when this machine has too little of something; no receiver is to blame."""
 
 
 class Dialled(NamedTuple):

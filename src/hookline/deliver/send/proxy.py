@@ -36,6 +36,8 @@ _NEXT_STEPS = {
 """What an answer of a proxy means and what to do."""
 TRY_ANOTHER = frozenset((502, 503, 504))
 """Answers that speak of one address of the receiver."""
+SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""What the system says when this machine has too little of something; no receiver is to blame, and no proxy."""
 
 
 class ProxyFailed(OSError):
@@ -98,7 +100,8 @@ class Proxy:
     async def connect(self, receiver: str, port: int) -> tuple[str, socket.socket]:
         """Return the proxy's address, and a socket that leads through it to a receiver's; the caller bounds the time.
 
-        Raise ProxyFailed, whose ``status`` is what the proxy answered.
+        Raise ProxyFailed, whose ``status`` is what the proxy answered; where this machine is short of something, what
+        the system says.
         """
         proxy = self.address()
         try:
@@ -107,6 +110,8 @@ class Proxy:
         except NameNotResolved as error:
             raise ProxyFailed(f"the proxy's name is not resolved ({error}); see deliver.proxy") from None
         except OSError as error:
+            if error.errno in SHORT:
+                raise
             self._resolver.led_nowhere(proxy.host)
             reason = error.strerror or str(error)
             raise ProxyFailed(f"the proxy {proxy.name} does not take connections ({reason})") from None

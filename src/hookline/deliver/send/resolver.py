@@ -137,12 +137,18 @@ def _public_refusal(address: Address) -> str | None:
     for network, right_bits, passes in _CARRIERS:
         if address in network:
             inner = IPv4Address(int(address) >> right_bits & 0xFFFF_FFFF)
-            return _public_refusal(inner) or (None if passes else f"carries {inner} in an abolished form")
+            if not passes:
+                return _public_refusal(inner) or f"carries {inner} in an abolished form"
+            return _public_refusal(inner) or _tunnel_refusal(address)  # 6to4 has room for an ISATAP address below it
     for blocked, why in _BLOCKED:
         if address in blocked:
             return f"{blocked}: {why}"
     if address.version == 6 and address not in _PUBLIC_V6:
         return f"outside {_PUBLIC_V6}"
+    return _tunnel_refusal(address)
+
+
+def _tunnel_refusal(address: Address) -> str | None:
     return next((_public_refusal(inner) for inner in _tunnelled(address)), None)
 
 

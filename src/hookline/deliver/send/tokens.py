@@ -30,6 +30,8 @@ EARLY_SECONDS_MAX = 60.0
 TOKEN_CHARACTERS_MAX = 8_192
 RENEWED_AGAIN_SECONDS = 5.0
 """A 401 ends a token that is older than this; a younger one is what the receiver does not accept."""
+ASKED_AGAIN_SECONDS = 5.0
+"""After a renewal that failed, the token that still holds is used for so long before the next try."""
 
 _END_OF_LINE = b"\r\n"
 
@@ -85,6 +87,7 @@ class TokenKeeper:
         """The header line with the token, empty while there is none."""
         self._fetched_at = 0.0
         self._renew_at = 0.0
+        self._ends_at = 0.0
         self._waiting: list[_Waiting] = []
         self._fetching: asyncio.Task[None] | None = None
 
@@ -117,11 +120,16 @@ class TokenKeeper:
             token, seconds = read_token(await self._exchanges().send(self._url, token_request(self._url, self._auth)))
             now = monotonic()
             self._fetched_at = now
+            self._ends_at = now + seconds
             self._renew_at = now + seconds - min(seconds * EARLY_SHARE, EARLY_SECONDS_MAX)
             self._line = b"Authorization: Bearer %b\r\n" % token.encode("latin-1")
         except Exception as error:  # noqa: BLE001 - whatever went wrong, what waits is tried again, and a token with it
             said = str(error) if isinstance(error, TokenRefused) else f"{type(error).__name__}: {error}"
-            failure = Failure(Outcome.CONNECTION_FAILED, None, f"no token from {self._url.host}: {said}")
+            now = monotonic()
+            if self._line and now < self._ends_at:
+                self._renew_at = min(now + ASKED_AGAIN_SECONDS, self._ends_at)
+            else:
+                failure = Failure(Outcome.CONNECTION_FAILED, None, f"no token from {self._url.host}: {said}")
         self._fetching = None
         waiting, self._waiting = self._waiting, []
         for each in waiting:

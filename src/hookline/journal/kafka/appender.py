@@ -64,7 +64,6 @@ class Call:
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         """Return what became of one record."""
-        self.left -= 1
         self._settled(self, error, message)
 
     def answer(self) -> None:
@@ -385,6 +384,7 @@ class KafkaAppender:
             self._away.add(partition)
             call.error = self._error_of(KafkaException(error))
             self._fail(self._turns.take_all(partition), call.error)
+        call.left -= 1  # not before: its records that waited may have failed just now, and must not be its last
         if not call.left:
             self._answer(call)
 

@@ -209,7 +209,9 @@ class Manifests:
 
     def seal(self) -> None:
         """List manifests in an index object when there are enough of them."""
-        due = [entry for entry in self._recent if _number_of(entry.name) <= self._sealed + SEALED]
+        # Where there are no fences they were not read in the order of their names.
+        recent = sorted(self._recent, key=lambda entry: entry.name)
+        due = [entry for entry in recent if _number_of(entry.name) <= self._sealed + SEALED]
         if self._number < self._sealed + SEALED + SEAL_LATE:
             return
         name = _name(self._sealed + SEALED, ".json")
@@ -217,7 +219,7 @@ class Manifests:
             {f"{INDEX}/{name}": msgspec.json.encode(_Index(chunks=self._chunks, manifests=due))},
         )
         self._chunks.append(_Chunk(name, _union(entry.spans for entry in due)))
-        self._recent = self._recent[len(due) :]
+        self._recent = recent[len(due) :]
 
     @property
     def _sealed(self) -> int:

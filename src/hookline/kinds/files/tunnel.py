@@ -125,11 +125,16 @@ class Tunnel:
     def _relay(self, near: socket.socket, far: socket.socket) -> None:
         near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         other = {near: far, far: near}
+        ends = {near.fileno(): near, far.fileno(): far}
+        poll = select.poll()  # not select.select, which takes no descriptor from 1,024 on
+        for number in ends:
+            poll.register(number, select.POLLIN)
         while not self._closed.is_set():
-            ready, _, _ = select.select([near, far], [], [], IDLE_SECONDS)
+            ready = poll.poll(IDLE_SECONDS * 1_000)
             if not ready:
                 return
-            for each in ready:
+            for number, _ in ready:
+                each = ends[number]
                 data = each.recv(CHUNK_BYTES)
                 if not data:
                     return

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from hookline.kinds.answers import ACCEPTED, Verdict
 from hookline.kinds.model import Json
 from hookline.kinds.postgres.names import OTHER_COLUMN, ColumnNames, schema_name, table_name
+from hookline.kinds.postgres.types import cleaned
 from hookline.kinds.sink import SinkEvent
 
 Row: TypeAlias = dict[str, Json]
@@ -166,7 +167,9 @@ class RowMaker:
         if latest is not None:
             id = fields.get(latest[1])
             if id and len(id) <= ID_CHARACTERS_MAX:
-                _keep_latest(batch.of(TableName(schema, latest[0]), is_latest=True), id, base, event.received_at_ms)
+                table_of_latest = batch.of(TableName(schema, latest[0]), is_latest=True)
+                # As it will stand there: of two ids that become the same, one statement may write one row only.
+                _keep_latest(table_of_latest, str(cleaned(id)), base, event.received_at_ms)
 
     def _schema(self, source: str) -> str:
         found = self._schemas.get(source)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline.kinds.files import manifests as manifests_module
 from hookline.kinds.files.manifests import SEAL_LATE, SEALED, Covered, Manifests, covers_of
 from hookline.kinds.files.sink import FilesSink
 from hookline.kinds.files.store import FolderStore
@@ -181,6 +182,30 @@ def test_thousands_of_manifests_are_remembered(tmp_path: Path) -> None:
     received = {offset: NOON_MS + offset for offset in (0, 7, SEALED, count - 1)}
     assert opened.covered(0, received) == set(received)
     assert opened.covered(0, {count: NOON_MS + count}) == set()
+
+
+def test_names_that_come_late_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without fences two processes may take one number: the index lists what both wrote, also what was read late."""
+    monkeypatch.setattr(manifests_module, "SEALED", 10)
+    monkeypatch.setattr(manifests_module, "SEAL_LATE", 3)
+    made = folder_sink(tmp_path)._manifest
+    store = FolderStore(tmp_path, "unfenced")
+    store.is_fenced = False
+    one, two = Manifests(store, "aaaa"), Manifests(store, "bbbb")
+
+    def commit(by: Manifests, offset: int) -> None:
+        assert by.commit(made(rows=0, files=[], covers=covers_of([(0, offset, NOON_MS)])))
+
+    for offset in range(8):
+        commit(one, offset)
+    two.refresh()
+    for offset in range(8, 12):
+        commit(one, offset)
+    commit(two, 12)  # which takes the number of the ninth: it has not seen that one
+    one.refresh()
+    commit(one, 13)
+    one.seal()
+    assert all(opened.covered(0, {offset: NOON_MS}) for opened in (one, Manifests(store, "c")) for offset in range(14))
 
 
 def test_covered_offsets_are_exact() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -98,4 +100,23 @@ def test_without_tls_it_is_the_server_itself(echo: int) -> None:
     with socket.create_connection(("127.0.0.1", urlsplit(tunnel.url).port), 5) as connection:
         connection.sendall(b"hello")
         assert connection.recv(1_000) == b"hello"
+    tunnel.close()
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """A process that has more files open than ``select`` can wait for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4_096), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    yield
+    for each in held:
+        os.close(each)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_it_leads_there_beside_thousands_of_open_files(many_files: None, echo: int) -> None:
+    """A deliver role with many receivers holds more than 1,024 connections; files go on to be written."""
+    tunnel = Tunnel(NAME, echo, allowed, is_proxy=True)
+    assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
     tunnel.close()

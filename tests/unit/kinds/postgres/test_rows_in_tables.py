@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from hookline.kinds.answers import ACCEPTED
 from tests.unit.kinds.postgres.warehouse import Warehouse, event
 
@@ -135,3 +137,13 @@ def test_ids_stay_text(warehouse: Warehouse) -> None:
     """An id that looks like a number or a time is none."""
     warehouse.write(event("group", userId="12", groupId="2026-11-20T07:00:00Z", name="5"))
     assert warehouse.rows("site.groups", "user_id", "group_id") == [("12", "2026-11-20T07:00:00Z")]
+
+
+@pytest.mark.parametrize("other", ["u\x00", "u\ud83d"])
+def test_users_whose_ids_are_stored_alike_are_one_row(warehouse: Warehouse, other: str) -> None:
+    """PostgreSQL has no place for NUL and halves of characters: ids that differ by these alone share what was said."""
+    verdicts = warehouse.write(
+        event("identify", userId="u\ufffd", traits={"a": 1}), event("identify", userId=other, traits={"b": 2})
+    )
+    assert verdicts == [ACCEPTED] * 2
+    assert warehouse.rows("site.users", "id", "a", "b") == [("u\ufffd", 1, 2)]

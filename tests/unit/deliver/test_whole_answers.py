@@ -1,0 +1,150 @@
+"""Answers that are read whole, as those to mapped batches are: what is cut is no success, and the head is all there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.lanes.mapped import failure_of
+from hookline.deliver.send.answers import HEAD_KEPT_BYTES, PlainAnswers
+from hookline.deliver.send.connection import Connection
+from hookline.deliver.send.connector import Connector
+from hookline.deliver.send.pool import Pool
+from hookline.deliver.send.port import Answer, Failure, Sink
+from hookline.kinds.answers import Judge
+from hookline.kinds.catalog import kind_of
+from hookline.kinds.model import Success
+from hookline.outcomes.outcome import Outcome
+from tests.fuzz.bare_sender import ADDRESS, NO_TARGET, REQUEST, ByHand, Socket
+
+BODY_BYTES_MAX = 4 * 1024 * 1024
+REFUSED = b'{"errors":true,"items":[' + b",".join([b'{"create":{"status":400}}'] * 50) + b"]}"
+LENGTH = b"HTTP/1.1 %b\r\nContent-Length: " + b"%d" % len(REFUSED) + b"\r\n\r\n"
+CHUNKED = b"HTTP/1.1 %b\r\nTransfer-Encoding: chunked\r\n\r\n" + b"%x\r\n" % len(REFUSED)
+UNTIL_CLOSE = b"HTTP/1.1 %b\r\n\r\n"
+ENDS = [None, ConnectionResetError()]
+
+
+class Exchanged(Sink):
+    """One request whose answer is read whole, and what the sink was told of it."""
+
+    def __init__(self, pieces: Sequence[bytes], request: bytes = REQUEST) -> None:
+        self.answers: list[Answer] = []
+        self.failures: list[Failure | None] = []
+        by_hand = ByHand()
+        answers = PlainAnswers[Connection](self, lambda tell: None)
+        self.pool = Pool(parse_receiver_url("http://h/"), self, cast(Connector, by_hand), answers=answers)
+        self.pool.ask(NO_TARGET, [(0, request)], BODY_BYTES_MAX)
+        (self.connection,) = by_hand.asked
+        self.connection.checked_address = self.connection.peer_address = ADDRESS
+        self.connection.connection_made(Socket())
+        for piece in pieces:
+            self.connection.data_received(piece)
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        self.failures.append(failure)
+
+    def answered_whole(self, token: object, target: Target, answer: Answer, milliseconds: int) -> None:
+        self.answers.append(answer)
+
+    def accepted(self) -> list[bool]:
+        """Whether each of fifty documents counts as stored."""
+        (answer,) = self.answers
+        verdicts = bulk().each(answer.status, answer.head, answer.body, 50)
+        assert all(verdict.accepted or verdict.retry or verdict.of_event for verdict in verdicts)
+        return [verdict.accepted for verdict in verdicts]
+
+
+def bulk() -> Judge:
+    """What reads the answers of a search engine to a batch: each item has a status of its own."""
+    kind = kind_of("opensearch")
+    assert kind is not None
+    assert kind.manifest.requests
+    success = kind.manifest.requests[0].success
+    assert success is not None
+    return Judge(success)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("head", [LENGTH, CHUNKED])
+def test_a_success_that_is_cut_in_its_body_is_none(head: bytes, end: Exception | None) -> None:
+    """The rest of the body would have said which events were refused: the attempt failed, and is made again."""
+    exchanged = Exchanged([head % b"200 OK", REFUSED[:300]])
+    exchanged.connection.connection_lost(end)
+    (failure,) = exchanged.failures
+    assert failure is not None
+    assert failure.outcome is Outcome.CONNECTION_FAILED
+    assert "closed in the middle of an answer" in failure.error
+    assert exchanged.answers == []
+
+
+def test_a_success_whose_body_cannot_be_read_on_is_none() -> None:
+    """A chunk that is none ends the answer before its body does."""
+    exchanged = Exchanged([CHUNKED % b"200 OK" + REFUSED + b"\r\n", b"no size\r\n"])
+    assert [failure and failure.outcome for failure in exchanged.failures] == [Outcome.BAD_RESPONSE]
+    assert exchanged.answers == []
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_refusal_that_is_cut_in_its_body_stands(end: Exception | None) -> None:
+    """Its status says enough, and its head how long to wait."""
+    exchanged = Exchanged([(LENGTH % b"429 Slow").replace(b"\r\n", b"\r\nRetry-After: 7\r\n", 1), b"{"])
+    exchanged.connection.connection_lost(end)
+    (answer,) = exchanged.answers
+    assert (answer.status, "Retry-After: 7" in answer.head, exchanged.failures) == (429, True, [])
+
+
+def test_what_comes_behind_a_whole_answer_does_not_undo_it() -> None:
+    """The connection is out of step; the first answer has all of its body."""
+    answer = LENGTH % b"200 OK" + REFUSED
+    exchanged = Exchanged([answer + answer])
+    assert [each.body for each in exchanged.answers] == [REFUSED]
+    assert exchanged.failures == []
+
+
+def test_an_answer_that_ends_with_its_connection_is_judged_by_what_it_says() -> None:
+    """Nothing says where it ends. Half of a list tells of no event, so none of them counts as stored."""
+    for body, accepted in ((REFUSED, False), (REFUSED[:300], False), (REFUSED.replace(b"400", b"201"), True)):
+        exchanged = Exchanged([UNTIL_CLOSE % b"200 OK", body])
+        exchanged.connection.connection_lost(None)
+        assert exchanged.accepted() == [accepted] * 50
+
+
+def test_an_answer_beyond_its_bound_is_no_success() -> None:
+    """Of one that is too long to be read whole nobody knows whom it refuses."""
+    entries = b",".join([b'{"create":{"status":400,"error":{"reason":"%b"}}}' % (b"m" * 100_000)] * 50)
+    body = b'{"errors":true,"items":[' + entries + b"]}"
+    assert len(body) > BODY_BYTES_MAX
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+    pieces = [body[at : at + 65_536] for at in range(0, len(body), 65_536)]
+    exchanged = Exchanged([head, *pieces])
+    assert exchanged.accepted() == [False] * 50
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"OK", b'{"took": 3}'])
+def test_an_answer_that_is_whole_and_names_nobody_accepts(body: bytes) -> None:
+    """As before: many receivers say nothing where all is well."""
+    assert all(verdict.accepted for verdict in bulk().each(200, "HTTP/1.1 200 OK", body, 3))
+
+
+def test_rules_see_all_of_a_long_head() -> None:
+    """A wait, and a header that a rule asks for, count behind a kilobyte of others too; what is kept stays short."""
+    policy = b"Content-Security-Policy: " + b"connect-src https://x.example.com; " * 40
+    head = b"HTTP/1.1 429 Slow\r\n" + policy + b"\r\nRetry-After: 120\r\nX-Refused: yes\r\nContent-Length: 2\r\n\r\n"
+    (answer,) = Exchanged([head + b"{}"]).answers
+    failure = failure_of(bulk().each(answer.status, answer.head, answer.body, 2)[0], answer)
+    assert failure is not None
+    assert failure.retry_after == b"120"
+    assert len(failure.head or "") == HEAD_KEPT_BYTES
+    assert Judge(Success(refused="headers.x-refused = 'yes'")).whole(429, answer.head, b"").of_event
+
+
+def test_a_connection_at_rest_does_not_keep_a_batch() -> None:
+    """Once it is answered nobody sends it again, and a batch may be large."""
+    exchanged = Exchanged([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"], b"x" * 1_000_000)
+    assert list(exchanged.pool.idle) == [exchanged.connection]
+    assert exchanged.connection.request == b""

@@ -1,0 +1,71 @@
+"""Appends to a journal on Kafka are answered once each, whatever becomes of their records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from hookline.journal.conformance import a_record
+from hookline.journal.kafka import appender
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
+from hookline.journal.port import JournalAway
+
+MESSAGE = SimpleNamespace(partition=lambda: 0, offset=lambda: None)
+LARGE = b'{"x":"%b"}' % (b"x" * (TURN_BYTES * 3 // 4))
+"""Of these a turn holds one."""
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
+
+
+class Brokers:
+    """Stands for the client: keeps what each record is to be told, and tells it when asked to."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[KafkaError | None, Any], None]] = []
+
+    def produce(self, *record: object, on_delivery: Callable[[KafkaError | None, Any], None], **more: object) -> None:
+        """Take a record."""
+        self.due.append(on_delivery)
+
+    def poll(self, seconds: float) -> int:
+        """Say nothing by itself."""
+        return 0
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of its records fails, and with it those that wait for their turn: one answer, and its bytes are free.
+
+    Who waits for everything before is told then, and not earlier.
+    """
+    brokers = Brokers()
+    monkeypatch.setattr(appender, "Producer", lambda options: brokers)
+    monkeypatch.setattr(appender, "Admin", lambda address: SimpleNamespace())
+    monkeypatch.setattr(appender, "Watermarks", lambda address: SimpleNamespace(close=lambda: None))
+
+    async def scenario() -> None:
+        made = KafkaAppender(
+            tmp_path, KafkaAddress("127.0.0.1:9", "topic"), retention_seconds=60.0, retention_bytes=1_000_000_000
+        )
+        made.away = ""
+        answers: list[BaseException | None] = []
+        behind: list[BaseException | None] = []
+        made.append_soon([a_record(number, body=LARGE) for number in (1, 2)], answers.append)
+        made.append_soon([], behind.append)
+        (told,) = brokers.due
+        told(TIMED_OUT, MESSAGE)
+        await asyncio.sleep(0.01)
+        assert [type(answer) for answer in answers] == [JournalAway]
+        assert behind == [None]
+        assert made.pending_bytes == 0
+        await made.close()
+
+    asyncio.run(scenario())

@@ -325,7 +325,7 @@ class Intake:
             exchange.respond(BY_CODE[route.code_too_large])
         elif isinstance(error, BadBody):
             if exchange.source is not None and error.code in REJECTIONS:
-                # Whom it names cannot be told: while anybody is suppressed, nothing of it is kept.
+                # Whom it names is not known: while anybody is suppressed, nothing of it is kept.
                 is_shown = self.suppressed is None
                 arrival = self._arrival(exchange, exchange.source)
                 self._keep(unreadable(body, arrival, route.type, error.code, is_shown))

@@ -41,7 +41,7 @@ def restored(rule: Notification, stored: Notification | None) -> Notification:
         for channel in before
         if channel.webhook is not None and channel.webhook.secret is not None
     ]
-    # Several of Slack are kept in their order; with another number of them, whose is whose cannot be told.
+    # Several of Slack are kept in their order; with another number of them, which is which is not certain.
     kept = iter(slack if len(slack) == sum(channel.slack is not None for channel in rule.channels) else ())
 
     def found(value: str, place: _Place) -> str:
@@ -57,7 +57,7 @@ def restored(rule: Notification, stored: Notification | None) -> Notification:
             candidates = [secret for secret in candidates if mask(secret) == value]
         elif not url:
             candidates = [secret for secret in [next(kept, None)] if secret is not None]
-        if not candidates or (url and len(set(candidates)) > 1):  # whose is meant cannot be told
+        if not candidates or (url and len(set(candidates)) > 1):  # several may be meant
             raise NothingToKeep(path)
         return candidates[0]
 

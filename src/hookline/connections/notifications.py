@@ -163,7 +163,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 
 AT_ONCE_SECONDS = 1.0
-"""What a rule gets that wants to be told at once: without any threshold there is no notice."""
+"""What a rule gets that is to notify at once: without any threshold there is no notice."""
 
 
 def lowest_count(rules: Iterable[Notification], trigger: str, subject: str, setting: int) -> int:

@@ -134,7 +134,7 @@ class Requests:
         self, request: DeletionRequest, cleared: Erased, found: SearchResult, planned: Sequence[Planned]
     ) -> None:
         """More about the people was found meanwhile, and maybe more ids of theirs: write it down as ``plan`` does. Who
-        is told already is not told again."""
+        has a message already gets no other."""
         erased = self._erased_with(request, cleared)
         with self._store.change(SUPPRESSIONS) as execute:
             execute("UPDATE deletion_requests SET erased = ? WHERE id = ?", (_json(erased), request.number))

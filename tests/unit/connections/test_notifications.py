@@ -207,7 +207,7 @@ def test_each_of_two_receivers_of_one_host_keeps_its_secret(store: Store) -> Non
 
 
 def test_of_two_slack_channels_the_one_that_is_left_must_be_named(store: Store) -> None:
-    """Which of them ``keep`` means cannot be told where one was taken out: its mask says so."""
+    """Which of them ``keep`` means is not certain where one was taken out: its mask says so."""
     both = rule(to=[{"slack": {"url": A}}, {"slack": {"url": B}}])
     change(store, Put(both))
     with pytest.raises(ChangeRefused, match="no stored secret"):

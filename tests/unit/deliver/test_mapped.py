@@ -279,6 +279,17 @@ def test_batches_keep_to_their_rate_and_up_with_it(rig: Rig, milliseconds: int) 
     assert all(done[at + 250] - done[at] >= 1 for at in range(len(done) - 250))
 
 
+def test_a_rate_follows_when_batches_begin(rig: Rig) -> None:
+    """With the same ``maxRate``, a second's worth is kept from then on."""
+    start(rig, ONE, delivery={"maxRate": 100})
+    lane = rig.lane("api")
+    assert lane.rate is not None
+    assert lane.rate.burst == 10
+    rig.change(api(BATCHED, delivery={"maxRate": 100}))
+    rig.follow()
+    assert lane.rate.burst == 100
+
+
 @pytest.mark.parametrize("how", [503, 429, Outcome.TIMED_OUT])
 def test_a_batch_without_success_is_tried_again_as_a_batch(rig: Rig, how: int | Outcome) -> None:
     """A server's failure is one failure of the receiver, and its ten events come again together."""

@@ -40,7 +40,7 @@ FORWARDED_BYTES_KEPT = 256
 
 
 class ClientNetworks:
-    """Tells the clients of trusted proxies apart, by what the proxies say of them."""
+    """Distinguishes the clients of trusted proxies by what the proxies say of them."""
 
     __slots__ = ("_by_said", "_networks", "_trusted")
 

@@ -263,8 +263,11 @@ class Lane(Health):
         rates = [rate for rate in (self.options.max_rate, self.catch_up_rate) if rate is not None]
         if not rates:
             self.rate = None
-        elif self.rate is None or self.rate.per_second != min(rates):
+        elif self.rate is None or not self._is_paced(self.rate, min(rates)):
             self.rate = Rate(min(rates), self.rate_part, self.burst_seconds)
+
+    def _is_paced(self, rate: Rate, per_second: float) -> bool:
+        return (rate.per_second, rate.burst_seconds) == (per_second, self.burst_seconds)
 
     @property
     def burst_seconds(self) -> float:

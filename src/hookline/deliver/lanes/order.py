@@ -26,11 +26,11 @@ class Rate:
     Whoever has all of them begins with a full burst, a part begins with nothing: others may have used theirs just now.
     """
 
-    __slots__ = ("_burst", "_burst_seconds", "_left", "_mine", "_since", "per_second", "taken")
+    __slots__ = ("_burst", "_left", "_mine", "_since", "burst_seconds", "per_second", "taken")
 
     def __init__(self, per_second: float, part: float = 1.0, burst_seconds: float = BURST_SECONDS) -> None:
         self.per_second = per_second
-        self._burst_seconds = burst_seconds
+        self.burst_seconds = burst_seconds
         self.taken = 0
         """Attempts that have begun."""
         self._left = self._mine = 0.0
@@ -44,7 +44,7 @@ class Rate:
         if not self._mine and part < 1.0:
             self._since = None
         self._mine = self.per_second * part
-        self._burst = max(BURST_MIN, self._mine * self._burst_seconds) if part > 0 else 0.0
+        self._burst = max(BURST_MIN, self._mine * self.burst_seconds) if part > 0 else 0.0
         self._left = min(self._left, self._burst)
 
     @property

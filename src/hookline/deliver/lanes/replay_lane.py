@@ -73,7 +73,7 @@ class ReplayLane(Lane):
         wanted = [rate for rate in (self.replay.rate, self.options.max_rate) if rate is not None]
         if not wanted:
             self.rate = None
-        elif not isinstance(self.rate, _SharedRate) or self.rate.per_second != min(wanted):
+        elif not isinstance(self.rate, _SharedRate) or not self._is_paced(self.rate, min(wanted)):
             self.rate = _SharedRate(min(wanted), self)
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:

@@ -273,7 +273,7 @@ class DeletionWatch:
         known = {person.user_id or "": person.identities or () for person in people}
         found = search(self._data_path, list(known), None, lambda id: known.get(id, ()))
         for number, source in self._requests.sources(request.number):
-            found.events[number][source] += 0  # their destinations are told already
+            found.events[number][source] += 0  # their destinations have their messages already
         return found
 
     async def _follow_up(self, request: DeletionRequest) -> None:

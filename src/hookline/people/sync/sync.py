@@ -148,7 +148,7 @@ def message(
     to: tuple[str, ...],
 ) -> Record:
     """Return the record of one message of a sync at ``at_ms``; the same for the same sync, user and value, messageId
-    included. ``made`` tells the syncs of a definition from those of one that had its id before."""
+    included. ``made`` distinguishes the syncs of a definition from those of one that had its id before."""
     kind, id = ready.key
     message_id = f"{kind}-{_state(kind, id, made, number, user_id, value)}"
     body = b'{"type":"identify","userId":%b,"traits":{%b:%b},%b}' % (
@@ -175,8 +175,8 @@ def message(
 
 def _state(kind: str, id: str, made: int | None, number: int, user_id: str, value: str) -> str:
     # With the value: a database that went back counts on from an earlier sync, and another value may hold in it by now.
-    told = f"{number}" if made is None else f"{made}\0{number}\0{value}"
-    return blake2b(f"{kind}\0{id}\0{told}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    sync = f"{number}" if made is None else f"{made}\0{number}\0{value}"
+    return blake2b(f"{kind}\0{id}\0{sync}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @lru_cache(maxsize=_KEPT)

@@ -330,8 +330,8 @@ def test_a_channel_that_fails_is_a_notice_until_a_message_arrives(rig: Rig) -> N
     assert failing() == []
 
 
-def test_a_moment_that_was_told_with_an_outage_does_not_hide_the_next(rig: Rig) -> None:
-    """A new event name is told together with an outage; another one is told although the outage goes on."""
+def test_a_moment_in_the_message_of_an_outage_does_not_hide_the_next(rig: Rig) -> None:
+    """A new event name goes with an outage; another one is notified although the outage goes on."""
     rig.put(when=["destination_failing", "new_event_name"])
     rig.look()
     rig.begins("site", kind="event_name_new", detail="A")

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from hookline_client import http_transport
 from hookline_client.answer import Answer, retry_after
+from hookline_client.deadline import connect
 from hookline_client.endpoint import parse_endpoint
 from hookline_client.http_transport import HttpTransport
 from hookline_client.receipts import Message
@@ -145,6 +147,29 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
     assert transport_to(service, timeout_seconds=2.0).send(BATCH) == Answer(200)
     assert len(service.posts) == 1
+
+
+def test_an_answer_before_the_end_of_the_request_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy with a limit of its own answers 413 and hangs up while the batch is still being written."""
+
+    def with_small_buffer(*arguments: Any) -> socket.socket:
+        sock = connect(*arguments)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
+        return sock
+
+    def refuse() -> None:
+        sock, _ = listener.accept()
+        with sock:
+            sock.recv(1_000)
+            sock.sendall(b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 0\r\n\r\n")
+
+    monkeypatch.setattr(http_transport, "connect", with_small_buffer)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+        threading.Thread(target=refuse).start()
+        endpoint = parse_endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}", True)
+        answer = HttpTransport("wk", endpoint, 10.0).send([("a", b'"%400000d"' % 0)])
+    assert (answer.status, answer.retryable) == (413, False)
 
 
 def test_what_is_not_http_is_told() -> None:

@@ -109,7 +109,11 @@ class HttpTransport:
             connection = self._connection = self._connect(deadline)
         if connection.sock is not None:
             connection.sock.settimeout(seconds_left(deadline))
-        connection.request("POST", self._endpoint.path + "/v1/batch", body, self._headers)
+        try:
+            connection.request("POST", self._endpoint.path + "/v1/batch", body, self._headers)
+        except ConnectionError:  # it hung up in the middle: what it said before is there to be read
+            if connection.sock is None:
+                raise
         connection.response_class = partial(DeadlineResponse, deadline=deadline)  # type: ignore[assignment]  # called as a class is
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES_MAX)

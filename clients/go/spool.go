@@ -41,6 +41,7 @@ type spool struct {
 	bytesMax int
 	mu       sync.Mutex
 	box      *box
+	removed  []*box // those that were ours until somebody removed their folder: append may not close what the other reads
 }
 
 func newSpool(directory, writeKey string, bytesMax int) *spool {
@@ -53,18 +54,29 @@ func (s *spool) append(line []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.box == nil {
-		err := os.MkdirAll(s.folder, folderMode)
-		if err == nil {
-			err = checkOwnFolder(s.folder)
-		}
-		if err == nil {
-			s.box, err = createBox(s.folder)
-		}
-		if err != nil {
+		if err := s.create(); err != nil {
 			return err
 		}
 	}
-	return s.box.append(line, s.bytesMax)
+	err := s.box.append(line, s.bytesMax)
+	// Somebody removed its folder, and it needs another file. What is still open of it is sent first.
+	if errors.Is(err, fs.ErrNotExist) && s.box.isEmpty() {
+		s.removed = append(s.removed, s.box)
+		s.box = nil
+		if err = s.create(); err == nil {
+			err = s.box.append(line, s.bytesMax)
+		}
+	}
+	return err
+}
+
+func (s *spool) create() (err error) {
+	if err = os.MkdirAll(s.folder, folderMode); err == nil {
+		if err = checkOwnFolder(s.folder); err == nil {
+			s.box, err = createBox(s.folder)
+		}
+	}
+	return err
 }
 
 // own returns the box of this client, nil before its first event.
@@ -78,12 +90,24 @@ func (s *spool) own() *box {
 func (s *spool) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.box.forget()
+	s.removed = append(s.removed, s.box)
 	s.box = nil
+}
+
+// forgetRemoved closes what is still open of boxes whose folder somebody removed.
+func (s *spool) forgetRemoved() {
+	s.mu.Lock()
+	removed := s.removed
+	s.removed = nil
+	s.mu.Unlock()
+	for _, b := range removed {
+		b.forget()
+	}
 }
 
 // adopt takes over the oldest box whose process is gone; nil when there is none.
 func (s *spool) adopt() (*box, error) {
+	s.forgetRemoved()
 	err := checkOwnFolder(s.folder)
 	var entries []fs.DirEntry
 	if err == nil {
@@ -235,6 +259,13 @@ func (b *box) append(line []byte, bytesMax int) error {
 	b.waitingBytes += size
 	b.unsynced[b.numbers[len(b.numbers)-1]] = true
 	return nil
+}
+
+// isEmpty reports whether everything appended here is acknowledged.
+func (b *box) isEmpty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waitingBytes == 0
 }
 
 func (b *box) beginSegment() error {

@@ -249,6 +249,34 @@ func TestSpoolTrouble(t *testing.T) {
 	equal(t, "accepted", c.Flush().Accepted, 1)
 }
 
+// A client whose whole spool was removed sends what is open of it, and begins another box when it needs another file.
+func TestSpoolRemoved(t *testing.T) {
+	s := newService(t)
+	o := Options{Spool: t.TempDir(), FlushAt: 1e6, FlushAfter: time.Hour}
+	c := newClient(t, s, o)
+	track(t, c, "a", "b")
+	own := c.consumer.(*spooled).spool.own()
+	if lines, err := own.read(1, 1); len(lines) != 1 || err != nil { // open from now on
+		t.Fatal(lines, err)
+	}
+	if err := os.RemoveAll(own.folder); err != nil {
+		t.Fatal(err)
+	}
+	own.mu.Lock()
+	own.endBytes = segmentBytes
+	own.mu.Unlock()
+	if err := c.Track(&Track{UserId: "u", Event: "E"}); !errors.Is(err, &Error{Code: "spool_failed"}) {
+		t.Errorf("got %v", err)
+	}
+	equal(t, "accepted", c.Flush().Accepted, 2)
+	track(t, c, "c")
+	equal(t, "files", len(logs(t, o.Spool)), 1)
+	equal(t, "accepted", c.Flush().Accepted, 1)
+	equal(t, "close", c.Close(), nil)
+	equal(t, "sent", strings.Join(s.names(), " "), "a b c")
+	equal(t, "closed", errors.Is(own.lock.Close(), os.ErrClosed), true)
+}
+
 // What is not acknowledged after a second is on the disk.
 func TestSpoolSyncs(t *testing.T) {
 	s := newService(t)

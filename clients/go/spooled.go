@@ -130,6 +130,7 @@ func (s *spooled) run() {
 	for s.waitDue() {
 		s.guard(s.turn())
 	}
+	s.spool.forgetRemoved()
 	for _, b := range []*box{s.spool.own(), s.adopted} {
 		if b != nil {
 			s.guard(b.close())
@@ -182,7 +183,7 @@ func (s *spooled) turn() error {
 		}
 	}
 	s.mu.Lock()
-	isDue, expected := s.isFlushDue(), s.queued
+	isDue := s.isFlushDue()
 	if isDue && s.canTry() {
 		if s.flushTo <= s.finished {
 			s.flushTo = s.queued
@@ -192,7 +193,7 @@ func (s *spooled) turn() error {
 	mayTry := s.canTry()
 	s.mu.Unlock()
 	if isDue && mayTry {
-		if err := s.sendOwn(expected); err != nil {
+		if err := s.sendOwn(); err != nil {
 			return err
 		}
 	}
@@ -212,16 +213,16 @@ func (s *spooled) turn() error {
 
 func (s *spooled) canTry() bool { return s.ctx.Err() == nil && !time.Now().Before(s.nextTry) }
 
-func (s *spooled) sendOwn(expected int) error {
+func (s *spooled) sendOwn() error {
 	found, done, err := s.send(s.spool.own(), true)
 	if err != nil {
 		return err
 	}
 	if found == 0 { // events are not where they were written: somebody removed them
-		s.mu.Lock()
-		done = expected - s.finished
-		s.mu.Unlock()
+		s.mu.Lock() // no call may come between: its event would be in a box that nobody reads
+		done = s.queued - s.finished
 		s.spool.abandon()
+		s.mu.Unlock()
 		s.ledger.report("spool_damaged", codes["spool_damaged"], done)
 	}
 	s.mu.Lock()

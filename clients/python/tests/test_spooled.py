@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,28 @@ def test_removed_files_do_not_matter_to_a_living_client(spool: str) -> None:
         for path in files(spool):
             path.unlink()
         assert client.flush(30).accepted == 1
+
+
+def test_a_client_whose_folder_was_removed_begins_another(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody removes the whole spool: what is open is sent, and the next segment does not fail for ever."""
+    monkeypatch.setattr(box_module, "SEGMENT_BYTES", 1)
+    transport, away = RecordingTransport(), [AWAY] * 3
+    before = len(os.listdir("/dev/fd"))
+    with Client("key", spool=spool, transport=transport, flush_after=3_600, error_handler=lambda *_: None) as client:
+        client.track("u1", "sent")
+        assert client.flush(30).accepted == 1
+        client.track("u1", "open")
+        transport._answers += away
+        assert client.flush(0.01).waiting == 1
+        shutil.rmtree(spool)
+        assert client.track("u1", "lost") is None
+        assert client.flush(30).accepted == 1
+        assert client.track("u1", "later") is not None
+        assert len(files(spool)) == 3
+        client.flush(30)
+    assert {event["event"] for event in transport.events} == {"sent", "open", "later"}
+    assert (files(spool), client.stats.accepted, client.stats.dropped) == ([], 3, 1)
+    assert len(os.listdir("/dev/fd")) <= before
 
 
 def test_missing_segments_are_told_and_do_not_hang(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,6 +256,7 @@ class Spooled:
     def _let_go(self) -> None:
         """Close everything; done by the thread, if there is one, when it has ended its last request."""
         self._delivery.close()
+        self._spool.forget_removed()
         for box in (self._spool.box, self._adopted):
             if box is not None:
                 box.close()

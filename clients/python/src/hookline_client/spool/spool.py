@@ -28,19 +28,27 @@ class Spool:
         self._folder = os.path.join(directory, hashlib.sha256(write_key.encode()).hexdigest()[:16])
         self._bytes_max = bytes_max
         self.box: Box | None = None
+        self._removed: list[Box] = []
+        """Those that were ours until somebody removed their folder; ``append`` may not close what the other reads."""
 
     def append(self, line: bytes) -> None:
         """Keep an event. OSError when it cannot be written, or ``bytes_max`` wait already."""
         if self.box is None:
-            os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
-            check_own_folder(self._folder)
-            self.box = Box.create(self._folder)
+            self.box = self._created()
         if self.box.waiting_bytes + len(line) >= self._bytes_max:
             raise OSError(errno.ENOBUFS, f"{self._bytes_max:,} bytes wait in it already", self._folder)
-        self.box.append(line)
+        try:
+            self.box.append(line)
+        except FileNotFoundError:  # somebody removed its folder, and it needs another file
+            if self.box.waiting_bytes:
+                raise  # what is still open of it is sent first
+            self._removed.append(self.box)
+            self.box = self._created()
+            self.box.append(line)
 
     def adopt(self) -> Box | None:
         """Take over the oldest box whose process is gone; None when there is none."""
+        self.forget_removed()
         try:
             check_own_folder(self._folder)
             names = sorted(os.listdir(self._folder))
@@ -58,9 +66,20 @@ class Spool:
 
     def forget(self) -> None:
         """In a child after fork: the box is its parent's."""
+        self.forget_removed()
         box, self.box = self.box, None
         if box is not None:
             box.forget()
+
+    def forget_removed(self) -> None:
+        """Close what is still open of boxes whose folder somebody removed."""
+        while self._removed:
+            self._removed.pop().forget()
+
+    def _created(self) -> Box:
+        os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+        check_own_folder(self._folder)
+        return Box.create(self._folder)
 
 
 def _remove_infant(folder: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from gate_transport import GateTransport
-from hookline_client import Client
+from hookline_client import Client, FlushResult
 from hookline_client.answer import Answer
 from hookline_client.consumers import syncer
 from hookline_client.errors import InvalidOption
@@ -342,6 +343,20 @@ def test_missing_segments_are_told_and_do_not_hang(spool: str, monkeypatch: pyte
     client.close()
     assert [event["event"] for event in transport.events] == ["kept", "later"]
     assert told == ["spool_damaged"]
+
+
+def test_close_ends_a_flush_of_another_thread(spool: str) -> None:
+    """Nothing more is sent once the client is closed: whoever waits for it without a time goes on."""
+    results: list[FlushResult] = []
+    transport = RecordingTransport(*[AWAY] * 1_000)
+    client = Client("key", spool=spool, transport=transport)
+    client.track("u1", "Event")
+    flushing = threading.Thread(target=lambda: results.append(client.flush(None)), daemon=True)
+    flushing.start()
+    wait_until(lambda: transport.batches)
+    client.close(0.0)
+    flushing.join(5)
+    assert results[0].waiting == 1
 
 
 def test_calls_after_close_are_dropped(spool: str) -> None:

@@ -115,6 +115,7 @@ class Spooled:
         with self._lock:
             self._is_ended = True
             self._work.notify()
+            self._done.notify_all()
             self._syncer.end()
             thread = self._thread
         if left:

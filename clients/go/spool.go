@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -323,10 +324,11 @@ func (b *box) readSegment(number, linesMax, bytesMax int) (lines []message, err 
 	for from := 0; len(lines) < linesMax; {
 		size := bytes.IndexByte(b.ahead[from:], '\n')
 		if size < 0 {
-			if !b.readAhead() {
-				break
+			var isMore bool
+			if isMore, err = b.readAhead(); isMore {
+				continue
 			}
-			continue
+			break
 		}
 		if len(lines) > 0 && from+size+1 > bytesMax {
 			break
@@ -336,16 +338,22 @@ func (b *box) readSegment(number, linesMax, bytesMax int) (lines []message, err 
 	}
 	// Half a line is read again: its writer may yet take it back, when the disk is full.
 	b.ahead = b.ahead[:bytes.LastIndexByte(b.ahead, '\n')+1]
-	return lines, nil
+	if len(lines) > 0 { // those before the fault are sent first
+		err = nil
+	}
+	return lines, err
 }
 
 // readAhead reads more of the segment; false at its end. What was read before stays where it is for who holds it.
-func (b *box) readAhead() bool {
+func (b *box) readAhead() (isMore bool, err error) {
 	more := make([]byte, len(b.ahead), len(b.ahead)+readBytes)
 	copy(more, b.ahead)
-	n, _ := b.reading.ReadAt(more[len(more):cap(more)], b.place.offset+int64(len(more)))
+	n, err := b.reading.ReadAt(more[len(more):cap(more)], b.place.offset+int64(len(more)))
 	b.ahead = more[:len(more)+n]
-	return n > 0
+	if n > 0 || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n > 0, err
 }
 
 // acknowledge says that the lines that were read last are done. An error means that only this process will know it.

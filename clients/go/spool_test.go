@@ -216,6 +216,35 @@ func TestBox(t *testing.T) {
 	}
 }
 
+// A box that the disk cannot read is not empty: it stays for a time when it can.
+func TestBoxThatCannotBeRead(t *testing.T) {
+	b, err := createBox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.append([]byte(`{"messageId":"m"}`), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	b.forget()
+	segment := b.path(1)
+	if err := errors.Join(os.Remove(segment), os.Mkdir(segment, folderMode)); err != nil { // which no program can read
+		t.Fatal(err)
+	}
+	b, err = adoptBox(b.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := b.read(1, 1); err == nil {
+		t.Errorf("read %d lines", len(lines))
+	}
+	if err := b.close(); err == nil {
+		t.Error("closed as if it were empty")
+	}
+	if _, err := os.Stat(segment); err != nil {
+		t.Error(err)
+	}
+}
+
 // A spool that is full, not ours, or taken away is told, and the client goes on.
 func TestSpoolTrouble(t *testing.T) {
 	s := newService(t)

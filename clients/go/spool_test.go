@@ -278,6 +278,44 @@ func TestSpoolTrouble(t *testing.T) {
 	equal(t, "accepted", c.Flush().Accepted, 1)
 }
 
+// A box that cannot be taken over or read is told; it keeps no box behind it and does not slow down what is ours.
+func TestSpoolBadBox(t *testing.T) {
+	for _, bad := range []string{"", "lock", "0000000001.log"} {
+		s := newService(t)
+		h, o := &told{}, Options{Spool: t.TempDir(), BatchSize: 1}
+		h.handlers(&o)
+		for _, name := range []string{"in it", "behind it"} {
+			left := newClient(t, s, Options{Endpoint: "http://127.0.0.1:1", Spool: o.Spool})
+			track(t, left, name)
+			equal(t, "close", closeAtOnce(left), nil)
+		}
+		first := filepath.Dir(logs(t, o.Spool)[0])
+		damaged := filepath.Join(first, bad)
+		if err := os.RemoveAll(damaged); err != nil {
+			t.Fatal(err)
+		}
+		if bad == "" {
+			if err := os.WriteFile(first, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.Mkdir(damaged, 0o700); err != nil { // a read of it fails, as on a disk that does
+			t.Fatal(err)
+		}
+		c := newClient(t, s, o)
+		began := time.Now()
+		for range 5 {
+			track(t, c, "own")
+			equal(t, "accepted", c.Flush().Accepted, 1)
+		}
+		waitUntil(t, "the box behind it", func() bool { return slices.Contains(s.names(), "behind it") })
+		if took := time.Since(began); took > 3*faultPause {
+			t.Errorf("%s: took %v", bad, took)
+		}
+		waitUntil(t, "told", func() bool { return strings.Contains(h.all(), "spool_failed") })
+		equal(t, "close", c.Close(), nil)
+	}
+}
+
 // A client whose whole spool was removed sends what is open of it, and begins another box when it needs another file.
 func TestSpoolRemoved(t *testing.T) {
 	s := newService(t)

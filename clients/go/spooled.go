@@ -179,7 +179,7 @@ func (s *spooled) turn() error {
 		s.adoptAt = time.Now().Add(adoptPause)
 		var err error
 		if s.adopted, err = s.spool.adopt(); err != nil {
-			return err
+			s.failed(err)
 		}
 	}
 	s.mu.Lock()
@@ -204,11 +204,22 @@ func (s *spooled) turn() error {
 		return nil
 	}
 	found, _, err := s.send(s.adopted, false)
-	if found == 0 && err == nil {
-		err = s.adopted.close()
-		s.adopted, s.adoptAt = nil, time.Time{}
+	if found > 0 {
+		return nil
 	}
-	return err
+	isNextDue := true
+	if err == nil {
+		err = s.adopted.close()
+	}
+	if err != nil { // of that box: it must neither keep the others nor slow down what is ours
+		s.failed(err)
+		isNextDue = s.spool.letGo(s.adopted)
+	}
+	s.adopted = nil
+	if isNextDue {
+		s.adoptAt = time.Time{}
+	}
+	return nil
 }
 
 func (s *spooled) canTry() bool { return s.ctx.Err() == nil && !time.Now().Before(s.nextTry) }
@@ -313,11 +324,15 @@ func (s *spooled) guard(err error) {
 	if err == nil {
 		return
 	}
-	s.ledger.report("spool_failed", failure("spool_failed", err).Message, 0)
+	s.failed(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextTry = time.Now().Add(faultPause)
 	s.adoptAt = later(s.adoptAt, s.nextTry)
+}
+
+func (s *spooled) failed(err error) {
+	s.ledger.report("spool_failed", failure("spool_failed", err).Message, 0)
 }
 
 func later(a, b time.Time) time.Time {
@@ -337,6 +352,6 @@ func (s *spooled) sync() {
 		return
 	}
 	if err := own.sync(); err != nil {
-		s.ledger.report("spool_failed", failure("spool_failed", err).Message, 0)
+		s.failed(err)
 	}
 }

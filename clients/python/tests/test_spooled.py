@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from gate_transport import GateTransport
 from hookline_client import Client, FlushResult
 from hookline_client.answer import Answer
-from hookline_client.consumers import syncer
+from hookline_client.consumers import spooled, syncer
 from hookline_client.errors import InvalidOption
 from hookline_client.receipts import Message
 from hookline_client.spool import box as box_module
@@ -288,6 +289,34 @@ def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:
         wait_until(lambda: len(transport.events) == 3)
     assert {event["event"] for event in transport.events} == {"one", "two", "own"}
     assert told == ["spool_damaged"]
+
+
+@pytest.mark.parametrize("bad", ["box that is a file", "lock", "0000000001.log"])
+def test_a_box_that_cannot_be_read_keeps_no_other(spool: str, bad: str) -> None:
+    """It is told; the events of a box behind it arrive, and our own are not slowed down by it."""
+    for name in ("in the bad box", "behind it"):
+        left = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+        left.track("u1", name)
+        left.close(0)
+    first = min(path.parent for path in files(spool))
+    if bad in ("lock", "0000000001.log"):
+        (first / bad).unlink()
+        (first / bad).mkdir()  # a read of it fails, as on a disk that does
+    else:
+        shutil.rmtree(first)
+        first.touch()
+    told: list[str] = []
+    transport = RecordingTransport()
+    client = Client("key", spool=spool, transport=transport, batch_size=1, error_handler=lambda c, _: told.append(c))
+    began = time.monotonic()
+    for number in range(5):
+        client.track("u1", f"Event {number}")
+        assert client.flush(30).accepted == 1
+    wait_until(lambda: "behind it" in [event["event"] for event in transport.events])
+    assert time.monotonic() - began < spooled.FAULT_SECONDS * 3
+    wait_until(lambda: "spool_failed" in told)
+    client.close()
+    assert first.exists()
 
 
 def test_removed_files_do_not_matter_to_a_living_client(spool: str) -> None:

@@ -30,6 +30,8 @@ class Spool:
         self.box: Box | None = None
         self._removed: list[Box] = []
         """Those that were ours until somebody removed their folder; ``append`` may not close what the other reads."""
+        self._put_off: set[str] = set()
+        """Folders of boxes that were let go: one that cannot be read must not keep those behind it."""
 
     def append(self, line: bytes) -> None:
         """Keep an event. OSError when it cannot be written, or ``bytes_max`` wait already."""
@@ -47,22 +49,38 @@ class Spool:
             self.box.append(line)
 
     def adopt(self) -> Box | None:
-        """Take over the oldest box whose process is gone; None when there is none."""
+        """Take over the oldest box whose process is gone, last those that were put off; None when there is none.
+
+        OSError when a box cannot be taken over, and there is no other.
+        """
         self.forget_removed()
+        failure: OSError | None = None
         try:
             check_own_folder(self._folder)
-            names = sorted(os.listdir(self._folder))
+            folders = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
         except FileNotFoundError:
             return None
-        for name in names:
-            folder = os.path.join(self._folder, name)
-            if name.startswith("."):
+        for folder in sorted(folders, key=lambda folder: (folder in self._put_off, folder)):
+            if os.path.basename(folder).startswith("."):
                 _remove_infant(folder)
             elif self.box is None or folder != self.box.folder:
-                adopted = Box.adopt(folder)
+                try:
+                    adopted = Box.adopt(folder)
+                except OSError as error:
+                    failure = error
+                    continue
                 if adopted is not None:
                     return adopted
+        if failure is not None:
+            raise failure
         return None
+
+    def put_off(self, adopted: Box) -> bool:
+        """Let go of a box that cannot be read; return True if that is for the first time."""
+        is_first = adopted.folder not in self._put_off
+        self._put_off.add(adopted.folder)
+        adopted.forget()
+        return is_first
 
     def forget(self) -> None:
         """In a child after fork: the box is its parent's."""

@@ -316,6 +316,29 @@ func TestSpoolBadBox(t *testing.T) {
 	}
 }
 
+// A line that is no event is told once, however often its batch is tried, and leaves the others alone.
+func TestSpoolDamagedLine(t *testing.T) {
+	s := newService(t, reply{status: 503}, reply{status: 503})
+	h, o := &told{}, Options{Spool: t.TempDir()}
+	h.handlers(&o)
+	left := newClient(t, s, Options{Endpoint: "http://127.0.0.1:1", Spool: o.Spool})
+	track(t, left, "a")
+	equal(t, "close", closeAtOnce(left), nil)
+	segment := logs(t, o.Spool)[0]
+	line, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(segment, append([]byte("\x00\x00\n"), line...), fileMode); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, s, o)
+	c.Flush()
+	waitUntil(t, "the box is gone", func() bool { return len(logs(t, o.Spool)) == 0 })
+	equal(t, "told", h.all(), "server_error spool_damaged")
+	equal(t, "sent", s.names()[2], "a")
+}
+
 // A client whose whole spool was removed sends what is open of it, and begins another box when it needs another file.
 func TestSpoolRemoved(t *testing.T) {
 	s := newService(t)

@@ -256,9 +256,6 @@ func (s *spooled) send(b *box, isOwn bool) (found, done int, err error) {
 			messages = append(messages, line)
 		}
 	}
-	if damaged := len(lines) - len(messages); damaged > 0 { // by a crash of the machine
-		s.ledger.report("spool_damaged", codes["spool_damaged"], damaged)
-	}
 	var a answer
 	if len(messages) > 0 {
 		a = s.transport.send(s.ctx, messages)
@@ -281,7 +278,10 @@ func (s *spooled) send(b *box, isOwn bool) (found, done int, err error) {
 		return 0, 0, nil
 	}
 	if wrong := b.acknowledge(lines); wrong != nil { // only a crash would repeat them
-		s.ledger.report("spool_failed", failure("spool_failed", wrong).Message, 0)
+		s.failed(wrong)
+	}
+	if damaged := len(lines) - len(messages); damaged > 0 { // by a crash of the machine
+		s.ledger.report("spool_damaged", codes["spool_damaged"], damaged)
 	}
 	if a.code != "" { // of a single event
 		a = answer{rejected: []rejection{{0, a.code, a.reason}}}

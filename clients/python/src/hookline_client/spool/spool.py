@@ -36,7 +36,7 @@ class Spool:
     def append(self, line: bytes) -> None:
         """Keep an event. OSError when it cannot be written, or ``bytes_max`` wait already."""
         if self.box is None:
-            self.box = self._created()
+            self.box = self._create()
         if self.box.waiting_bytes + len(line) >= self._bytes_max:
             raise OSError(errno.ENOBUFS, f"{self._bytes_max:,} bytes wait in it already", self._folder)
         try:
@@ -45,7 +45,8 @@ class Spool:
             if self.box.waiting_bytes:
                 raise  # what is still open of it is sent first
             self._removed.append(self.box)
-            self.box = self._created()
+            self.box = None
+            self.box = self._create()
             self.box.append(line)
 
     def adopt(self) -> Box | None:
@@ -94,10 +95,14 @@ class Spool:
         while self._removed:
             self._removed.pop().forget()
 
-    def _created(self) -> Box:
+    def _create(self) -> Box:
         os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
         check_own_folder(self._folder)
-        return Box.create(self._folder)
+        created = Box.create(self._folder)
+        if self.box is None:
+            return created
+        created.close()  # a signal handler made a call in the middle of this one, and has a box by now
+        return self.box
 
 
 def _remove_infant(folder: str) -> None:

@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -339,6 +344,41 @@ func TestFlushInTime(t *testing.T) {
 	equal(t, "waiting", c.FlushContext(ctx).Waiting, 2)
 	close(s.hold)
 	equal(t, "accepted", c.Flush().Accepted, 2)
+}
+
+// A service that accepts a connection and never shakes hands holds up one request, and not all that follow.
+func TestHandshakeHangs(t *testing.T) {
+	s := &service{}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Listener = &deafOnce{Listener: s.Listener}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, o := &told{}, Options{CAFile: authority, Timeout: 300 * time.Millisecond}
+	h.handlers(&o)
+	c := newClient(t, s, o)
+	track(t, c, "a")
+	equal(t, "accepted", c.Flush().Accepted, 1)
+	equal(t, "told", h.all(), "timed_out")
+}
+
+// deafOnce keeps the first connection to itself and never reads from it.
+type deafOnce struct {
+	net.Listener
+	first net.Conn
+}
+
+func (l *deafOnce) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil && l.first == nil {
+		l.first = conn
+		return l.Listener.Accept()
+	}
+	return conn, err
 }
 
 // A timeout bounds the exchange and is tried again.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -182,9 +183,10 @@ func TestTimestamps(t *testing.T) {
 		"2025-11-20T07:00:00Z": "2025-11-20T07:00:00Z", "2025-11-20": "2025-11-20", "2025-11-20 07:00:00,5+0100": "2025-11-20 07:00:00,5+0100",
 		"1763622000": "2025-11-20T07:00:00.000Z", "1763622000.1256": "2025-11-20T07:00:00.126Z", "1763622000125": "2025-11-20T07:00:00.125Z",
 		"-1": "1969-12-31T23:59:59.000Z", "yesterday": "", "2025-11-20T7:00": "", "999999999999999": "", "NaN": "", "2025-11-20T07:00:00Z\n": "",
+		"2025-11-20T07:00:00\n": "2025-11-20T07:00:00\n",
 	} {
 		got, err := appendTimestamp(nil, given)
-		if want == "" && err == nil || want != "" && string(got) != want {
+		if want == "" && err == nil || want != "" && string(got) != strconv.Quote(want) {
 			t.Errorf("%s: got %s (%v), want %s", given, got, err, want)
 		}
 	}

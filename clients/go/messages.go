@@ -221,16 +221,16 @@ func (e *encoder) write(m *event, under *defaults) error {
 	} else {
 		e.buf = appendString(e.buf[:len(e.buf)-1], m.messageId)
 	}
-	e.buf = append(e.buf, `,"timestamp":"`...)
+	e.buf = append(e.buf, `,"timestamp":`...)
 	if m.timestamp == "" {
-		e.buf = appendTime(e.buf, now)
+		e.time(now)
 	} else {
 		var err error
 		if e.buf, err = appendTimestamp(e.buf, m.timestamp); err != nil {
 			return err
 		}
 	}
-	e.buf = append(e.buf, `",`...)
+	e.buf = append(e.buf, ',')
 	for _, text := range [...]field{{"userId", m.userId}, {"anonymousId", m.anonymousId}, m.texts[0], m.texts[1]} {
 		if text.value != "" {
 			e.key(text.name)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,11 +42,13 @@ type spool struct {
 	bytesMax int
 	mu       sync.Mutex
 	box      *box
+	removed  []*box          // those that were ours until somebody removed their folder: append may not close what the other reads
+	putOff   map[string]bool // boxes that were let go: one that cannot be read must not keep those behind it
 }
 
 func newSpool(directory, writeKey string, bytesMax int) *spool {
 	digest := sha256.Sum256([]byte(writeKey))
-	return &spool{folder: filepath.Join(directory, hex.EncodeToString(digest[:])[:16]), bytesMax: bytesMax}
+	return &spool{folder: filepath.Join(directory, hex.EncodeToString(digest[:])[:16]), bytesMax: bytesMax, putOff: map[string]bool{}}
 }
 
 // append keeps an event, or returns errSpoolFull, or why it cannot be written.
@@ -53,18 +56,29 @@ func (s *spool) append(line []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.box == nil {
-		err := os.MkdirAll(s.folder, folderMode)
-		if err == nil {
-			err = checkOwnFolder(s.folder)
-		}
-		if err == nil {
-			s.box, err = createBox(s.folder)
-		}
-		if err != nil {
+		if err := s.create(); err != nil {
 			return err
 		}
 	}
-	return s.box.append(line, s.bytesMax)
+	err := s.box.append(line, s.bytesMax)
+	// Somebody removed its folder, and it needs another file. What is still open of it is sent first.
+	if errors.Is(err, fs.ErrNotExist) && s.box.isEmpty() {
+		s.removed = append(s.removed, s.box)
+		s.box = nil
+		if err = s.create(); err == nil {
+			err = s.box.append(line, s.bytesMax)
+		}
+	}
+	return err
+}
+
+func (s *spool) create() (err error) {
+	if err = os.MkdirAll(s.folder, folderMode); err == nil {
+		if err = checkOwnFolder(s.folder); err == nil {
+			s.box, err = createBox(s.folder)
+		}
+	}
+	return err
 }
 
 // own returns the box of this client, nil before its first event.
@@ -78,12 +92,25 @@ func (s *spool) own() *box {
 func (s *spool) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.box.forget()
+	s.removed = append(s.removed, s.box)
 	s.box = nil
 }
 
-// adopt takes over the oldest box whose process is gone; nil when there is none.
+// forgetRemoved closes what is still open of boxes whose folder somebody removed.
+func (s *spool) forgetRemoved() {
+	s.mu.Lock()
+	removed := s.removed
+	s.removed = nil
+	s.mu.Unlock()
+	for _, b := range removed {
+		b.forget()
+	}
+}
+
+// adopt takes over the oldest box whose process is gone, last those that were let go; nil when there is none. The
+// error is that of boxes that cannot be taken over, when there is no other.
 func (s *spool) adopt() (*box, error) {
+	s.forgetRemoved()
 	err := checkOwnFolder(s.folder)
 	var entries []fs.DirEntry
 	if err == nil {
@@ -95,7 +122,9 @@ func (s *spool) adopt() (*box, error) {
 	if err != nil {
 		return nil, err
 	}
+	sort.SliceStable(entries, func(i, j int) bool { return !s.putOff[entries[i].Name()] && s.putOff[entries[j].Name()] })
 	own := s.own()
+	var wrong error
 	for _, entry := range entries {
 		folder := filepath.Join(s.folder, entry.Name())
 		switch {
@@ -104,12 +133,23 @@ func (s *spool) adopt() (*box, error) {
 				removeBox(folder)
 			}
 		case own == nil || folder != own.folder:
-			if adopted, err := adoptBox(folder); adopted != nil || err != nil {
-				return adopted, err
+			adopted, err := adoptBox(folder)
+			if adopted != nil {
+				return adopted, nil
 			}
+			wrong = errors.Join(wrong, err)
 		}
 	}
-	return nil, nil
+	return nil, wrong
+}
+
+// letGo closes a box that cannot be read, and reports whether that is for the first time.
+func (s *spool) letGo(adopted *box) bool {
+	name := filepath.Base(adopted.folder)
+	isFirst := !s.putOff[name]
+	s.putOff[name] = true
+	adopted.forget()
+	return isFirst
 }
 
 // box is the folder of one process in a spool: its events in the order of the calls, until they are acknowledged. lock is
@@ -237,6 +277,13 @@ func (b *box) append(line []byte, bytesMax int) error {
 	return nil
 }
 
+// isEmpty reports whether everything appended here is acknowledged.
+func (b *box) isEmpty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waitingBytes == 0
+}
+
 func (b *box) beginSegment() error {
 	number := 1
 	if n := len(b.numbers); n > 0 {
@@ -292,10 +339,11 @@ func (b *box) readSegment(number, linesMax, bytesMax int) (lines []message, err 
 	for from := 0; len(lines) < linesMax; {
 		size := bytes.IndexByte(b.ahead[from:], '\n')
 		if size < 0 {
-			if !b.readAhead() {
-				break
+			var isMore bool
+			if isMore, err = b.readAhead(); isMore {
+				continue
 			}
-			continue
+			break
 		}
 		if len(lines) > 0 && from+size+1 > bytesMax {
 			break
@@ -305,16 +353,22 @@ func (b *box) readSegment(number, linesMax, bytesMax int) (lines []message, err 
 	}
 	// Half a line is read again: its writer may yet take it back, when the disk is full.
 	b.ahead = b.ahead[:bytes.LastIndexByte(b.ahead, '\n')+1]
-	return lines, nil
+	if len(lines) > 0 { // those before the fault are sent first
+		err = nil
+	}
+	return lines, err
 }
 
 // readAhead reads more of the segment; false at its end. What was read before stays where it is for who holds it.
-func (b *box) readAhead() bool {
+func (b *box) readAhead() (isMore bool, err error) {
 	more := make([]byte, len(b.ahead), len(b.ahead)+readBytes)
 	copy(more, b.ahead)
-	n, _ := b.reading.ReadAt(more[len(more):cap(more)], b.place.offset+int64(len(more)))
+	n, err := b.reading.ReadAt(more[len(more):cap(more)], b.place.offset+int64(len(more)))
 	b.ahead = more[:len(more)+n]
-	return n > 0
+	if n > 0 || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n > 0, err
 }
 
 // acknowledge says that the lines that were read last are done. An error means that only this process will know it.

@@ -216,6 +216,35 @@ func TestBox(t *testing.T) {
 	}
 }
 
+// A box that the disk cannot read is not empty: it stays for a time when it can.
+func TestBoxThatCannotBeRead(t *testing.T) {
+	b, err := createBox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.append([]byte(`{"messageId":"m"}`), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	b.forget()
+	segment := b.path(1)
+	if err := errors.Join(os.Remove(segment), os.Mkdir(segment, folderMode)); err != nil { // which no program can read
+		t.Fatal(err)
+	}
+	b, err = adoptBox(b.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := b.read(1, 1); err == nil {
+		t.Errorf("read %d lines", len(lines))
+	}
+	if err := b.close(); err == nil {
+		t.Error("closed as if it were empty")
+	}
+	if _, err := os.Stat(segment); err != nil {
+		t.Error(err)
+	}
+}
+
 // A spool that is full, not ours, or taken away is told, and the client goes on.
 func TestSpoolTrouble(t *testing.T) {
 	s := newService(t)
@@ -247,6 +276,95 @@ func TestSpoolTrouble(t *testing.T) {
 	equal(t, "told", h.all(), "spool_damaged")
 	track(t, c, "back")
 	equal(t, "accepted", c.Flush().Accepted, 1)
+}
+
+// A box that cannot be taken over or read is told; it keeps no box behind it and does not slow down what is ours.
+func TestSpoolBadBox(t *testing.T) {
+	for _, bad := range []string{"", "lock", "0000000001.log"} {
+		s := newService(t)
+		h, o := &told{}, Options{Spool: t.TempDir(), BatchSize: 1}
+		h.handlers(&o)
+		for _, name := range []string{"in it", "behind it"} {
+			left := newClient(t, s, Options{Endpoint: "http://127.0.0.1:1", Spool: o.Spool})
+			track(t, left, name)
+			equal(t, "close", closeAtOnce(left), nil)
+		}
+		first := filepath.Dir(logs(t, o.Spool)[0])
+		damaged := filepath.Join(first, bad)
+		if err := os.RemoveAll(damaged); err != nil {
+			t.Fatal(err)
+		}
+		if bad == "" {
+			if err := os.WriteFile(first, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.Mkdir(damaged, 0o700); err != nil { // a read of it fails, as on a disk that does
+			t.Fatal(err)
+		}
+		c := newClient(t, s, o)
+		began := time.Now()
+		for range 5 {
+			track(t, c, "own")
+			equal(t, "accepted", c.Flush().Accepted, 1)
+		}
+		waitUntil(t, "the box behind it", func() bool { return slices.Contains(s.names(), "behind it") })
+		if took := time.Since(began); took > 3*faultPause {
+			t.Errorf("%s: took %v", bad, took)
+		}
+		waitUntil(t, "told", func() bool { return strings.Contains(h.all(), "spool_failed") })
+		equal(t, "close", c.Close(), nil)
+	}
+}
+
+// A line that is no event is told once, however often its batch is tried, and leaves the others alone.
+func TestSpoolDamagedLine(t *testing.T) {
+	s := newService(t, reply{status: 503}, reply{status: 503})
+	h, o := &told{}, Options{Spool: t.TempDir()}
+	h.handlers(&o)
+	left := newClient(t, s, Options{Endpoint: "http://127.0.0.1:1", Spool: o.Spool})
+	track(t, left, "a")
+	equal(t, "close", closeAtOnce(left), nil)
+	segment := logs(t, o.Spool)[0]
+	line, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(segment, append([]byte("\x00\x00\n"), line...), fileMode); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, s, o)
+	c.Flush()
+	waitUntil(t, "the box is gone", func() bool { return len(logs(t, o.Spool)) == 0 })
+	equal(t, "told", h.all(), "server_error spool_damaged")
+	equal(t, "sent", s.names()[2], "a")
+}
+
+// A client whose whole spool was removed sends what is open of it, and begins another box when it needs another file.
+func TestSpoolRemoved(t *testing.T) {
+	s := newService(t)
+	o := Options{Spool: t.TempDir(), FlushAt: 1e6, FlushAfter: time.Hour}
+	c := newClient(t, s, o)
+	track(t, c, "a", "b")
+	own := c.consumer.(*spooled).spool.own()
+	if lines, err := own.read(1, 1); len(lines) != 1 || err != nil { // open from now on
+		t.Fatal(lines, err)
+	}
+	if err := os.RemoveAll(own.folder); err != nil {
+		t.Fatal(err)
+	}
+	own.mu.Lock()
+	own.endBytes = segmentBytes
+	own.mu.Unlock()
+	if err := c.Track(&Track{UserId: "u", Event: "E"}); !errors.Is(err, &Error{Code: "spool_failed"}) {
+		t.Errorf("got %v", err)
+	}
+	equal(t, "accepted", c.Flush().Accepted, 2)
+	track(t, c, "c")
+	equal(t, "files", len(logs(t, o.Spool)), 1)
+	equal(t, "accepted", c.Flush().Accepted, 1)
+	equal(t, "close", c.Close(), nil)
+	equal(t, "sent", strings.Join(s.names(), " "), "a b c")
+	equal(t, "closed", errors.Is(own.lock.Close(), os.ErrClosed), true)
 }
 
 // What is not acknowledged after a second is on the disk.

@@ -130,6 +130,7 @@ func (s *spooled) run() {
 	for s.waitDue() {
 		s.guard(s.turn())
 	}
+	s.spool.forgetRemoved()
 	for _, b := range []*box{s.spool.own(), s.adopted} {
 		if b != nil {
 			s.guard(b.close())
@@ -178,11 +179,11 @@ func (s *spooled) turn() error {
 		s.adoptAt = time.Now().Add(adoptPause)
 		var err error
 		if s.adopted, err = s.spool.adopt(); err != nil {
-			return err
+			s.failed(err)
 		}
 	}
 	s.mu.Lock()
-	isDue, expected := s.isFlushDue(), s.queued
+	isDue := s.isFlushDue()
 	if isDue && s.canTry() {
 		if s.flushTo <= s.finished {
 			s.flushTo = s.queued
@@ -192,7 +193,7 @@ func (s *spooled) turn() error {
 	mayTry := s.canTry()
 	s.mu.Unlock()
 	if isDue && mayTry {
-		if err := s.sendOwn(expected); err != nil {
+		if err := s.sendOwn(); err != nil {
 			return err
 		}
 	}
@@ -203,25 +204,36 @@ func (s *spooled) turn() error {
 		return nil
 	}
 	found, _, err := s.send(s.adopted, false)
-	if found == 0 && err == nil {
-		err = s.adopted.close()
-		s.adopted, s.adoptAt = nil, time.Time{}
+	if found > 0 {
+		return nil
 	}
-	return err
+	isNextDue := true
+	if err == nil {
+		err = s.adopted.close()
+	}
+	if err != nil { // of that box: it must neither keep the others nor slow down what is ours
+		s.failed(err)
+		isNextDue = s.spool.letGo(s.adopted)
+	}
+	s.adopted = nil
+	if isNextDue {
+		s.adoptAt = time.Time{}
+	}
+	return nil
 }
 
 func (s *spooled) canTry() bool { return s.ctx.Err() == nil && !time.Now().Before(s.nextTry) }
 
-func (s *spooled) sendOwn(expected int) error {
+func (s *spooled) sendOwn() error {
 	found, done, err := s.send(s.spool.own(), true)
 	if err != nil {
 		return err
 	}
 	if found == 0 { // events are not where they were written: somebody removed them
-		s.mu.Lock()
-		done = expected - s.finished
-		s.mu.Unlock()
+		s.mu.Lock() // no call may come between: its event would be in a box that nobody reads
+		done = s.queued - s.finished
 		s.spool.abandon()
+		s.mu.Unlock()
 		s.ledger.report("spool_damaged", codes["spool_damaged"], done)
 	}
 	s.mu.Lock()
@@ -243,9 +255,6 @@ func (s *spooled) send(b *box, isOwn bool) (found, done int, err error) {
 		if line.id() != "" {
 			messages = append(messages, line)
 		}
-	}
-	if damaged := len(lines) - len(messages); damaged > 0 { // by a crash of the machine
-		s.ledger.report("spool_damaged", codes["spool_damaged"], damaged)
 	}
 	var a answer
 	if len(messages) > 0 {
@@ -269,7 +278,10 @@ func (s *spooled) send(b *box, isOwn bool) (found, done int, err error) {
 		return 0, 0, nil
 	}
 	if wrong := b.acknowledge(lines); wrong != nil { // only a crash would repeat them
-		s.ledger.report("spool_failed", failure("spool_failed", wrong).Message, 0)
+		s.failed(wrong)
+	}
+	if damaged := len(lines) - len(messages); damaged > 0 { // by a crash of the machine
+		s.ledger.report("spool_damaged", codes["spool_damaged"], damaged)
 	}
 	if a.code != "" { // of a single event
 		a = answer{rejected: []rejection{{0, a.code, a.reason}}}
@@ -312,11 +324,15 @@ func (s *spooled) guard(err error) {
 	if err == nil {
 		return
 	}
-	s.ledger.report("spool_failed", failure("spool_failed", err).Message, 0)
+	s.failed(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextTry = time.Now().Add(faultPause)
 	s.adoptAt = later(s.adoptAt, s.nextTry)
+}
+
+func (s *spooled) failed(err error) {
+	s.ledger.report("spool_failed", failure("spool_failed", err).Message, 0)
 }
 
 func later(a, b time.Time) time.Time {
@@ -336,6 +352,6 @@ func (s *spooled) sync() {
 		return
 	}
 	if err := own.sync(); err != nil {
-		s.ledger.report("spool_failed", failure("spool_failed", err).Message, 0)
+		s.failed(err)
 	}
 }

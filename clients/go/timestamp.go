@@ -43,10 +43,10 @@ func appendDigits(b []byte, number, width int) []byte {
 	return b
 }
 
-// appendTimestamp writes what a caller gave as time: ISO 8601 as it is, seconds since the epoch as that.
+// appendTimestamp writes what a caller gave as time, with its quotes: ISO 8601 as it is, seconds since the epoch as that.
 func appendTimestamp(b []byte, given string) ([]byte, error) {
 	if isoTime.MatchString(given) {
-		return append(b, given...), nil
+		return appendString(b, given), nil // there may be line ends in it, which the service passes over
 	}
 	if epochTime.MatchString(given) {
 		seconds, err := strconv.ParseFloat(given, 64)
@@ -54,7 +54,8 @@ func appendTimestamp(b []byte, given string) ([]byte, error) {
 			seconds /= 1000
 		}
 		if err == nil && secondsMin <= seconds && seconds <= secondsMax {
-			return appendTime(b, time.UnixMilli(int64(math.RoundToEven(seconds*1000)))), nil
+			at := time.UnixMilli(int64(math.RoundToEven(seconds * 1000)))
+			return append(appendTime(append(b, '"'), at), '"'), nil
 		}
 	}
 	return b, failure("invalid_timestamp", nil)

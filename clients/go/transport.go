@@ -104,9 +104,10 @@ func newTransport(writeKey string, o *Options) (*transport, error) {
 	if t.round != nil {
 		return t, nil
 	}
+	// net/http goes on connecting when its request has ended, and with one connection the next request waits for that.
 	t.own = &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{}).DialContext, MaxConnsPerHost: 1,
-		IdleConnTimeout: 90 * time.Second, DisableCompression: true, WriteBufferSize: 64 << 10,
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: o.Timeout}).DialContext, TLSHandshakeTimeout: o.Timeout,
+		MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, DisableCompression: true, WriteBufferSize: 64 << 10,
 	}
 	t.round = t.own
 	if o.CAFile == "" {

@@ -38,7 +38,7 @@ final class Answer
         }
         $code = $document['code'] ?? null;
         $reason = $document['message'] ?? '';
-        if (!is_string($code)) {
+        if (!is_string($code) || $code === '') { // an empty one would count as accepted
             $code = match (true) {
                 $status === 429 => 'throttled',
                 $status >= 500 => 'server_error',

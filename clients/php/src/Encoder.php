@@ -39,12 +39,11 @@ final class Encoder
             throw new HooklineException('not_serialisable');
         }
         if (is_array($value)) {
+            $plain = []; // not the copy: an item may be a reference, and what is written there is the caller's
             foreach ($value as $key => $item) {
-                if (!is_string($item) && !is_int($item)) {
-                    $value[$key] = self::plain($item, $strict, $level + 1);
-                }
+                $plain[$key] = is_string($item) || is_int($item) ? $item : self::plain($item, $strict, $level + 1);
             }
-            return $value;
+            return $plain;
         }
         if ($value instanceof \stdClass) {
             return (object) self::plain((array) $value, $strict, $level);

@@ -138,7 +138,7 @@ final class Files
     }
 
     /**
-     * Wait for the lock of an open file until the deadline (`microtime`); return false when it is over.
+     * Wait for the lock of an open file until the deadline (`Timestamp::monotonic`); return false when it is over.
      *
      * @param resource $file
      */
@@ -146,7 +146,7 @@ final class Files
     {
         $pause = self::LOCK_POLL_FIRST_SECONDS;
         while (!flock($file, LOCK_EX | LOCK_NB)) {
-            if (microtime(true) >= $deadline) {
+            if (Timestamp::monotonic() >= $deadline) {
                 return false;
             }
             usleep((int) ($pause * 1e6));

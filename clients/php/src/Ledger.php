@@ -90,8 +90,8 @@ final class Ledger
     /** Tell the log, at most once in a while per code, and the error handler; so many events are lost. */
     public function report(string $code, string $reason, int $count = 0): void
     {
-        $now = microtime(true);
-        [$last, $unsaid] = $this->quiet[$code] ?? [0.0, 0];
+        $now = Timestamp::monotonic();
+        [$last, $unsaid] = $this->quiet[$code] ?? [-self::LOSS_LOG_SECONDS, 0];
         $says = $now - $last >= self::LOSS_LOG_SECONDS;
         $this->quiet[$code] = $says ? [$now, 0] : [$last, $unsaid + $count];
         if ($says) {

@@ -24,6 +24,12 @@ final class Timestamp
         return sprintf('%s.%03dZ', gmdate('Y-m-d\TH:i:s', $second), $milliseconds - $second * 1000);
     }
 
+    /** Seconds of a clock that nobody sets, for pauses and deadlines. */
+    public static function monotonic(): float
+    {
+        return hrtime(true) / 1e9;
+    }
+
     /** Read what a caller gave as time; `invalid_timestamp` when it is none. */
     public static function of(mixed $given): string
     {

@@ -173,6 +173,21 @@ final class CallsTest extends TestCase
         ], $this->transport->events()[0]['properties']);
     }
 
+    public function testWhatTheCallerHoldsStaysAsItIs(): void
+    {
+        $when = new \DateTimeImmutable('2026-01-01');
+        $rows = [['price' => 1.0], ['price' => NAN, 'at' => $when]];
+        foreach ($rows as &$row) { // which leaves a reference behind, as everybody forgets
+            $row['paid'] = true;
+        }
+        $held = (object) ['at' => &$when];
+        $client = $this->client();
+        $client->track(['userId' => 'u', 'event' => 'E', 'properties' => ['rows' => $rows, 'held' => $held]]);
+        self::assertTrue(is_nan($rows[1]['price']));
+        self::assertInstanceOf(\DateTimeImmutable::class, $rows[1]['at']);
+        self::assertInstanceOf(\DateTimeImmutable::class, $when);
+    }
+
     public function testContextAndIntegrationsAreLaidUnder(): void
     {
         $client = $this->client([

@@ -91,6 +91,26 @@ final class ConsumersTest extends TestCase
         self::assertSame(100, $client->stats()['dropped']);
     }
 
+    public function testARestEndsThoughTheClockIsSetBack(): void
+    {
+        $service = new ScriptedService();
+        $silence = stream_socket_server('tcp://127.0.0.1:0'); // which never shakes hands
+        $endpoint = 'https://' . stream_socket_get_name($silence, false);
+        self::inOwnProcess("\$back = 0;
+            eval('namespace Hookline\\Consumer; function microtime() { return \\microtime(true) - \$GLOBALS[\"back\"]; }');
+            \$client = new Hookline\\Client('wk', ['endpoint' => '$endpoint', 'consumer' => 'socket', 'timeout' => 0.02,
+                'error_handler' => function (\$code, \$reason) { \$GLOBALS['said'][] = \$reason; }]);
+            for (\$n = 0; \$n < 4; \$n++) { \$client->track(['userId' => 'u', 'event' => 'E']); }
+            \$back = 3600;
+            usleep(250_000);
+            \$client->track(['userId' => 'u', 'event' => 'E']);
+            \$client = new Hookline\\Client('wk', ['endpoint' => '$service->endpoint']);
+            foreach (\$said as \$reason) { \$client->track(['userId' => 'u', 'event' => \$reason]); }");
+        $said = array_column($service->events(5), 'event');
+        self::assertStringContainsString('No request is made', $said[3]);
+        self::assertStringNotContainsString('No request is made', $said[4]);
+    }
+
     public function testACallOfLibCurlIsHeldUpForTwoSecondsAtMostAndThenNotAgain(): void
     {
         $service = new ScriptedService([['hang' => 4]]);

@@ -6,8 +6,10 @@ namespace Hookline\Tests;
 
 use Hookline\Answer;
 use Hookline\Client;
+use Hookline\FileException;
 use Hookline\Files;
 use Hookline\Options;
+use Hookline\Upload\LineReader;
 use Hookline\Upload\TakenFile;
 use Hookline\Upload\Uploader;
 use PHPUnit\Framework\TestCase;
@@ -180,6 +182,14 @@ final class FileTest extends TestCase
         );
         $taken = array_filter($this->transport->events(), static fn ($event) => isset($event['n']));
         self::assertSame([1, 2, 3], array_values(array_unique(array_column($taken, 'n'))));
+    }
+
+    public function testAReadThatFailsIsNotTheEndOfTheFile(): void
+    {
+        file_put_contents($this->log, '{"userId":"u"}');
+        $lines = new LineReader(fopen($this->log, 'a'), 0, 'upload'); // which nobody may read, as of a disk that fails
+        $this->expectException(FileException::class);
+        Files::quietly(static fn () => iterator_to_array($lines->batches()));
     }
 
     public function testOneUploaderAtATime(): void

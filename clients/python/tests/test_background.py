@@ -209,6 +209,26 @@ def test_close_tells_what_hangs() -> None:
     assert client.flush(30).accepted == 1
 
 
+def test_close_ends_a_flush_of_another_thread() -> None:
+    """What the close drops has its outcome then, also for a flush without a time that waits for it."""
+    transport, results = GateTransport(), []
+    client = full(transport)
+    consumer: Any = client._living.consumer
+    thread, join = consumer._thread, consumer._thread.join
+    flushing = threading.Thread(target=lambda: results.append(client.flush(None)), daemon=True)
+    flushing.start()
+    wait_until(lambda: consumer._done._waiters)
+
+    def join_and_let_the_flush_look(seconds: float) -> None:
+        join(seconds)
+        wait_until(lambda: consumer._done._waiters)
+
+    thread.join = join_and_let_the_flush_look
+    client.close(0.0)
+    flushing.join(5)
+    assert results[0].waiting == 0
+
+
 def test_close_waits_out_no_pause() -> None:
     """A pause that the service asked for is cut off by the end."""
     transport = GateTransport(Answer(503, "overloaded", "Later.", (), 300.0), shut=False)

@@ -58,8 +58,9 @@ def test_values_are_sent_as_what_they_mean(value: Any, sent: Any) -> None:
 
 
 def test_messages_are_compact_utf8() -> None:
-    """Bytes count against the limit, so none is wasted."""
+    """Bytes count against the limit, so none is wasted, also next to a value that takes the slow way."""
     assert encode({"a": "é", "b": [1, 2]}) == '{"a":"é","b":[1,2]}'.encode()
+    assert encode({"a": "é", "b": float("nan")}) == '{"a":"é","b":null}'.encode()
 
 
 def test_an_unknown_value_is_null_and_raises_when_strict() -> None:

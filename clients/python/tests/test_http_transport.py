@@ -6,12 +6,16 @@ import base64
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from email.utils import formatdate
 from typing import Any
 
 import pytest
 
+from hookline_client import http_transport
 from hookline_client.answer import Answer, retry_after
+from hookline_client.deadline import connect
 from hookline_client.endpoint import parse_endpoint
 from hookline_client.http_transport import HttpTransport
 from hookline_client.receipts import Message
@@ -121,6 +125,51 @@ def test_nobody_there() -> None:
     for host in (f"127.0.0.1:{port}", "name.invalid:1"):
         answer = HttpTransport("wk", parse_endpoint(f"http://{host}", True), 5.0).send(BATCH)
         assert (answer.code, answer.retryable) == ("connection_failed", True)
+
+
+@pytest.fixture
+def silent_address() -> Iterator[tuple[Any, ...]]:
+    """An address as getaddrinfo gives them, where nobody answers to a connection, as behind a broken route."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
+        for _ in range(3):  # more than it lets wait: it passes over all others
+            filler = waiting.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield (socket.AF_INET, socket.SOCK_STREAM, 6, "", listener.getsockname())
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, 99])
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    service: ScriptedService, silent_address: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch, family: int
+) -> None:
+    """A host with an IPv6 address that nothing reaches, or in a system without IPv6: the answer is heard of."""
+    addresses = [(family, *silent_address[1:]), *socket.getaddrinfo("127.0.0.1", service.port, type=socket.SOCK_STREAM)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+    assert transport_to(service, timeout_seconds=2.0).send(BATCH) == Answer(200)
+    assert len(service.posts) == 1
+
+
+def test_an_answer_before_the_end_of_the_request_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy with a limit of its own answers 413 and hangs up while the batch is still being written."""
+
+    def with_small_buffer(*arguments: Any) -> socket.socket:
+        sock = connect(*arguments)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
+        return sock
+
+    def refuse() -> None:
+        sock, _ = listener.accept()
+        with sock:
+            sock.recv(1_000)
+            sock.sendall(b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 0\r\n\r\n")
+
+    monkeypatch.setattr(http_transport, "connect", with_small_buffer)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+        threading.Thread(target=refuse).start()
+        endpoint = parse_endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}", True)
+        answer = HttpTransport("wk", endpoint, 10.0).send([("a", b'"%400000d"' % 0)])
+    assert (answer.status, answer.retryable) == (413, False)
 
 
 def test_what_is_not_http_is_told() -> None:

@@ -148,6 +148,27 @@ def test_a_full_disk_leaves_whole_lines_only(tmp_path: Path) -> None:
     assert [line[:1] for line in drained(box)] == [b"a", b"c"]
 
 
+def test_a_call_that_fails_in_the_middle_of_another_takes_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler makes a call while its thread is in one, and the disk is full just then."""
+    box = Box.create(str(tmp_path))
+    box.append(LINES[0])
+    write = os.write
+
+    def interrupted(file: int, data: bytes) -> int:
+        written_bytes = write(file, data)
+        monkeypatch.setattr(os, "write", write)
+        with file_size_limit(os.fstat(file).st_size), pytest.raises(OSError, match="too large"):
+            box.append(LINES[2])
+        return written_bytes
+
+    monkeypatch.setattr(os, "write", interrupted)
+    box.append(LINES[1])
+    box.append(LINES[3])
+    assert drained(box) == [LINES[0], LINES[1], LINES[3]]
+
+
 def test_an_empty_box_goes_and_any_other_stays(tmp_path: Path) -> None:
     """Closing removes a box whose events are all acknowledged, and leaves any other to be adopted."""
     empty, left = Box.create(str(tmp_path)), Box.create(str(tmp_path))
@@ -179,6 +200,25 @@ def test_a_spool_adopts_the_oldest_box_of_its_own_write_key(tmp_path: Path) -> N
     spool.append(LINES[9])
     adopted = [box for box in (spool.adopt(), spool.adopt(), spool.adopt()) if box is not None]
     assert [drained(box) for box in adopted] == [LINES[:1], LINES[1:2]]
+
+
+def test_a_first_call_in_the_middle_of_the_first_call_has_the_same_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a signal handler, while the box is made: its event is not left in a box that nobody reads."""
+    spool = Spool(str(tmp_path), "key", 10_000)
+    create = Box.create
+
+    def interrupted(directory: str) -> Box:
+        monkeypatch.setattr(Box, "create", create)
+        spool.append(LINES[0])
+        return create(directory)
+
+    monkeypatch.setattr(Box, "create", interrupted)
+    spool.append(LINES[1])
+    assert spool.box is not None
+    assert drained(spool.box) == LINES[:2]
+    assert len(list(tmp_path.glob("*/*"))) == 1
 
 
 def test_a_spool_has_a_bound(tmp_path: Path) -> None:

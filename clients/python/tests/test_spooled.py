@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,9 @@ from typing import Any
 import pytest
 
 from gate_transport import GateTransport
-from hookline_client import Client
+from hookline_client import Client, FlushResult
 from hookline_client.answer import Answer
-from hookline_client.consumers import syncer
+from hookline_client.consumers import spooled, syncer
 from hookline_client.errors import InvalidOption
 from hookline_client.receipts import Message
 from hookline_client.spool import box as box_module
@@ -270,22 +273,47 @@ def test_a_forked_child_has_a_box_of_its_own(spool: str) -> None:
 
 
 def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:
-    """What a crash of the machine left of a line is told and skipped; the events around it arrive."""
+    """What a crash of the machine left of a line is told once and skipped; the events around it arrive."""
     first = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
     first.track("u1", "one")
     first.close(0)
     (segment,) = (path for path in files(spool) if path.suffix == ".log")
     segment.write_bytes(segment.read_bytes() + b"\0\0\0\0\n" + segment.read_bytes().replace(b"one", b"two"))
     told: list[str] = []
+    transport = RecordingTransport(AWAY, AWAY)
+    with Client("key", spool=spool, transport=transport, error_handler=lambda code, _: told.append(code)) as client:
+        client.flush()
+        wait_until(lambda: not segment.exists())
+    assert {event["event"] for event in transport.events} == {"one", "two"}
+    assert told.count("spool_damaged") == 1
+
+
+@pytest.mark.parametrize("bad", ["box that is a file", "lock", "0000000001.log"])
+def test_a_box_that_cannot_be_read_keeps_no_other(spool: str, bad: str) -> None:
+    """It is told; the events of a box behind it arrive, and our own are not slowed down by it."""
+    for name in ("in the bad box", "behind it"):
+        left = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+        left.track("u1", name)
+        left.close(0)
+    first = min(path.parent for path in files(spool))
+    if bad in ("lock", "0000000001.log"):
+        (first / bad).unlink()
+        (first / bad).mkdir()  # a read of it fails, as on a disk that does
+    else:
+        shutil.rmtree(first)
+        first.touch()
+    told: list[str] = []
     transport = RecordingTransport()
-    with Client(
-        "key", spool=spool, transport=transport, flush_at=1, error_handler=lambda code, message: told.append(code)
-    ) as client:
-        client.track("u1", "own", message_id="own")
-        wait_for(transport, "own")
-        wait_until(lambda: len(transport.events) == 3)
-    assert {event["event"] for event in transport.events} == {"one", "two", "own"}
-    assert told == ["spool_damaged"]
+    client = Client("key", spool=spool, transport=transport, batch_size=1, error_handler=lambda c, _: told.append(c))
+    began = time.monotonic()
+    for number in range(5):
+        client.track("u1", f"Event {number}")
+        assert client.flush(30).accepted == 1
+    wait_until(lambda: "behind it" in [event["event"] for event in transport.events])
+    assert time.monotonic() - began < spooled.FAULT_SECONDS * 3
+    wait_until(lambda: "spool_failed" in told)
+    client.close()
+    assert first.exists()
 
 
 def test_removed_files_do_not_matter_to_a_living_client(spool: str) -> None:
@@ -296,6 +324,28 @@ def test_removed_files_do_not_matter_to_a_living_client(spool: str) -> None:
         for path in files(spool):
             path.unlink()
         assert client.flush(30).accepted == 1
+
+
+def test_a_client_whose_folder_was_removed_begins_another(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody removes the whole spool: what is open is sent, and the next segment does not fail for ever."""
+    monkeypatch.setattr(box_module, "SEGMENT_BYTES", 1)
+    transport, away = RecordingTransport(), [AWAY] * 3
+    before = len(os.listdir("/dev/fd"))
+    with Client("key", spool=spool, transport=transport, flush_after=3_600, error_handler=lambda *_: None) as client:
+        client.track("u1", "sent")
+        assert client.flush(30).accepted == 1
+        client.track("u1", "open")
+        transport._answers += away
+        assert client.flush(0.01).waiting == 1
+        shutil.rmtree(spool)
+        assert client.track("u1", "lost") is None
+        assert client.flush(30).accepted == 1
+        assert client.track("u1", "later") is not None
+        assert len(files(spool)) == 3
+        client.flush(30)
+    assert {event["event"] for event in transport.events} == {"sent", "open", "later"}
+    assert (files(spool), client.stats.accepted, client.stats.dropped) == ([], 3, 1)
+    assert len(os.listdir("/dev/fd")) <= before
 
 
 def test_missing_segments_are_told_and_do_not_hang(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,6 +369,20 @@ def test_missing_segments_are_told_and_do_not_hang(spool: str, monkeypatch: pyte
     client.close()
     assert [event["event"] for event in transport.events] == ["kept", "later"]
     assert told == ["spool_damaged"]
+
+
+def test_close_ends_a_flush_of_another_thread(spool: str) -> None:
+    """Nothing more is sent once the client is closed: whoever waits for it without a time goes on."""
+    results: list[FlushResult] = []
+    transport = RecordingTransport(*[AWAY] * 1_000)
+    client = Client("key", spool=spool, transport=transport)
+    client.track("u1", "Event")
+    flushing = threading.Thread(target=lambda: results.append(client.flush(None)), daemon=True)
+    flushing.start()
+    wait_until(lambda: transport.batches)
+    client.close(0.0)
+    flushing.join(5)
+    assert results[0].waiting == 1
 
 
 def test_calls_after_close_are_dropped(spool: str) -> None:

@@ -10,6 +10,7 @@ use Hookline\Files;
 use Hookline\HooklineException;
 use Hookline\Ledger;
 use Hookline\Options;
+use Hookline\Timestamp;
 
 /**
  * Each call becomes a line of a log file that many processes write to, for `send.php`, which takes it away by rename.
@@ -96,7 +97,7 @@ final class File implements Consumer
     /** Open the file that the path names, lock it, and return its size. */
     private function openLocked(): int
     {
-        $now = microtime(true);
+        $now = Timestamp::monotonic();
         $deadline = $now < $this->busyUntil ? $now : $now + self::LOCK_WAIT_SECONDS;
         for ($turn = 0; $turn < self::REOPENS_MAX; $turn++) {
             if ($this->file === null) {
@@ -105,7 +106,7 @@ final class File implements Consumer
                 $this->ownEnd = -1;
             }
             if (!Files::lock($this->file, $deadline)) {
-                $this->busyUntil = microtime(true) + self::LOCK_PAUSE_SECONDS;
+                $this->busyUntil = Timestamp::monotonic() + self::LOCK_PAUSE_SECONDS;
                 throw new FileException("another process holds {$this->options->filename}", FileException::BUSY);
             }
             $named = Files::status($this->options->filename);

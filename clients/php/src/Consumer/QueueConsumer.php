@@ -9,6 +9,7 @@ use Hookline\Consumer;
 use Hookline\Ledger;
 use Hookline\Options;
 use Hookline\Queue;
+use Hookline\Timestamp;
 
 /**
  * What `lib_curl` and `fork_curl` share: a bounded queue that leaves in batches, and when the next try is.
@@ -153,7 +154,7 @@ abstract class QueueConsumer implements Consumer
 
     protected static function now(): float
     {
-        return hrtime(true) / 1e9;
+        return Timestamp::monotonic();
     }
 
     /**

@@ -9,6 +9,7 @@ use Hookline\Consumer;
 use Hookline\CurlTransport;
 use Hookline\Ledger;
 use Hookline\Options;
+use Hookline\Timestamp;
 
 /**
  * Every call is a request over a connection of its own, closed before there is an answer; with `debug` it waits for
@@ -41,14 +42,14 @@ final class Socket implements Consumer
         if ($this->options->debug || $this->options->transport !== null) {
             return $this->waitForAnswer($messageId, $request);
         }
-        if (microtime(true) < $this->restUntil) {
+        if (Timestamp::monotonic() < $this->restUntil) {
             $this->ledger->dropped(1, 'timed_out', self::RESTS);
             return false;
         }
         $answer = $this->transport->sendOneWay($request, $this->options->timeout_seconds);
         $this->timeouts = $answer->code === 'timed_out' ? $this->timeouts + 1 : 0;
         if ($this->timeouts >= self::TIMEOUTS_MAX) {
-            $this->restUntil = microtime(true) + self::REST_FACTOR * $this->options->timeout_seconds;
+            $this->restUntil = Timestamp::monotonic() + self::REST_FACTOR * $this->options->timeout_seconds;
         }
         if ($answer->code !== '') {
             // It was not written to its end, so the service cannot have taken it.

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Hookline\Upload;
 
 use Hookline\BatchRequest;
+use Hookline\Files;
 use Hookline\Message;
 
 /**
@@ -134,6 +135,7 @@ final class LineReader
     private function read(int $offset): string
     {
         fseek($this->file, $offset);
-        return (string) fread($this->file, self::READ_BYTES);
+        $read = fread($this->file, self::READ_BYTES);
+        return $read === false ? Files::fail('the taken file cannot be read') : $read;
     }
 }

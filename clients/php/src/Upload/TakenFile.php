@@ -6,6 +6,7 @@ namespace Hookline\Upload;
 
 use Hookline\FileException;
 use Hookline\Files;
+use Hookline\Timestamp;
 
 /**
  * Takes a log file away from its writers without losing a line, and removes it when all of it is done.
@@ -93,7 +94,7 @@ final class TakenFile
 
     private function waitForWriters(): void
     {
-        if (!Files::lock($this->file, microtime(true) + self::WRITERS_WAIT_SECONDS)) {
+        if (!Files::lock($this->file, Timestamp::monotonic() + self::WRITERS_WAIT_SECONDS)) {
             throw new FileException("a process writes to $this->path and does not end", FileException::BUSY);
         }
     }

@@ -10,6 +10,7 @@ use Hookline\CurlTransport;
 use Hookline\FileException;
 use Hookline\Files;
 use Hookline\Options;
+use Hookline\Timestamp;
 use Hookline\Transport;
 
 /**
@@ -151,13 +152,13 @@ final class Uploader
     /** @param list<Line> $events */
     private function sendRepeatedly(array $events): Answer
     {
-        $deadline = microtime(true) + $this->retrySeconds;
+        $deadline = Timestamp::monotonic() + $this->retrySeconds;
         $pause = self::RETRY_FIRST_SECONDS;
         while (true) {
             $request = new BatchRequest($this->options, array_column($events, 'data'));
             $answer = $this->transport->send($request, $this->options->timeout_seconds);
             $wait = max($pause * random_int(0, 1000) / 1000, $answer->retryAfterSeconds ?? 0.0);
-            if (!$answer->isRetryable() || microtime(true) + $wait > $deadline) {
+            if (!$answer->isRetryable() || Timestamp::monotonic() + $wait > $deadline) {
                 return $answer;
             }
             usleep((int) ($wait * 1e6));

@@ -44,7 +44,7 @@ def read_answer(status: int, text: bytes, retry_after_header: str | None) -> Ans
     if status == 200 and document.get("success") is True:
         return Answer(200, rejected=tuple(_rejections(document.get("rejected"))))
     code, reason = document.get("code"), document.get("message")
-    if not isinstance(code, str):
+    if not isinstance(code, str) or not code:  # an empty one would count as accepted
         code = _code_of(status)
         reason = f"{CODES[code]} (status {status})"
     return Answer(status, code, str(reason), retry_after_seconds=pause)

@@ -1,4 +1,7 @@
-"""An HTTP answer that must be complete by a time: a socket's own timeout begins anew with every byte that drips in."""
+"""A connection and an HTTP answer that must be there by a time (monotonic seconds).
+
+A socket's own timeout begins anew with every address of a host, and with every byte of an answer that drips in.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,38 @@ import http.client
 import io
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
+
+
+def seconds_left(deadline: float) -> float:
+    """Return the seconds until then; TimeoutError when there are none."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def connect(addresses: Sequence[tuple[Any, ...]], deadline: float) -> socket.socket:
+    """Connect to the first address that answers, as ``getaddrinfo`` gives them; OSError when none does.
+
+    Each has its share of the time: behind one that is silent, such as an IPv6 address without a way to it, there is
+    time for the next, and for the request.
+    """
+    failure: OSError = OSError("no address")
+    for number, (family, kind, protocol, _, address) in enumerate(addresses):
+        connection: socket.socket | None = None
+        try:
+            connection = socket.socket(family, kind, protocol)  # fails where the system has no IPv6
+            connection.settimeout(seconds_left(deadline) / (len(addresses) - number))
+            connection.connect(address)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connection
+        except OSError as error:
+            if connection is not None:
+                connection.close()
+            failure = error
+    raise failure
 
 
 class DeadlineResponse(http.client.HTTPResponse):
@@ -35,8 +69,5 @@ class _Bytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the answer is not complete in time")
-        self._sock.settimeout(left)
+        self._sock.settimeout(seconds_left(self._deadline))
         return self._sock.recv_into(buffer)

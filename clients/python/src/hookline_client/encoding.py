@@ -34,8 +34,12 @@ def encode(message: dict[str, Any], strict: bool = False) -> bytes:
         _cleaned(message, strict, 0)
         return body
     except (TypeError, ValueError, RecursionError):
-        # ASCII here: half of a surrogate pair has an escape, but no UTF-8.
-        return json.dumps(_cleaned(message, strict, 0), separators=(",", ":"), allow_nan=False).encode()
+        cleaned = _cleaned(message, strict, 0)
+    try:
+        return _write(cleaned).encode()
+    except UnicodeEncodeError:
+        # ASCII here, which can take three times the bytes: half of a surrogate pair has an escape, but no UTF-8.
+        return json.dumps(cleaned, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _plain(value: object) -> Any:

@@ -22,7 +22,7 @@ from http.client import HTTPConnection, HTTPSConnection
 
 from hookline_client.answer import Answer, read_answer
 from hookline_client.batch import batch_body
-from hookline_client.deadline import DeadlineResponse
+from hookline_client.deadline import DeadlineResponse, connect, seconds_left
 from hookline_client.endpoint import Endpoint
 from hookline_client.errors import CODES
 from hookline_client.options import Options
@@ -106,10 +106,14 @@ class HttpTransport:
         deadline = time.monotonic() + seconds
         connection = self._connection
         if connection is None:
-            connection = self._connection = self._connect(seconds)
-        elif connection.sock is not None:
-            connection.sock.settimeout(seconds)
-        connection.request("POST", self._endpoint.path + "/v1/batch", body, self._headers)
+            connection = self._connection = self._connect(deadline)
+        if connection.sock is not None:
+            connection.sock.settimeout(seconds_left(deadline))
+        try:
+            connection.request("POST", self._endpoint.path + "/v1/batch", body, self._headers)
+        except ConnectionError:  # it hung up in the middle: what it said before is there to be read
+            if connection.sock is None:
+                raise
         connection.response_class = partial(DeadlineResponse, deadline=deadline)  # type: ignore[assignment]  # called as a class is
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES_MAX)
@@ -117,13 +121,26 @@ class HttpTransport:
             self._drop()
         return read_answer(response.status, text, response.getheader("Retry-After"))
 
-    def _connect(self, seconds: float) -> HTTPConnection:
+    def _connect(self, deadline: float) -> HTTPConnection:
         host, port = self._endpoint.host, self._endpoint.port
+        sock = connect(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), deadline)
         if not self._endpoint.tls:
-            return HTTPConnection(host, port, timeout=seconds)
-        if self._tls is None:
-            self._tls = ssl.create_default_context(cafile=self._ca_file)
-        return HTTPSConnection(host, port, timeout=seconds, context=self._tls)
+            connection = HTTPConnection(host, port, timeout=self._timeout_seconds)
+        else:
+            sock = self._wrapped(sock, deadline)
+            connection = HTTPSConnection(host, port, timeout=self._timeout_seconds, context=self._tls)
+        connection.sock = sock
+        return connection
+
+    def _wrapped(self, sock: socket.socket, deadline: float) -> ssl.SSLSocket:
+        try:
+            if self._tls is None:
+                self._tls = ssl.create_default_context(cafile=self._ca_file)
+            sock.settimeout(seconds_left(deadline))
+            return self._tls.wrap_socket(sock, server_hostname=self._endpoint.host)
+        except BaseException:
+            sock.close()
+            raise
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -88,6 +88,21 @@ def test_the_end_of_the_process_waits_for_nothing_and_loses_nothing() -> None:
         wait_until(lambda: _events(back) == 250, what="all events once the service is back")
 
 
+def test_the_last_process_tries_again_when_it_was_cut_off(new_client: NewClient) -> None:
+    """A service that is killed in the middle of the last request gets it when it is back."""
+    with socket.create_server(("127.0.0.1", 0)) as killed:
+        client = new_client(port_of(killed), "fork_curl")
+        client.track("u1", "Test")
+        assert client.close().handed_over == 1
+        connection, _ = killed.accept()
+        with connection:
+            connection.recv(65_536)
+        port = port_of(killed)
+    with Receiver(port=port) as back:
+        back.respond = lambda request: GOOD
+        wait_until(lambda: _events(back) == 1, what="the event once the service is back")
+
+
 def test_more_than_one_process_may_hold_is_sent(service: Receiver, new_client: NewClient) -> None:
     """Closing with more batches than files may be open spreads them over processes."""
     client = new_client(service.port, "fork_curl", batch_size=1)

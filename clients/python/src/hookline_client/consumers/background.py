@@ -118,6 +118,7 @@ class Background:
         with self._lock:
             dropped = self._queue.clear()
             stuck = self._under_way[1] if self._under_way else 0
+            self._done.notify_all()
         self._leave(dropped)
         if not stuck:
             self._delivery.close()

@@ -50,8 +50,6 @@ class BoxSender:
         """Send the first batch of a box. Outcomes of own events go into the ledger, those of others are only told."""
         lines = box.read(self._events_max, EVENTS_BYTES_MAX)
         messages = [message for message in map(_message, lines) if message is not None]
-        if len(messages) < len(lines):
-            self._ledger.report("spool_damaged", CODES["spool_damaged"], len(lines) - len(messages))
         answer = self._delivery.transport.send(messages, time_left) if messages else Answer(200)
         if answer.code and not is_about_content(answer):
             self._wait(answer, is_flushing)
@@ -63,6 +61,8 @@ class BoxSender:
         self._events_max = min(2 * self._events_max, self._batch_size)
         if lines:
             self._acknowledge(box, lines)
+            if len(messages) < len(lines):
+                self._ledger.report("spool_damaged", CODES["spool_damaged"], len(lines) - len(messages))
             self._settle(messages, answer, is_own)
         return Sent(len(lines), len(lines))
 

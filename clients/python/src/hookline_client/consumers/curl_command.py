@@ -56,7 +56,9 @@ class CurlCommand:
         """Start a process that nobody need watch: it tries again by itself and says nothing. OSError as above."""
         lines = [f"max-time = {seconds:.3f}"]
         if retries:
-            lines += [f"retry = {retries}", "retry-connrefused", f"retry-max-time = {RETRY_SECONDS}"]
+            # A curl from before 7.71 passes over the first, and gives up when it was cut off.
+            again = ["retry-all-errors", "retry-connrefused"]
+            lines += [f"retry = {retries}", *again, f"retry-max-time = {RETRY_SECONDS}"]
         return self._start(batches, lines, subprocess.DEVNULL)
 
     def _start(

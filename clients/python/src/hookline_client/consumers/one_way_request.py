@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from hookline_client.consumers.batch_request import BatchRequest
 from hookline_client.consumers.looked_up_host import LookedUpHost
+from hookline_client.deadline import connect, seconds_left
 from hookline_client.options import Options
 from hookline_client.receipts import Message
 
@@ -32,12 +33,12 @@ class OneWayRequest:
         """Connect, write, close; TimeoutError when all of it takes longer than the timeout, OSError when it fails."""
         body = self._request.body(batch)
         deadline = time.monotonic() + self._timeout_seconds
-        connection = self._connect(deadline)
+        connection = connect(self._host.addresses(seconds_left(deadline)), deadline)
         self._open.add(connection)
         try:
             if self._request.endpoint.tls:
                 connection = self._wrapped(connection, deadline)
-            connection.settimeout(_left(deadline))
+            connection.settimeout(seconds_left(deadline))
             connection.sendall(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
             if isinstance(connection, ssl.SSLSocket):
                 _say_goodbye(connection)
@@ -52,36 +53,14 @@ class OneWayRequest:
             connection.close()
         self._open = set()
 
-    def _connect(self, deadline: float) -> socket.socket:
-        addresses = self._host.addresses(_left(deadline))
-        failure: OSError = OSError("no address")
-        for number, (family, kind, protocol, _, address) in enumerate(addresses):
-            connection = socket.socket(family, kind, protocol)
-            try:
-                connection.settimeout(_left(deadline) / (len(addresses) - number))
-                connection.connect(address)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return connection
-            except OSError as error:
-                connection.close()
-                failure = error
-        raise failure
-
     def _wrapped(self, connection: socket.socket, deadline: float) -> ssl.SSLSocket:
         if self._tls is None:
             self._tls = ssl.create_default_context(cafile=self._ca_file)
-        connection.settimeout(_left(deadline))
+        connection.settimeout(seconds_left(deadline))
         self._open.discard(connection)
         wrapped = self._tls.wrap_socket(connection, server_hostname=self._request.endpoint.host)
         self._open.add(wrapped)
         return wrapped
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("timed out")
-    return left
 
 
 def _say_goodbye(connection: ssl.SSLSocket) -> None:

@@ -115,6 +115,7 @@ class Spooled:
         with self._lock:
             self._is_ended = True
             self._work.notify()
+            self._done.notify_all()
             self._syncer.end()
             thread = self._thread
         if left:
@@ -206,11 +207,20 @@ class Spooled:
         now = time.monotonic()
         if self._adopted is None and now >= self._adopt_at:
             self._adopt_at = now + ADOPT_SECONDS
-            self._adopted = self._spool.adopt()
+            try:
+                self._adopted = self._spool.adopt()
+            except OSError as error:
+                self._failed(error)
         if now >= self._sender.next_try_at and self._is_flush_due(now):
             self._send_own(now)
         if now >= self._sender.next_try_at and self._adopted is not None:
-            self._send_adopted(self._adopted)
+            try:
+                self._send_adopted(self._adopted)
+            except OSError as error:  # of that box: it must neither keep the others nor slow down what is ours
+                if self._spool.put_off(self._adopted):
+                    self._adopt_at = 0.0
+                self._adopted = None
+                self._failed(error)
 
     def _send_own(self, now: float) -> None:
         with self._lock:
@@ -230,8 +240,8 @@ class Spooled:
 
     def _send_adopted(self, box: Box) -> None:
         if not self._send(box, is_own=False).found:
-            self._adopted, self._adopt_at = None, 0.0
             box.close()
+            self._adopted, self._adopt_at = None, 0.0
 
     def _send(self, box: Box, is_own: bool) -> Sent:
         left = None if self._stop_at is None else max(LAST_TRY_SECONDS, self._stop_at - time.monotonic())
@@ -247,15 +257,19 @@ class Spooled:
         try:
             step()
         except OSError as error:
-            self._ledger.report("spool_failed", f"{CODES['spool_failed']} ({error})")
+            self._failed(error)
             self._sender.next_try_at = time.monotonic() + FAULT_SECONDS
         except Exception:  # noqa: BLE001 - told to the log
             logger().exception("the spool could not be worked on")
             self._sender.next_try_at = time.monotonic() + FAULT_SECONDS
 
+    def _failed(self, error: OSError) -> None:
+        self._ledger.report("spool_failed", f"{CODES['spool_failed']} ({error})")
+
     def _let_go(self) -> None:
         """Close everything; done by the thread, if there is one, when it has ended its last request."""
         self._delivery.close()
+        self._spool.forget_removed()
         for box in (self._spool.box, self._adopted):
             if box is not None:
                 box.close()

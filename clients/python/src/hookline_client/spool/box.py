@@ -81,6 +81,9 @@ class Box:
                 return cls(folder, lock_file)
         except (BlockingIOError, FileNotFoundError):
             pass
+        except BaseException:
+            os.close(lock_file)
+            raise
         os.close(lock_file)
         return None
 

@@ -23,7 +23,8 @@ class Segment:
             while written_bytes < len(data):  # a second turn only after a short write: to learn why it was short
                 written_bytes += os.write(self._file, data[written_bytes:])
         except OSError:
-            os.ftruncate(self._file, self.end_bytes)
+            if written_bytes:  # not to end_bytes: a call that this one interrupts, as a signal does, may be behind that
+                os.ftruncate(self._file, os.fstat(self._file).st_size - written_bytes)
             raise
         self.end_bytes += len(data)
 

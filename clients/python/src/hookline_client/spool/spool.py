@@ -28,39 +28,81 @@ class Spool:
         self._folder = os.path.join(directory, hashlib.sha256(write_key.encode()).hexdigest()[:16])
         self._bytes_max = bytes_max
         self.box: Box | None = None
+        self._removed: list[Box] = []
+        """Those that were ours until somebody removed their folder; ``append`` may not close what the other reads."""
+        self._put_off: set[str] = set()
+        """Folders of boxes that were let go: one that cannot be read must not keep those behind it."""
 
     def append(self, line: bytes) -> None:
         """Keep an event. OSError when it cannot be written, or ``bytes_max`` wait already."""
         if self.box is None:
-            os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
-            check_own_folder(self._folder)
-            self.box = Box.create(self._folder)
+            self.box = self._create()
         if self.box.waiting_bytes + len(line) >= self._bytes_max:
             raise OSError(errno.ENOBUFS, f"{self._bytes_max:,} bytes wait in it already", self._folder)
-        self.box.append(line)
+        try:
+            self.box.append(line)
+        except FileNotFoundError:  # somebody removed its folder, and it needs another file
+            if self.box.waiting_bytes:
+                raise  # what is still open of it is sent first
+            self._removed.append(self.box)
+            self.box = None
+            self.box = self._create()
+            self.box.append(line)
 
     def adopt(self) -> Box | None:
-        """Take over the oldest box whose process is gone; None when there is none."""
+        """Take over the oldest box whose process is gone, last those that were put off; None when there is none.
+
+        OSError when a box cannot be taken over, and there is no other.
+        """
+        self.forget_removed()
+        failure: OSError | None = None
         try:
             check_own_folder(self._folder)
-            names = sorted(os.listdir(self._folder))
+            folders = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
         except FileNotFoundError:
             return None
-        for name in names:
-            folder = os.path.join(self._folder, name)
-            if name.startswith("."):
+        for folder in sorted(folders, key=lambda folder: (folder in self._put_off, folder)):
+            if os.path.basename(folder).startswith("."):
                 _remove_infant(folder)
             elif self.box is None or folder != self.box.folder:
-                adopted = Box.adopt(folder)
+                try:
+                    adopted = Box.adopt(folder)
+                except OSError as error:
+                    failure = error
+                    continue
                 if adopted is not None:
                     return adopted
+        if failure is not None:
+            raise failure
         return None
+
+    def put_off(self, adopted: Box) -> bool:
+        """Let go of a box that cannot be read; return True if that is for the first time."""
+        is_first = adopted.folder not in self._put_off
+        self._put_off.add(adopted.folder)
+        adopted.forget()
+        return is_first
 
     def forget(self) -> None:
         """In a child after fork: the box is its parent's."""
+        self.forget_removed()
         box, self.box = self.box, None
         if box is not None:
             box.forget()
+
+    def forget_removed(self) -> None:
+        """Close what is still open of boxes whose folder somebody removed."""
+        while self._removed:
+            self._removed.pop().forget()
+
+    def _create(self) -> Box:
+        os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+        check_own_folder(self._folder)
+        created = Box.create(self._folder)
+        if self.box is None:
+            return created
+        created.close()  # a signal handler made a call in the middle of this one, and has a box by now
+        return self.box
 
 
 def _remove_infant(folder: str) -> None:

@@ -185,6 +185,21 @@ def test_only_the_items_that_failed_are_dealt_with(rig: Rig) -> None:
     assert (statuses.count("delivered"), statuses[3]) == (9, "failed")
 
 
+@pytest.mark.parametrize("code", ["99999999999999999999999", "9223372036854775808", "-5", "true"])
+def test_a_status_of_an_item_that_is_none_is_not_kept(rig: Rig, code: str) -> None:
+    """Whatever number an answer has for an item's status, the results of all destinations are saved."""
+    items = [{"path": "body.all", "entries": "each", "status": "code", "error": "why"}]
+    start(rig, {**BATCHED, "success": {"items": items}})
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.pass_time(1.1)
+    (sent,) = rig.network.waiting
+    rig.answer(sent, 200, text=f'{{"all": [{{"code": {code}, "why": "no"}}, {{"code": 201}}]}}')
+    rig.checkpoint()
+    (refused,), (accepted,) = (rig.event(id).destinations for id in ("m0", "m1"))
+    assert (refused.attempts[0].http_status, refused.attempts[0].error, accepted.status) == (200, "no", "delivered")
+
+
 def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_guilty_one_is_found(rig: Rig) -> None:
     """One of ten events is refused with a 400 that names nobody: it alone becomes a dead letter."""
     start(rig, BATCHED)

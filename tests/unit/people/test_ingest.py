@@ -3,14 +3,22 @@ of them fails."""
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
+
 import pytest
 
 from hookline.people.ingest import extraction
 from hookline.people.ingest.ingest import Ingest
+from hookline.people.store.batch import Batch
+from hookline.people.store.identities import Identities
 from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import MemoryJournal, record
+
+SECONDS_MAX = 5.0
+"""Of what takes a twentieth of a second, on a slow and busy machine too."""
 
 
 @pytest.fixture
@@ -66,3 +74,18 @@ def test_who_became_a_user_in_this_batch_is_one(journal: MemoryJournal, store: P
     assert holder is not None
     assert (first.user_id, second.user_id, holder.user_id) == ("u", "v", "v")
     assert first.number != second.number == holder.number
+
+
+def test_many_who_are_merged_in_one_batch_take_no_longer_each(store: ProfileStore) -> None:
+    """Twenty thousand users, each of them said to be the next one, are one person at last."""
+    ids, batch = [f"u{number}" for number in range(20_000)], Batch()
+    identities = Identities(store, 1)
+    identities.begin(batch)
+    identities.load([(id, "") for id in ids])
+    people = [identities.person_of(id, "", 1, position) for position, id in enumerate(ids)]
+    begun = time.monotonic()
+    for position, (previous, id) in enumerate(pairwise(ids), len(ids)):
+        identities.alias(id, previous, 1, position)
+    assert batch.merged_at_last() == dict.fromkeys(people[:-1], people[-1])
+    assert {identities.person_of(id, "", 1, 0) for id in ids} == {people[-1]}
+    assert time.monotonic() - begun < SECONDS_MAX

@@ -53,7 +53,7 @@ def requests_of(destination: Destination) -> tuple[Request, ...]:
 def plan_of(destination: Destination) -> Plan:
     """Return the compiled requests of a destination whose secrets are resolved; raise ValueError for what was never
     checked."""
-    return Plan(requests_of(destination), usual_settings(destination))
+    return Plan(requests_of(destination), usual_settings(destination), asked_settings(destination))
 
 
 def usual_settings(destination: Destination) -> KindSettings:
@@ -61,6 +61,12 @@ def usual_settings(destination: Destination) -> KindSettings:
     settings = destination.settings
     assert isinstance(settings, KindSettings)
     return with_usual(destination.kind, settings)
+
+
+def asked_settings(destination: Destination) -> KindSettings:
+    """Return the settings as the conditions of requests see them: of a secret that there is one, and no more. What
+    becomes of events shows whether a condition holds, and so would show a secret to whoever may write conditions."""
+    return change_secrets(destination.kind, usual_settings(destination), lambda path, secret: STAND_IN)
 
 
 def auth_of(destination: Destination) -> Auth | None:

@@ -86,6 +86,27 @@ def test_what_no_request_takes_is_filtered(rig: Rig) -> None:
     assert rig.network.sent == []
 
 
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("length(settings.secrets.key) > 0 and length(settings.secrets.other) > 0", "filtered"),
+        ("length(settings.secrets.key) > 0", "delivered"),
+        ('match(settings.secrets.key, "p*")', "filtered"),
+        ('settings.secrets.key < "q" and settings.secrets.key > "p"', "filtered"),
+        ('match(settings.variables.region, "e*")', "delivered"),
+    ],
+)
+def test_a_condition_sees_of_a_secret_that_there_is_one(rig: Rig, condition: str, status: str) -> None:
+    """Whoever may write conditions does not find out by what becomes of events what a secret is."""
+    settings = {"secrets": {"key": "pass-word"}, "variables": {"region": "eu"}}
+    body = {"body": {"key": {"@path": "$.settings.secrets.key"}}}
+    start(rig, {**body, "if": condition}, settings=settings)
+    track(rig, "m1")
+    assert [body_of(each) for each in rig.network.waiting] == ([{"key": "pass-word"}] if status == "delivered" else [])
+    rig.come_to_rest()
+    assert rig.status_at("m1", "api") == status
+
+
 def test_all_requests_of_an_event_must_succeed_and_only_the_failed_one_is_repeated(rig: Rig) -> None:
     """One delivery, one status: while one of two requests fails the event is retrying, and that one alone comes."""
     start(rig, {**ONE, "url": "https://a.example.com/"}, {**ONE, "url": "https://b.example.com/"})

@@ -8,9 +8,11 @@ from itertools import pairwise
 
 import pytest
 
+from hookline.people.definitions.feature import Feature
 from hookline.people.ingest import extraction
-from hookline.people.ingest.ingest import Ingest
+from hookline.people.ingest.ingest import Backfill, Ingest
 from hookline.people.store.batch import Batch
+from hookline.people.store.catalog import FeatureCatalog, Span
 from hookline.people.store.identities import Identities
 from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
@@ -89,3 +91,29 @@ def test_many_who_are_merged_in_one_batch_take_no_longer_each(store: ProfileStor
     assert batch.merged_at_last() == dict.fromkeys(people[:-1], people[-1])
     assert {identities.person_of(id, "", 1, 0) for id in ids} == {people[-1]}
     assert time.monotonic() - begun < SECONDS_MAX
+
+
+def test_a_device_that_changed_hands_often_holds_up_no_backfill(
+    store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose it was is asked once for all that is read together, and each event is given to who had it then."""
+    journal = MemoryJournal()
+    for number in range(20):
+        journal.append(record("identify", f"i{number}", userId=f"u{number}", anonymousId="a"))
+        journal.append(record("track", f"t{number}", anonymousId="a", event="Seen"))
+    Ingest(journal, store).step()
+    registry = FeatureCatalog(store)
+    seen = Feature("track", "Seen", "", "")
+    registry.keep({seen: None}, {0: Span(0, journal.end(0))})
+    look, asked = store.owners_before, list[set[str]]()
+
+    def counted(ids: set[str]) -> dict[str, list[tuple[int, int]]]:
+        asked.append(ids)
+        return look(ids)
+
+    monkeypatch.setattr(store, "owners_before", counted)
+    while Backfill(journal, store, registry).step():
+        pass
+    assert asked == [{"a"}]
+    people = [People(store.connection).by_user_id(f"u{number}") for number in range(20)]
+    assert [person and len(person.entries(seen)) for person in people] == [1] * 20

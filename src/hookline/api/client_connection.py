@@ -69,6 +69,7 @@ class Turn(Enum):
 
 
 _RESET = struct.pack("ii", 1, 0)
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 
 MALFORMED = Problem(400, "malformed_request", "This is no HTTP request, or one of an unusual form.")
 TOO_LARGE = Problem(
@@ -153,6 +154,9 @@ class ClientConnection(HttpToolsProtocol):
         self.since = 0.0
         self._clients = clients
         self._turn = Turn.HEAD
+        self._is_head = False
+        self._is_declining = False
+        """Whether what is parsed is the head of an offered upgrade, or stands for it."""
         self._head_bytes = self._lines = self._silent_bytes = self._body_bytes = self._unread_bytes = 0
         self._unread_since = 0.0
 
@@ -186,9 +190,7 @@ class ClientConnection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._silent_bytes += len(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # answered as a request without an upgrade: there are no web sockets here
+            self._feed(data)
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, _TooLarge):
                 self.refuse(TOO_LARGE, "head_too_large")
@@ -198,10 +200,28 @@ class ClientConnection(HttpToolsProtocol):
         if self._silent_bytes > SILENT_BYTES_MAX:
             self.refuse(TOO_LARGE, "head_too_large")
 
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade()
+            self._feed(data[upgrade.args[0] :])  # no deeper than requests may be pipelined
+
+    def _decline_upgrade(self) -> None:
+        # Java's client offers h2c with its calls, and a server may ignore that (RFC 9110 7.8). llhttp cannot: it would
+        # take the body for the next request. A fresh parser is given the body's framing alone, and goes on behind it.
+        framing = [header for header in self.headers if header[0] in _FRAMING]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        self._feed(b"POST / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % header for header in framing) + b"\r\n")
+
     # The parser's side.
 
     def on_message_begin(self) -> None:
         """A request line begins."""
+        if self._is_declining:
+            return
+        self._is_head = True
         self._silent_bytes = self._head_bytes = self._lines = self._body_bytes = 0
         super().on_message_begin()
         if self._turn is Turn.IDLE:
@@ -209,20 +229,27 @@ class ClientConnection(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """A piece of the target."""
-        self._count(len(url))
-        super().on_url(url)
+        if self._is_head:
+            self._count(len(url))
+            super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One line of the head, or of trailers, which uvicorn adds to it."""
+        """One line of the head; trailers are passed over, or they would stand for what a proxy in front has checked."""
         self._lines += 1
         self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
+        if self._is_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """A head is whole."""
+        if self._is_declining:
+            self._is_declining = False
+            return
         if len(self.pipeline) >= PIPELINED_MAX:
             raise _TooLarge
         self._silent_bytes = 0
+        self._is_head = False
+        self._is_declining = self.parser.should_upgrade()
         super().on_headers_complete()
         if self._clients.are_leaving:
             self.cycle.keep_alive = False
@@ -240,6 +267,8 @@ class ClientConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """A request is whole."""
+        if self._is_declining:
+            return  # llhttp has passed over the body
         self._silent_bytes = 0
         super().on_message_complete()
         self._take_turn(Turn.IDLE if self.cycle.response_complete else Turn.OURS)

@@ -7,10 +7,11 @@ import secrets
 import time
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 from litestar.enums import ScopeType
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.api.calls import Call, current_call
@@ -51,12 +52,16 @@ class Idempotency:
             await self._app(scope, receive, send)
             return
         request: HTTPScope = scope  # type: ignore[assignment]  # its type was looked at
+        handler = cast(HTTPRouteHandler, request["route_handler"])
+        if not call.caller.may(handler.opt["needs"]):  # refused before its body is read
+            await self._app(scope, receive, send)
+            return
         services: Services = scope["litestar_app"].state.services
         if not _KEY.fullmatch(call.headers[HEADER]):
             problem = Problem(400, "invalid_idempotency_key", "A key has 1 to 255 visible ASCII characters.")
             await _answer(send, _problem(problem, request))
             return
-        body = await _read(receive)
+        body = await _read(receive, handler.resolve_request_max_body_size() or BODY_BYTES_MAX)
         if body is None:
             await _answer(send, _problem(Problem(413, *CODES[413]), request))
             return
@@ -118,8 +123,8 @@ def _key(scope: HTTPScope, call: Call) -> bytes:
     return "\n".join((call.caller.key, scope["path"], query, call.headers[HEADER])).encode("utf-8", "replace")
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """Return the whole body; None when it is larger than any route takes, or its sender left."""
+async def _read(receive: Receive, bytes_max: int) -> bytes | None:
+    """Return the whole body; None when it is larger than its route takes, or its sender left."""
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -127,7 +132,7 @@ async def _read(receive: Receive) -> bytes | None:
             return None
         body += message["body"]
         more = message["more_body"]
-        if len(body) > BODY_BYTES_MAX:
+        if len(body) > bytes_max:
             return None
     return bytes(body)
 

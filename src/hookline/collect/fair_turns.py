@@ -185,7 +185,7 @@ class FairTurns:
         """Have a request worked off step by step, behind those of its source that wait; False when too much does."""
         work = _Work(steps, body_bytes + WAITING_OVERHEAD_BYTES)
         queue = self._queues.get(who) or _Queue(self._clock())
-        total, holders = self.waiting_bytes + work.bytes, len(self._queues | {who: queue})
+        total, holders = self.waiting_bytes + work.bytes, len(self._queues) + (who not in self._queues)
         if not is_fair(queue.bytes + work.bytes, holders, total, self._waiting_bytes_max):
             return False
         self._queues.setdefault(who, queue)

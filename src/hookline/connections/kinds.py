@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ from hookline.connections.request_check import request_problems
 from hookline.expressions.lexer import ExpressionError
 from hookline.kinds.catalog import OWN, Kind, kind_of, kinds, missing_extra
 from hookline.kinds.mapping import MappingError
-from hookline.kinds.model import Auth, KindSettings, Request
+from hookline.kinds.model import Auth, Json, KindSettings, Request
 from hookline.kinds.requests import CompiledRequest, Plan
 from hookline.kinds.settings import change_secrets, schema_of, secrets_in, settings_problems, with_usual
 from hookline.kinds.sink import sink_module
@@ -30,6 +30,7 @@ KindProblem: TypeAlias = tuple[KindProblemCode, str, str]
 """Code, path in the destination, and a sentence."""
 
 PLACE_CHARACTERS_MAX = 500
+_PLACE = re.compile(r"\{\{\s*settings\.([A-Za-z0-9_.]+)\s*\}\}")
 _ORIGIN = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _STAND_IN = re.compile("hooklinehidesthissecret", re.IGNORECASE)
 _NEEDED_BY = {
@@ -52,7 +53,7 @@ def requests_of(destination: Destination) -> tuple[Request, ...]:
 def plan_of(destination: Destination) -> Plan:
     """Return the compiled requests of a destination whose secrets are resolved; raise ValueError for what was never
     checked."""
-    return Plan(requests_of(destination), usual_settings(destination))
+    return Plan(requests_of(destination), usual_settings(destination), asked_settings(destination))
 
 
 def usual_settings(destination: Destination) -> KindSettings:
@@ -60,6 +61,12 @@ def usual_settings(destination: Destination) -> KindSettings:
     settings = destination.settings
     assert isinstance(settings, KindSettings)
     return with_usual(destination.kind, settings)
+
+
+def asked_settings(destination: Destination) -> KindSettings:
+    """Return the settings as the conditions of requests see them: of a secret that there is one, and no more. What
+    becomes of events shows whether a condition holds, and so would show a secret to whoever may write conditions."""
+    return change_secrets(destination.kind, usual_settings(destination), lambda path, secret: STAND_IN)
 
 
 def auth_of(destination: Destination) -> Auth | None:
@@ -74,6 +81,27 @@ def auth_of(destination: Destination) -> Auth | None:
     return None if not given else msgspec.convert(given, Auth)
 
 
+def resolved_auth(destination: Destination) -> Auth | None:
+    """Return the way that a destination's requests are authorized, its templates filled with its settings; None for
+    none. Raise ValueError for settings that name no known way."""
+    auth = auth_of(destination)
+    if auth is None or auth.type == "none":
+        return None
+    settings = usual_settings(destination)
+    values = {name: _filled(getattr(auth, name), settings) for name in auth.__struct_fields__ if name != "type"}
+    return Auth(type=auth.type, **values)
+
+
+def _filled(template: str, settings: Mapping[str, Json]) -> str:
+    def value(place: re.Match[str]) -> str:
+        found: Json = settings
+        for part in place[1].split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        return found if isinstance(found, str) else ""
+
+    return _PLACE.sub(value, template)
+
+
 def origins_of(destination: Destination) -> frozenset[tuple[str, ...]]:
     """Return whom the secrets of a destination that is no webhook are sent to.
 
@@ -86,7 +114,7 @@ def origins_of(destination: Destination) -> frozenset[tuple[str, ...]]:
     if plan is None or not plan.requests:
         settings = destination.settings
         return frozenset({("settings", repr(sorted((settings if isinstance(settings, KindSettings) else {}).items())))})
-    auth = auth_of(destination)
+    auth = resolved_auth(destination)
     fetched = {origin_of(auth.token_url)} if auth is not None and auth.type == "oauth2" else set()
     return frozenset({origin_of(each.sample_url) for each in plan.requests} | fetched)
 

@@ -21,6 +21,8 @@ TEXT_CHARACTERS_MAX = 64 * 1024
 EPOCH_FROM_SECONDS = 1_000_000_000
 """A greater number in a rate-limit header is a time, a smaller one a wait."""
 ANY_KEY = "*"
+_STATUSES = range(100, 1_000)
+"""Any other number that an item has for its status says that it failed, and is not kept: it may be too large to be."""
 _CUT: dict[str, Json] = {}
 """Stands for a body that begins as JSON and is none: one that was cut."""
 
@@ -161,7 +163,7 @@ def _entries(rule: Items, entries: Json, status: int) -> Iterator[tuple[int, Ver
             failed = not (200 <= own < 300 or own in rule.accepted)
         else:
             failed = bool(rule.error and _at(entry, rule.error))
-        yield index, _failed(rule, entry, own if isinstance(own, int) else status) if failed else ACCEPTED
+        yield index, _failed(rule, entry, status) if failed else ACCEPTED
 
 
 def _failed(rule: Items, entry: Json, status: int, words: str = "") -> Verdict:
@@ -169,7 +171,7 @@ def _failed(rule: Items, entry: Json, status: int, words: str = "") -> Verdict:
     said = words if words and isinstance(entry, int) else _at(entry, rule.error) if rule.error is not None else None
     error = said if isinstance(said, str) else msgspec.json.encode(entry if said is None else said).decode()
     own = _at(entry, rule.status) if rule.status is not None else None
-    code = own if isinstance(own, int) else status
+    code = own if isinstance(own, int) and own in _STATUSES else status
     retry = rule.retry or (isinstance(own, int) and (own in (408, 429) or own >= 500))
     return Verdict(False, retry=retry, of_event=not retry, error=error[:ERROR_CHARACTERS_MAX], status=code)
 

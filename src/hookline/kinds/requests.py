@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from hookline.events.view import EVENT_FIELDS
 from hookline.expressions.compile import Condition, compile_condition
 from hookline.expressions.parse import parse
+from hookline.expressions.tree import paths_in
 from hookline.kinds.answers import Judge
 from hookline.kinds.mapping import MISSING, MappingError, MappingFailed, compile_mapping
 from hookline.kinds.mapping import Mapping as Document
@@ -61,8 +62,12 @@ class CompiledRequest:
         self.name = request.name
         self.batch = request.batch
         self.matches: Condition | None = None
+        self.asks_settings = False
+        """Whether the condition does."""
         if request.condition is not None:
-            self.matches = compile_condition(parse(request.condition, FIELDS))
+            condition = parse(request.condition, FIELDS)
+            self.matches = compile_condition(condition)
+            self.asks_settings = any(path[0] == "settings" for path in paths_in(condition))
         self.judge = Judge(request.success) if request.success is not None else None
         self._url = UrlTemplate(request.url, settings)
         self._query = [(name, _compiled(value, f"/query/{_escaped(name)}")) for name, value in request.query.items()]
@@ -203,9 +208,13 @@ class CompiledRequest:
 class Plan:
     """All requests of a destination's mapping."""
 
-    def __init__(self, requests: Sequence[Request], settings: Mapping[str, Json]) -> None:
+    def __init__(
+        self, requests: Sequence[Request], settings: Mapping[str, Json], asked: Mapping[str, Json] | None = None
+    ) -> None:
+        """``asked`` are the settings as conditions see them, where those are others."""
         self.requests: list[CompiledRequest] = []
         self.settings = dict(settings)
+        self._asked = self.settings if asked is None else dict(asked)
         for index, request in enumerate(requests):
             try:
                 made = CompiledRequest(request, settings)
@@ -213,9 +222,12 @@ class Plan:
             except MappingError as error:
                 raise MappingError(f"/{index}{error.path}", error.sentence) from None
             self.requests.append(made)
+        self._asks_settings = any(each.asks_settings for each in self.requests)
 
-    def matching(self, fields: Any) -> list[int]:
-        """Return which requests an event becomes; ``fields`` gives its fields by name."""
+    def matching(self, fields: Fields) -> list[int]:
+        """Return which requests an event becomes; ``fields`` are those of ``event_fields``."""
+        if self._asks_settings:
+            fields = {**fields, "settings": self._asked}
         return [
             index for index, each in enumerate(self.requests) if each.matches is None or each.matches(fields) is True
         ]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from hookline.connections.kinds import requests_of, usual_settings
+from hookline.connections.kinds import asked_settings, requests_of
 from hookline.connections.model import Destination, Filter
 from hookline.events.property_edit import PropertyEdit, edit_body, edit_fields
 from hookline.events.timestamps import iso
@@ -156,7 +156,7 @@ def rules_of(destination: Destination) -> tuple[tuple[Filter, ...], tuple[str, .
         conditions.append(request.condition)
     # Those alone: where they change other events become requests, which a new credential does not bring about.
     named = {name for condition in conditions for name in _SETTING.findall(condition)}
-    settings = usual_settings(destination) if named else {}
+    settings = asked_settings(destination) if named else {}
     return destination.filters, tuple(conditions), {name: settings[name] for name in named & settings.keys()}
 
 

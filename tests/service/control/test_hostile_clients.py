@@ -148,6 +148,29 @@ def test_a_target_in_absolute_form_is_its_path(server: Server) -> None:
     assert answer.status == 200
 
 
+def test_the_body_behind_an_offered_upgrade_is_a_body(server: Server) -> None:
+    """Java's client offers h2c on each POST: its body is read all the same, and is never taken for the next request."""
+    known = bearer(server.hookline.admin_token)["Authorization"]
+    upgrade = f"Authorization: {known}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    head = f"POST /api/v1/sources HTTP/1.1\r\nHost: localhost\r\n{upgrade}".encode()
+    made = b'{"id": "java", "name": "Java", "type": "server"}'
+    with RawSocket(server.port) as raw:
+        raw.write(head + b"Content-Length: %d\r\n\r\n" % len(made) + made + head)
+        answer = raw.answer()
+        assert answer is not None
+        assert (answer.status, answer.json["id"]) == (201, "java")
+        smuggled = GET + b"\r\n"
+        raw.write(b"Transfer-Encoding: chunked\r\n\r\n")
+        raw.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(smuggled), smuggled))
+        answer = raw.answer()
+        assert answer is not None
+        assert (answer.status, answer.json["code"]) == (400, "malformed_json")
+        raw.write(GET.replace(b"healthz", b"nowhere") + b"\r\n")
+        answer = raw.answer()
+    assert answer is not None
+    assert answer.status == 404
+
+
 def test_slow_clients_are_closed(server: Server) -> None:
     """A head gets 10 s and a body half a minute however they drip."""
     head, body = server.slow["head"].wait(), server.slow["body"].wait()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from hookline.api import idempotency as module
 from hookline.api.idempotency import KEPT_MS, KeptAnswer, KeptAnswers, kept_answers
 from hookline.api.services import control_database
-from tests.unit.control.running import Answer, Running, source
+from tests.unit.control.running import WAIT_SECONDS, Answer, Running, source
 
 ANSWER = KeptAnswer(201, ((b"location", b"/x"),), b'{"secret": "shown-once"}')
 
@@ -92,3 +94,19 @@ def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypa
     monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 4)
     answers.keep(b"key2", ANSWER)
     assert answers.take(b"key2", b"body") == "new"
+
+
+def test_who_may_not_post_is_refused_before_the_body(control: Running) -> None:
+    """A viewer is answered at once with the key too; nothing is held of what would still arrive, and no key is used."""
+    viewer = control.api("POST", "/tokens", {"name": "viewer", "scope": "read"}).json["text"]
+    head = f"POST /api/v1/sources HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {viewer}\r\n"
+    length = "Idempotency-Key: k1\r\nContent-Length: 18000000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", control.port), timeout=WAIT_SECONDS) as client:
+        client.sendall((head + length).encode() + bytes(1024 * 1024))
+        assert client.recv(4_096)[9:12] == b"403"
+    assert not control_database(control.services).rows("SELECT 1 FROM idempotency_keys")
+
+
+def test_a_body_with_a_key_is_as_long_as_without(control: Running) -> None:
+    """Only a file of connections may be longer than 4 MB."""
+    assert post(control, bytes(4 * 1024 * 1024 + 1)).status == 413

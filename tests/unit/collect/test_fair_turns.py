@@ -27,6 +27,8 @@ from hookline.settings import Collect, Settings
 from tests.unit.collect.wire import KEY, OTHER_KEY, TRACK, WAIT_SECONDS, Memory, Running, request
 
 STEP_SECONDS = fair_turns.SLICE_SECONDS
+SECONDS_MAX = 5.0
+"""Of what takes a tenth of a second, on a slow and busy machine too."""
 RECORD = Record(FORMAT_VERSION, False, 0, "web", "track", "m1", b"", "u", "", "sdk", b"{}" * 1_000)
 
 
@@ -183,6 +185,15 @@ async def test_patient_records_go_at_once_when_somebody_is_suppressed() -> None:
 def _batch(number: int, events: int = 300, **envelope: str) -> bytes:
     items = [{**TRACK, "type": "track", "messageId": f"b{number}-{index}"} for index in range(events)]
     return gzip.compress(json.dumps({"batch": [*items, {"type": "track"}], **envelope}).encode(), mtime=0)
+
+
+@on_a_loop
+async def test_many_who_wait_cost_each_other_nothing() -> None:
+    """With thousands of clients in the queues one more is put there as quickly as the first."""
+    turns = Turns()
+    begun = time.monotonic()
+    assert all(turns.add(f"client {number}", 1, 100) for number in range(12_000))
+    assert time.monotonic() - begun < SECONDS_MAX
 
 
 def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Running]) -> None:

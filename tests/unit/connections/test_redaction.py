@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from hookline.connections.model import Destination, Webhook, WebhookSettings
 from hookline.connections.secrets import NothingToKeep, redact, restore
+from hookline.kinds.model import KindSettings, Request
 from tests.unit.connections.examples import destination
 
 STORED = destination(
@@ -56,6 +57,26 @@ def test_a_credential_stays_with_its_receiver() -> None:
     with pytest.raises(NothingToKeep) as nothing:
         restore(destination(url="https://evil.example.com/hook", headers=kept), STORED)
     assert nothing.value.path == "settings.webhooks[0].headers.Authorization"
+
+
+def test_a_client_secret_stays_with_its_token_url() -> None:
+    """Also where a part of the URL is another setting: who changes that sends the secret to another host."""
+
+    def fetching(host: str, secret: str) -> Destination:
+        auth = {"type": "oauth2", "tokenUrl": "https://{{settings.variables.host}}/token", "clientId": "me"}
+        return Destination(
+            id="crm",
+            name="CRM",
+            kind="http",
+            settings=KindSettings({"auth": {**auth, "clientSecret": secret}, "variables": {"host": host}}),
+            mapping=(Request(name="all", url="https://api.example.com/events"),),
+        )
+
+    stored = fetching("login.example.com", "s3cr3t-s3cr3t")
+    assert restore(redact(stored), stored) == stored
+    with pytest.raises(NothingToKeep) as nothing:
+        restore(fetching("evil.example.com", "keep"), stored)
+    assert nothing.value.path == "settings.auth.clientSecret"
 
 
 def test_an_ordinary_header_may_say_keep() -> None:

@@ -86,6 +86,27 @@ def test_what_no_request_takes_is_filtered(rig: Rig) -> None:
     assert rig.network.sent == []
 
 
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("length(settings.secrets.key) > 0 and length(settings.secrets.other) > 0", "filtered"),
+        ("length(settings.secrets.key) > 0", "delivered"),
+        ('match(settings.secrets.key, "p*")', "filtered"),
+        ('settings.secrets.key < "q" and settings.secrets.key > "p"', "filtered"),
+        ('match(settings.variables.region, "e*")', "delivered"),
+    ],
+)
+def test_a_condition_sees_of_a_secret_that_there_is_one(rig: Rig, condition: str, status: str) -> None:
+    """Whoever may write conditions does not find out by what becomes of events what a secret is."""
+    settings = {"secrets": {"key": "pass-word"}, "variables": {"region": "eu"}}
+    body = {"body": {"key": {"@path": "$.settings.secrets.key"}}}
+    start(rig, {**body, "if": condition}, settings=settings)
+    track(rig, "m1")
+    assert [body_of(each) for each in rig.network.waiting] == ([{"key": "pass-word"}] if status == "delivered" else [])
+    rig.come_to_rest()
+    assert rig.status_at("m1", "api") == status
+
+
 def test_all_requests_of_an_event_must_succeed_and_only_the_failed_one_is_repeated(rig: Rig) -> None:
     """One delivery, one status: while one of two requests fails the event is retrying, and that one alone comes."""
     start(rig, {**ONE, "url": "https://a.example.com/"}, {**ONE, "url": "https://b.example.com/"})
@@ -183,6 +204,21 @@ def test_only_the_items_that_failed_are_dealt_with(rig: Rig) -> None:
     rig.come_to_rest()
     statuses = [rig.status_at(f"m{number}", "api") for number in range(10)]
     assert (statuses.count("delivered"), statuses[3]) == (9, "failed")
+
+
+@pytest.mark.parametrize("code", ["99999999999999999999999", "9223372036854775808", "-5", "true"])
+def test_a_status_of_an_item_that_is_none_is_not_kept(rig: Rig, code: str) -> None:
+    """Whatever number an answer has for an item's status, the results of all destinations are saved."""
+    items = [{"path": "body.all", "entries": "each", "status": "code", "error": "why"}]
+    start(rig, {**BATCHED, "success": {"items": items}})
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.pass_time(1.1)
+    (sent,) = rig.network.waiting
+    rig.answer(sent, 200, text=f'{{"all": [{{"code": {code}, "why": "no"}}, {{"code": 201}}]}}')
+    rig.checkpoint()
+    (refused,), (accepted,) = (rig.event(id).destinations for id in ("m0", "m1"))
+    assert (refused.attempts[0].http_status, refused.attempts[0].error, accepted.status) == (200, "no", "delivered")
 
 
 def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_guilty_one_is_found(rig: Rig) -> None:

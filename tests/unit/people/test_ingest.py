@@ -3,14 +3,24 @@ of them fails."""
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
+
 import pytest
 
+from hookline.people.definitions.feature import Feature
 from hookline.people.ingest import extraction
-from hookline.people.ingest.ingest import Ingest
+from hookline.people.ingest.ingest import Backfill, Ingest
+from hookline.people.store.batch import Batch
+from hookline.people.store.catalog import FeatureCatalog, Span
+from hookline.people.store.identities import Identities
 from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import MemoryJournal, record
+
+SECONDS_MAX = 5.0
+"""Of what takes a twentieth of a second, on a slow and busy machine too."""
 
 
 @pytest.fixture
@@ -66,3 +76,44 @@ def test_who_became_a_user_in_this_batch_is_one(journal: MemoryJournal, store: P
     assert holder is not None
     assert (first.user_id, second.user_id, holder.user_id) == ("u", "v", "v")
     assert first.number != second.number == holder.number
+
+
+def test_many_who_are_merged_in_one_batch_take_no_longer_each(store: ProfileStore) -> None:
+    """Twenty thousand users, each of them said to be the next one, are one person at last."""
+    ids, batch = [f"u{number}" for number in range(20_000)], Batch()
+    identities = Identities(store, 1)
+    identities.begin(batch)
+    identities.load([(id, "") for id in ids])
+    people = [identities.person_of(id, "", 1, position) for position, id in enumerate(ids)]
+    begun = time.monotonic()
+    for position, (previous, id) in enumerate(pairwise(ids), len(ids)):
+        identities.alias(id, previous, 1, position)
+    assert batch.merged_at_last() == dict.fromkeys(people[:-1], people[-1])
+    assert {identities.person_of(id, "", 1, 0) for id in ids} == {people[-1]}
+    assert time.monotonic() - begun < SECONDS_MAX
+
+
+def test_a_device_that_changed_hands_often_holds_up_no_backfill(
+    store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose it was is asked once for all that is read together, and each event is given to who had it then."""
+    journal = MemoryJournal()
+    for number in range(20):
+        journal.append(record("identify", f"i{number}", userId=f"u{number}", anonymousId="a"))
+        journal.append(record("track", f"t{number}", anonymousId="a", event="Seen"))
+    Ingest(journal, store).step()
+    registry = FeatureCatalog(store)
+    seen = Feature("track", "Seen", "", "")
+    registry.keep({seen: None}, {0: Span(0, journal.end(0))})
+    look, asked = store.owners_before, list[set[str]]()
+
+    def counted(ids: set[str]) -> dict[str, list[tuple[int, int]]]:
+        asked.append(ids)
+        return look(ids)
+
+    monkeypatch.setattr(store, "owners_before", counted)
+    while Backfill(journal, store, registry).step():
+        pass
+    assert asked == [{"a"}]
+    people = [People(store.connection).by_user_id(f"u{number}") for number in range(20)]
+    assert [person and len(person.entries(seen)) for person in people] == [1] * 20

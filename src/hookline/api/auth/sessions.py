@@ -14,6 +14,8 @@ from hookline.database.connect import Shared
 IDLE_MS = 12 * 3_600_000
 LIFETIME_MS = 7 * 86_400_000
 SESSIONS_MAX = 1_000
+OWN_SESSIONS_MAX = 50
+"""Of one account, or of the admin token: who signs in again and again signs nobody else out."""
 NOTED_EVERY_MS = 60_000
 """Use is written down at most so often: each time is a write to the disk."""
 
@@ -74,6 +76,11 @@ class Sessions:
         with self._database.transaction() as execute:
             execute("DELETE FROM sessions WHERE used_at < ? OR opened_at < ?", (now - IDLE_MS, now - LIFETIME_MS))
             execute("DELETE FROM ended_sessions WHERE ended_at < ?", (now - LIFETIME_MS,))
+            execute(
+                "DELETE FROM sessions WHERE account IS NOT DISTINCT FROM ?1 AND digest NOT IN (SELECT digest FROM"
+                " sessions WHERE account IS NOT DISTINCT FROM ?1 ORDER BY used_at DESC LIMIT ?2)",
+                (account, OWN_SESSIONS_MAX - 1),
+            )
             execute(
                 "DELETE FROM sessions WHERE digest NOT IN (SELECT digest FROM sessions ORDER BY used_at DESC LIMIT ?)",
                 (SESSIONS_MAX - 1,),

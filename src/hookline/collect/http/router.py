@@ -24,7 +24,7 @@ _GZIP_LEVEL = 9
 _TAG_BYTES = 12
 _TAG = re.compile(rb'(?:W/)?"([^"]*)"')
 _GZIP = re.compile(
-    rb"(?:^|,)[ \t]*(?:x-)?gzip[ \t]*(?:;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?[ \t]*(?:,|\Z)", re.IGNORECASE
+    rb"(?:^|,)[ \t]*(?:x-)?gzip[ \t]*(?:;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*)?(?:,|\Z)", re.IGNORECASE
 )
 """gzip in an Accept-Encoding, with how much it is wanted."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from hookline.connections.kinds import plan_of, usual_settings
+from hookline.connections.kinds import plan_of, resolved_auth, usual_settings
 from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot, is_sink, is_webhook
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
@@ -19,7 +19,6 @@ from hookline.deliver.lanes.mapped import Gathering, Mapped
 from hookline.deliver.lanes.sinks import Sinks
 from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.send.authorization import resolved_auth
 from hookline.deliver.send.pool import Exchanges
 from hookline.deliver.send.port import Route, Sender
 from hookline.deliver.send.proxy import proxy_of

@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         self._status = 0
         self._head_done = self._complete = self._keep_alive = False
         self._interim = 0
-        self._answer = b""
+        self._answer = bytearray()  # bytes would be copied for each of the tiny chunks that a receiver may send
         self._head = first
         return self._parser
 
@@ -391,7 +391,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _whole_answer(self) -> Answer:
-        return Answer(self._status, own_head(self._head).decode("latin-1"), self._answer)
+        return Answer(self._status, own_head(self._head).decode("latin-1"), bytes(self._answer))
 
     def _report(self) -> None:
         token, batch, _ = self._release()

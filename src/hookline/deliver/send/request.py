@@ -7,25 +7,29 @@ was, and the new secret's signature comes in addition.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Generic, NamedTuple, TypeVar
 
-from hookline.connections.kinds import shown_url
+from hookline.connections.kinds import resolved_auth, shown_url
 from hookline.connections.model import Destination, SecretSetting
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.connections.rotation import running_rotation, secret_of, until_ms
 from hookline.database.steady_clock import Clock
 from hookline.deliver.event import Event
-from hookline.deliver.send.authorization import authorization_of, check_static_lines
 from hookline.deliver.send.port import Answer
 from hookline.events.body import message_id_header
 from hookline.events.signature import Signer, StandardSigner, webhook_id
 from hookline.kinds.answers import PLAIN_JUDGE, Verdict
 from hookline.kinds.catalog import request_headers
+from hookline.kinds.headers import HEADERS_BYTES_MAX
 from hookline.kinds.requests import CompiledRequest, Plan
 from hookline.route.filters import Filters
 from hookline.secret_references import MASK, mask
+
+_UNSENDABLE = re.compile(r"[^\x20-\x7e\xa0-\xff]")
 
 SignerT = TypeVar("SignerT", Signer, StandardSigner)
 
@@ -245,16 +249,33 @@ def mapped_templates(
     Raise ValueError for what was never checked.
     """
     lines = [("User-Agent", f"{service_name}/1.0"), *([("X-Hookline-Replay", replay)] if replay else [])]
-    authorization = authorization_of(destination)
+    authorization = _authorization_of(destination)
     if authorization is not None:
         lines.append(("Authorization", authorization))
-    check_static_lines(lines)
+    _check_static_lines(lines)
     made: list[MappedTemplate] = []
     hidden = {str(number): secret for number, secret in enumerate([*secrets, *filter(None, [authorization])])}
     for request in plan.requests:
         made.append(MappedTemplate(request, shown_url(request, secrets), lines))
         made[-1].hide(hidden)
     return made
+
+
+def _authorization_of(destination: Destination) -> str | None:
+    """Return the value of ``Authorization`` that every request carries, None where there is none, or none yet."""
+    auth = resolved_auth(destination)
+    if auth is None or auth.type == "oauth2":
+        return None
+    if auth.type in ("bearer", "apikey"):
+        return f"{'Bearer' if auth.type == 'bearer' else 'ApiKey'} {auth.token}"
+    return "Basic " + base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
+
+
+def _check_static_lines(lines: Sequence[tuple[str, str]]) -> None:
+    """Raise ValueError for a header that cannot be sent, without its value, which may be a secret."""
+    for name, value in lines:
+        if _UNSENDABLE.search(value) or len(value) > HEADERS_BYTES_MAX:
+            raise ValueError(f"the value of header {name!r} cannot be sent: it is too long, or has control characters")
 
 
 def templates_of(

@@ -148,7 +148,7 @@ class Users(Controller):
         prefix = {"account": "u", "token": "t"}.get(caller.kind, "")
         return Me(caller.kind, caller.name, caller.role, f"{prefix}{caller.id}" if caller.id is not None else None)
 
-    @post("/me/password", needs="signed_in", status_code=200)
+    @post("/me/password", needs="signed_in", status_code=200, request_max_body_size=20_000)
     async def change_password(self, services: FromServices, data: JSONBody[PasswordChange]) -> Response[SignedOut]:
         """Change your own password. All your other sessions end."""
         ended = await change_own_password(services, the_call(), data.current, data.new)
@@ -156,7 +156,7 @@ class Users(Controller):
         answer.cookies.append(session_cookie(session_store(services), open_session(services, the_caller().id)))
         return answer
 
-    @post("/password", needs="signed_in", status_code=200)
+    @post("/password", needs="signed_in", status_code=200, request_max_body_size=20_000)
     async def change_password_of(self, services: FromServices, data: JSONBody[PasswordOf]) -> SignedOut:
         """Change the password of an account, given its current password. Its sessions end. The command line uses
         this."""

@@ -64,7 +64,7 @@ class Views(Controller):
         """List your own and the shared views by name."""
         return Listing([_shown(each) for each in views_of(services, the_caller(), path_)])
 
-    @post(needs="signed_in", status_code=201)
+    @post(needs="signed_in", status_code=201, request_max_body_size=64_000)
     async def save_view(self, services: FromServices, data: JSONBody[NewView]) -> SavedView:
         """Save a view."""
         _require_sharer(data.shared)
@@ -73,7 +73,7 @@ class Views(Controller):
             raise Problem(422, "invalid_path", sentence, [FieldError("/path", sentence)])
         return _shown(save_view(services, the_caller(), data.name, data.path, data.query.lstrip("?"), data.shared))
 
-    @patch("/{id:str}", needs="signed_in")
+    @patch("/{id:str}", needs="signed_in", request_max_body_size=64_000)
     async def change_view(
         self, services: FromServices, view_id: Id, data: Annotated[ViewChange, Body(media_type=MERGE_PATCH)]
     ) -> SavedView:

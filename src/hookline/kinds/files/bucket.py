@@ -50,14 +50,12 @@ class BucketStore:
         port = parts.port or (443 if is_tls else 80)
         context.addresses(host, port)  # says at once what is not allowed
         self._prefix = str(settings.get("prefix") or "").strip("/")
-        self._tunnel = Tunnel(host, port, context.addresses, is_proxy=is_tls)
-        if not is_tls:
-            endpoint = self._tunnel.url
-        elif not is_path_style:  # the library wants the bucket in it then
+        self._tunnel = Tunnel(host, port, context.addresses, is_tls=is_tls)
+        if not is_path_style:  # the library wants the bucket in it then
             endpoint = endpoint.replace("://", f"://{bucket}.", 1)
         with _LOCKS_LOCK:
             self._lock = _LOCKS.setdefault((host, port, bucket, self._prefix), threading.Lock())
-        self._store = _new_store(settings, endpoint, self._tunnel.url if is_tls else None, is_path_style)
+        self._store = _new_store(settings, endpoint, self._tunnel.url, is_path_style)
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="s3-put")
         self.is_fenced = True
         try:
@@ -185,7 +183,7 @@ class BucketStore:
         return SinkFailed(f"the store does not take it: {why[:ERROR_CHARACTERS_MAX]}")
 
 
-def _new_store(settings: Mapping[str, Json], endpoint: str, proxy: str | None, is_path_style: bool) -> S3Store:
+def _new_store(settings: Mapping[str, Json], endpoint: str, proxy: str, is_path_style: bool) -> S3Store:
     from obstore.store import S3Store
 
     access, secret = str(settings["accessKey"]), str(settings["secretKey"])
@@ -196,10 +194,9 @@ def _new_store(settings: Mapping[str, Json], endpoint: str, proxy: str | None, i
     options: ClientConfig = {
         "timeout": timedelta(seconds=REQUEST_SECONDS),
         "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
-        "allow_http": proxy is None,
+        "allow_http": endpoint.startswith("http://"),
+        "proxy_url": proxy,
     }
-    if proxy is not None:
-        options["proxy_url"] = proxy
     if settings.get("authority"):
         options["root_certificate"] = str(settings["authority"])
     return S3Store(

@@ -1,9 +1,10 @@
 """Leads connections of the S3 library to addresses that were checked.
 
-The library looks names up by itself, so a second look-up could answer with an address inside the network. It is given
-this listener on the loopback interface in place of the network: for ``https`` as a proxy that is asked to CONNECT, and
-TLS goes through untouched, with the certificate checked for the real name; for ``http`` as the server itself. The name
-is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed.
+The library looks names up by itself, so a second look-up could answer with an address inside the network, and follows
+redirects, which could lead there too. It is given this listener on the loopback interface in place of the network, as a
+proxy for whatever it asks for. For ``https`` that is to CONNECT, and TLS goes through untouched, with the certificate
+checked for the real name; for ``http`` it is one request at a time, which goes on as if no proxy had been asked. The
+name is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import secrets
 import select
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hookline.kinds.sink import SinkFailed
 
@@ -25,15 +26,17 @@ CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 90.0
 """Longer than the library waits for an answer."""
 CHUNK_BYTES = 65_536
+HTTP_PORT = 80
+_OF_PROXY = frozenset({"connection", "proxy-authorization", "proxy-connection"})
 ACCEPT_POLL_SECONDS = 0.5
 
 
 class Tunnel:
     """A listener that leads to one host and port, and nowhere else."""
 
-    def __init__(self, host: str, port: int, addresses: Callable[[str, int], list[str]], *, is_proxy: bool) -> None:
+    def __init__(self, host: str, port: int, addresses: Callable[[str, int], list[str]], *, is_tls: bool) -> None:
         self._host, self._port, self._addresses = host, port, addresses
-        self._is_proxy = is_proxy
+        self._is_tls = is_tls
         self._password = secrets.token_hex(16)
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._closed = threading.Event()
@@ -45,9 +48,8 @@ class Tunnel:
 
     @property
     def url(self) -> str:
-        """Return where it listens; as a proxy with the password that keeps other users of this machine out."""
-        port = self._listener.getsockname()[1]
-        return f"http://hookline:{self._password}@127.0.0.1:{port}" if self._is_proxy else f"http://127.0.0.1:{port}"
+        """Return where it listens, with the password that keeps other users of this machine out."""
+        return f"http://hookline:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
 
     def close(self) -> None:
         """End; may be called twice."""
@@ -71,38 +73,57 @@ class Tunnel:
         try:
             with near:
                 near.settimeout(IDLE_SECONDS)
-                if self._is_proxy and not self._is_asked(near):
+                asked = self._asked(near)
+                if asked is None:
                     near.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
                     return
                 far = self._connect()
                 if far is None:
-                    if self._is_proxy:
-                        near.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+                    near.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
                     return
                 with far:
-                    if self._is_proxy:
+                    if self._is_tls:
                         near.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+                    else:
+                        far.sendall(asked)
                     self._relay(near, far)
         except OSError:  # either side hung up: the library notices, and tries again
             return
         finally:
             self._room.release()
 
-    def _is_asked(self, near: socket.socket) -> bool:
+    def _asked(self, near: socket.socket) -> bytes | None:
+        """Return what goes on to the host of a request that is for it, None for any other."""
         head = b""
         while b"\r\n\r\n" not in head:
             chunk = near.recv(HEAD_BYTES_MAX)
-            head += chunk
             if not chunk or len(head) > HEAD_BYTES_MAX:
-                return False
-        lines = head.split(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
-        headers = {
-            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
-        }
+                return None
+            head += chunk
+        head, _, rest = head.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = [(name.strip().lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+        onward = self._onward(first, headers)
+        if onward is None:
+            self.refusal = f"{self._host} redirects to another address; set endpoint to the one that takes requests"
+            return None
         wanted = "Basic " + base64.b64encode(f"hookline:{self._password}".encode()).decode()
-        given = headers.get("proxy-authorization", "")
+        is_known = hmac.compare_digest(dict(headers).get("proxy-authorization", ""), wanted)
+        return onward + rest if is_known else None
+
+    def _onward(self, first: str, headers: Sequence[tuple[str, str]]) -> bytes | None:
+        """Return the head that the host gets, nothing for what asks to be connected; None where it is not meant."""
+        method, _, target = first.partition(" ")
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return lines[0].split(" ")[:2] == ["CONNECT", f"{host}:{self._port}"] and hmac.compare_digest(given, wanted)
+        if self._is_tls:
+            return b"" if (method, target.partition(" ")[0]) == ("CONNECT", f"{host}:{self._port}") else None
+        for origin in (f"http://{host}:{self._port}", *([f"http://{host}"] if self._port == HTTP_PORT else [])):
+            if target.startswith(f"{origin}/"):
+                kept = [f"{name}: {value}" for name, value in headers if name not in _OF_PROXY]
+                # The last one of its connection: what comes next has to be looked at, too.
+                lines = [f"{method} {target.removeprefix(origin)}", *kept, "connection: close", "", ""]
+                return "\r\n".join(lines).encode("latin-1")
+        return None
 
     def _connect(self) -> socket.socket | None:
         try:

@@ -120,8 +120,8 @@ def _text(compiler: Compiling, raw: Json, at: At) -> Resolve:
             before = _BEFORE_NAME.match(made)
             made = made[before.end() :] if before is not None else made
         made = made[:most]
-        if refused(made):
-            raise MappingFailed(pointer(at), f"{made!r} is a name that the receiver reserves")
+        if reserved := refused(made):  # the name itself may be a secret, or hold one
+            raise MappingFailed(pointer(at), f"{reserved!r} is a name that the receiver reserves")
         if is_needed and not made:
             raise MappingFailed(pointer(at), "the receiver needs this, and the event does not have it")
         return made or MISSING
@@ -189,16 +189,25 @@ def _types(options: Options) -> Callable[[Json], bool]:
     return lambda value: isinstance(value, kept) and not (no_booleans and isinstance(value, bool))
 
 
-def _patterns(options: Options, name: str) -> Callable[[str], bool]:
-    """Read names, and beginnings of names that end with ``*``; return whether one of them is a text's."""
+def _patterns(options: Options, name: str) -> Callable[[str], str | None]:
+    """Read names, and beginnings of names that end with ``*``; return a function that gives the one which is a
+    text's."""
     given = options.given(name)
     if given is MISSING:
-        return lambda text: False
+        return lambda text: None
     if not isinstance(given, list) or not all(isinstance(each, str) and each for each in given):
         raise options.error(name, f'"{name}" is a list of names; * at the end of one stands for anything')
     beginnings = tuple(each[:-1] for each in given if each.endswith("*"))
     names = frozenset(each for each in given if not each.endswith("*"))
-    return lambda text: text in names or text.startswith(beginnings)
+
+    def found(text: str) -> str | None:
+        if text in names:
+            return text
+        if not text.startswith(beginnings):
+            return None
+        return next(f"{each}*" for each in beginnings if text.startswith(each))
+
+    return found
 
 
 def _scalar_text(value: Json, work: Work) -> str | None:

@@ -10,7 +10,9 @@ could not be written is written before anything newer is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 
 from hookline.journal.port import Group, Reader
@@ -23,6 +25,10 @@ from hookline.people.store.catalog import FeatureCatalog, Span
 from hookline.people.store.history import pack_person
 from hookline.people.store.identities import Identities
 from hookline.people.store.store import ProfileStore
+
+Owners = dict[str, list[tuple[int, int]]]
+"""Of anonymous ids: up to which position they were whose, in order; none where they never changed hands."""
+_UNTIL: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 BACKFILL_RECORDS = 10_000
 """Read for one transaction, rounded up to a group: what is new does not wait long for what is old."""
@@ -63,28 +69,31 @@ class Backfill:
         return True
 
     def _read(self, partition: int, span: Span, matcher: Matcher, batch: Batch) -> int:
+        before: Owners = {}
         for group in read_on(self._journal, partition, span.next_offset, span.end_offset):
-            self._apply_group(partition, group, matcher, batch)
+            self._apply_group(partition, group, matcher, batch, before)
             if group.next_offset - span.next_offset >= BACKFILL_RECORDS:
                 return group.next_offset
         return span.end_offset
 
-    def _apply_group(self, partition: int, group: Group, matcher: Matcher, batch: Batch) -> None:
+    def _apply_group(self, partition: int, group: Group, matcher: Matcher, batch: Batch, before: Owners) -> None:
+        """``before``: whose anonymous ids of earlier groups were, asked once: one may have changed hands very often."""
         matched = [said for said in extracted_in(partition, group, matcher) if said.matched]
         users = self._store.users({said.user_id for said in matched if said.user_id})
         alone = {said.anonymous_id for said in matched if not said.user_id}
-        anonymous, before = self._store.anonymous(alone), self._store.owners_before(alone)
+        anonymous = self._store.anonymous(alone)
+        if unasked := alone.difference(before):
+            before |= {id: [] for id in unasked} | self._store.owners_before(unasked)
         for said in matched:
             person = users.get(said.user_id) if said.user_id else _owner(said, anonymous, before)
             if person is not None:
                 batch.add_entry(person, pack_person(person) + said.entry, said.matched)
 
 
-def _owner(said: Extracted, anonymous: dict[str, int], before: dict[str, list[tuple[int, int]]]) -> int | None:
-    for until, person in before.get(said.anonymous_id, ()):
-        if said.position < until:
-            return person
-    return anonymous.get(said.anonymous_id)
+def _owner(said: Extracted, anonymous: dict[str, int], before: Owners) -> int | None:
+    owners = before[said.anonymous_id]
+    index = bisect_right(owners, said.position, key=_UNTIL)
+    return owners[index][1] if index < len(owners) else anonymous.get(said.anonymous_id)
 
 
 BATCH_RECORDS = 75_000

@@ -42,6 +42,7 @@ class Batch:
         self.user_ids: dict[int, str] = {}
         """The user id of persons that got one, or another one."""
         self.merged: dict[int, int] = {}
+        """In the order in which they were: into whom somebody was merged may be merged later."""
         self.identities: dict[tuple[Kind, str], int] = {}
         self.repointed: list[tuple[str, int, int]] = []
         """Anonymous id, position of the record that gave it to somebody else, and whose it was until then."""
@@ -58,6 +59,13 @@ class Batch:
     def is_empty(self) -> bool:
         """Return whether there is nothing to write."""
         return not self.positions and not self.backfilled
+
+    def merged_at_last(self) -> dict[int, int]:
+        """Return whom each merged person has come to be."""
+        found: dict[int, int] = {}
+        for person, into in reversed(self.merged.items()):
+            found[person] = found.get(into, into)
+        return found
 
     def ids(self) -> Iterator[str]:
         """Yield the ids of people and groups that it makes known."""

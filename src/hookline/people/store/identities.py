@@ -53,7 +53,7 @@ class Identities:
         self._users_before: dict[str, int] = {}
         self._anonymous_before: dict[str, int] = {}
         self._moved: dict[int, int] = {}
-        """Known users that were merged in this batch: ids held in memory may still lead to them."""
+        """Known users that were merged in this batch, and into whom: ids held in memory may still lead to them."""
         self._held = min(max(memory_bytes() // MEMORY_SHARE // (4 * ID_BYTES), KNOWN_LATELY_MIN), KNOWN_LATELY_MAX)
         self._batch = Batch()
 
@@ -128,7 +128,7 @@ class Identities:
             return self._anonymous_person(anonymous_id, received_at)
         person = self._users.get(user_id)
         if self._moved and person is not None:
-            person = self._moved.get(person, person)
+            person = self._now(person)
         if anonymous_id and (person is None or self._anonymous.get(anonymous_id) != person):
             person = self._link(user_id, person, anonymous_id, received_at, position)
         return self._new_user(user_id, received_at) if person is None else person
@@ -148,16 +148,21 @@ class Identities:
             self._point(USER, user_id, previous)
             self._batch.user_ids[previous] = user_id
         elif person != previous:
-            for moved in (self._batch.merged, self._moved):
-                for before, after in moved.items():
-                    if after == previous:
-                        moved[before] = person
             self._batch.merged[previous] = self._moved[previous] = person
 
     def user(self, user_id: str) -> int | None:
         """Return the person of a user id."""
         person = self._users.get(user_id)
-        return None if person is None else self._moved.get(person, person)
+        return None if person is None else self._now(person)
+
+    def _now(self, person: int) -> int:
+        """Return whom a person was merged into in this batch, or the person itself."""
+        moved, now = self._moved, person
+        while (into := moved.get(now)) is not None:
+            now = into
+        while person != now:  # the next look is short, however often they were merged
+            moved[person], person = now, moved[person]
+        return now
 
     def _anonymous_person(self, anonymous_id: str, received_at: int) -> int:
         person = self._anonymous.get(anonymous_id)
@@ -165,7 +170,7 @@ class Identities:
             person = -self._new(received_at)
             self._point(ANONYMOUS, anonymous_id, person)
         person = abs(person)
-        return self._moved.get(person, person) if self._moved else person
+        return self._now(person) if self._moved else person
 
     def _link(self, user_id: str, person: int | None, anonymous_id: str, received_at: int, position: int) -> int:
         """Give the anonymous id to the user; return the user's person."""
@@ -182,7 +187,7 @@ class Identities:
             self._anonymous[anonymous_id] = person
             if -holder != person:
                 self._batch.merged[-holder] = person
-        elif self._moved.get(holder, holder) != person:
+        elif self._now(holder) != person:
             self._batch.repointed.append((anonymous_id, position, holder))
             self._point(ANONYMOUS, anonymous_id, person)
         return person

@@ -209,7 +209,7 @@ class ProfileStore:
             replacing("repointed", ("id", "place"), ("person",)),
             [(key_of(id), position, person) for id, position, person in batch.repointed],
         )
-        self._write_merged(batch.merged)
+        self._write_merged(batch.merged_at_last())
         self._write_traits(batch)
         self._write_history(batch)
         if self.tracks:

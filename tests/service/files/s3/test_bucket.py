@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +118,51 @@ def test_another_look_up_changes_nothing(s3: S3Server, tmp_path: Path) -> None:
     with pytest.raises(SinkFailed, match="moved inside"):
         store.get("f")
     store.close()
+
+
+@pytest.fixture
+def redirecting() -> Iterator[tuple[str, list[str]]]:
+    """A store that redirects whatever is read to another server, which is inside: its endpoint, and what is asked for
+    inside."""
+    asked: list[str] = []
+
+    class Store(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self.answer(200)
+
+        def do_GET(self) -> None:
+            if self.server is inside:
+                asked.append(self.path)
+            self.answer(302)
+
+        def answer(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Location", f"http://127.0.0.1:{inside.server_port}/latest/meta-data")
+            self.send_header("ETag", "x")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Store) as inside, ThreadingHTTPServer(("127.0.0.2", 0), Store) as store:
+        for each in (inside, store):
+            threading.Thread(target=each.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.2:{store.server_port}", asked
+        for each in (inside, store):
+            each.shutdown()
+
+
+def test_a_redirect_leads_nowhere(redirecting: tuple[str, list[str]], tmp_path: Path) -> None:
+    """A store without TLS that answers with an address inside has nobody ask there, and the reason says so."""
+    endpoint, asked = redirecting
+    only = SinkContext("lake", tmp_path, lambda each: None if each == "127.0.0.2" else each, lambda name, text: None)
+    keys = {"bucket": "events", "region": "us-east-1", "accessKey": "key", "secretKey": "secret"}
+    store = BucketStore(only, {**USUAL, **keys, "endpoint": endpoint})
+    with pytest.raises(SinkFailed, match="redirects to another address"):
+        store.get("a")
+    store.close()
+    assert asked == []
 
 
 def test_wrong_keys_are_named(s3: S3Server, tmp_path: Path) -> None:

@@ -85,6 +85,22 @@ def test_sessions_are_bounded(sessions: Sessions, clock: Clock, monkeypatch: pyt
     assert [sessions.is_open(key) for key in keys] == [True, False, True, True]
 
 
+def test_who_signs_in_again_and_again_signs_out_nobody_else(
+    sessions: Sessions, database: Shared, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond their bound an account's own sessions make room, those unused for longest; all others stay."""
+    monkeypatch.setattr(module, "SESSIONS_MAX", 10)
+    monkeypatch.setattr(module, "OWN_SESSIONS_MAX", 3)
+    vera = Accounts(database).invite("vera", "viewer")[0].id
+    other = sessions.open()
+    keys = []
+    for _ in range(module.SESSIONS_MAX + 1):
+        clock.now += 1
+        keys.append(sessions.open(vera))
+    assert sessions.is_open(other)
+    assert [sessions.is_open(key) for key in keys[-4:]] == [False, True, True, True]
+
+
 @pytest.mark.parametrize("key", [None, "", "nope", "\ud800"])
 def test_no_key_opens_nothing(sessions: Sessions, key: str | None) -> None:
     """What is no session's key is refused, whatever it is."""

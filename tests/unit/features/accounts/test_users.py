@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -14,7 +15,7 @@ from hookline.api.services import control_database
 from hookline.features.accounts.api import browser_of
 from hookline.features.events import api, service
 from hookline.settings import Collect, Networks
-from tests.unit.control.running import TOKEN, Answer, Running, Stream
+from tests.unit.control.running import TOKEN, WAIT_SECONDS, Answer, Running, Stream
 from tests.unit.features.accounts.test_sign_in import OWN, cookie_of, home, login
 
 PASSWORD = "correct horse battery"
@@ -217,6 +218,21 @@ def test_strangers_lock_no_account_out(tmp_path: Path) -> None:
             assert refused.status == 429
         assert login(control, PASSWORD, {"X-Forwarded-For": "198.51.100.1"}, account="olga").status == 303
         assert login(control, TOKEN, crowd).status == 303
+
+
+def test_trailers_make_up_no_address(tmp_path: Path) -> None:
+    """What a client sends behind its body, and a proxy passes on, stands for nothing that the proxy wrote before it."""
+    trusted = Collect(trusted_proxies=Networks(("127.0.0.0/8",)))
+    head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nX-Forwarded-For: 203.0.113.1\r\n"
+    head += b"Content-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n"
+    form = b"account=olga&password=wrong"
+    with Running(tmp_path / "data", collect=trusted) as control:
+        for number in range(6):
+            trailer = b"X-Forwarded-For: 198.51.100.%d\r\n" % number
+            with socket.create_connection(("127.0.0.1", control.port), timeout=WAIT_SECONDS) as client:
+                client.sendall(head + b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(form), form, trailer))
+                status = client.recv(4_096)[9:12]
+        assert status == b"429"
 
 
 def test_an_invitation_grows_old(control: Running) -> None:

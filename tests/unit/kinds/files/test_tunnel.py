@@ -48,13 +48,29 @@ def refused(host: str, port: int) -> list[str]:
     raise SinkFailed("not allowed")
 
 
-def asked(tunnel: Tunnel, target: str, credentials: str | None = None) -> bytes:
-    """Ask for a connection and say something; return all that comes back."""
+def shown(tunnel: Tunnel, credentials: str | None) -> str:
+    """Return the header line that shows the tunnel's credentials, or others."""
     parts = urlsplit(tunnel.url)
     given = f"{parts.username}:{parts.password}" if credentials is None else credentials
-    head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
-    head += f"Proxy-Authorization: Basic {base64.b64encode(given.encode()).decode()}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", parts.port), 5) as connection:
+    return f"Proxy-Authorization: Basic {base64.b64encode(given.encode()).decode()}\r\n"
+
+
+def requested(tunnel: Tunnel, target: str, credentials: str | None = None) -> bytes:
+    """Send a request for a URL as a library does without TLS; return all that comes back."""
+    host = urlsplit(target).netloc or NAME
+    head = f"PUT {target} HTTP/1.1\r\nHost: {host}\r\n{shown(tunnel, credentials)}Connection: keep-alive\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", urlsplit(tunnel.url).port), 5) as connection:
+        connection.sendall(head.encode() + b"hello")
+        answer = connection.recv(1_000)
+        while not answer.endswith((b"hello", b"\r\n\r\n")):
+            answer += connection.recv(1_000)
+        return answer
+
+
+def asked(tunnel: Tunnel, target: str, credentials: str | None = None) -> bytes:
+    """Ask for a connection and say something; return all that comes back."""
+    head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{shown(tunnel, credentials)}\r\n"
+    with socket.create_connection(("127.0.0.1", urlsplit(tunnel.url).port), 5) as connection:
         connection.sendall(head.encode())
         answer = connection.recv(1_000)
         if b" 200 " in answer:
@@ -65,7 +81,7 @@ def asked(tunnel: Tunnel, target: str, credentials: str | None = None) -> bytes:
 
 def test_it_leads_to_its_host(echo: int) -> None:
     """Asked for the host that it is for, with its password: bytes go there and come back."""
-    tunnel = Tunnel(NAME, echo, allowed, is_proxy=True)
+    tunnel = Tunnel(NAME, echo, allowed, is_tls=True)
     assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
     tunnel.close()
 
@@ -81,25 +97,43 @@ def test_it_leads_to_its_host(echo: int) -> None:
 )
 def test_it_leads_nowhere_else(echo: int, target: str, credentials: str | None) -> None:
     """Another host, another port or another password is refused."""
-    tunnel = Tunnel(NAME, echo, allowed, is_proxy=True)
+    tunnel = Tunnel(NAME, echo, allowed, is_tls=True)
     assert b" 403 " in asked(tunnel, target.format(port=echo), credentials)
     tunnel.close()
 
 
 def test_an_address_that_is_not_allowed_is_not_connected(echo: int) -> None:
     """The guard's word is kept for whoever asks why."""
-    tunnel = Tunnel(NAME, echo, refused, is_proxy=True)
+    tunnel = Tunnel(NAME, echo, refused, is_tls=True)
     assert b" 502 " in asked(tunnel, f"{NAME}:{echo}")
     assert tunnel.refusal == "not allowed"
     tunnel.close()
 
 
-def test_without_tls_it_is_the_server_itself(echo: int) -> None:
-    """What is sent goes to the host as it is."""
-    tunnel = Tunnel(NAME, echo, allowed, is_proxy=False)
-    with socket.create_connection(("127.0.0.1", urlsplit(tunnel.url).port), 5) as connection:
-        connection.sendall(b"hello")
-        assert connection.recv(1_000) == b"hello"
+def test_without_tls_a_request_goes_on_as_if_to_the_server(echo: int) -> None:
+    """The host gets path, headers and body, nothing of the proxy, and no second request that nobody has looked at."""
+    tunnel = Tunnel(NAME, echo, allowed, is_tls=False)
+    target = f"http://{NAME}:{echo}/bucket/a?b=c"
+    assert requested(tunnel, target) == (
+        b"PUT /bucket/a?b=c HTTP/1.1\r\nhost: " + f"{NAME}:{echo}".encode() + b"\r\nconnection: close\r\n\r\nhello"
+    )
+    tunnel.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "credentials"),
+    [
+        ("http://127.0.0.1:{port}/", None),
+        ("http://store.example:{port}@127.0.0.1/", None),
+        ("http://store.example:{port}.other.example/", None),
+        ("/", None),
+        ("http://store.example:{port}/", "hookline:guess"),
+    ],
+)
+def test_without_tls_it_leads_nowhere_else(echo: int, target: str, credentials: str | None) -> None:
+    """Where a redirect leads to, say, is refused."""
+    tunnel = Tunnel(NAME, echo, allowed, is_tls=False)
+    assert b" 403 " in requested(tunnel, target.format(port=echo), credentials)
     tunnel.close()
 
 
@@ -117,6 +151,6 @@ def many_files() -> Iterator[None]:
 
 def test_it_leads_there_beside_thousands_of_open_files(many_files: None, echo: int) -> None:
     """A deliver role with many receivers holds more than 1,024 connections; files go on to be written."""
-    tunnel = Tunnel(NAME, echo, allowed, is_proxy=True)
+    tunnel = Tunnel(NAME, echo, allowed, is_tls=True)
     assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
     tunnel.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import uuid
 from typing import Any
 
@@ -78,8 +79,18 @@ def test_names_and_lengths() -> None:
 @pytest.mark.parametrize("reserved", ["th_Order_Completed_new", "th_*"])
 def test_a_reserved_name_fails_the_event(reserved: str) -> None:
     """An event whose name the receiver reserves says so, instead of being dropped there without a word."""
-    with pytest.raises(MappingFailed, match="'th_Order_Completed_new' is a name that the receiver reserves"):
+    with pytest.raises(MappingFailed, match=re.escape(f"{reserved!r} is a name that the receiver reserves")):
         resolved({"name": {"@text": {"value": {"@path": "$.event"}, "name": True, "refuse": ["x", reserved]}}})
+
+
+def test_a_failure_shows_nothing_of_the_settings() -> None:
+    """Who may write a mapping does not read by it, as a reserved name, what a secret is."""
+    token = {"@path": "$.settings.secrets.token"}
+    with pytest.raises(MappingFailed, match=r"'\*' is a name that the receiver reserves") as failed:
+        compile_mapping({"@text": {"value": token, "refuse": ["*"]}}).resolve(
+            {"settings": {"secrets": {"token": "s3cr3t"}}}
+        )
+    assert "s3cr3t" not in failed.value.sentence
 
 
 def test_what_is_needed_and_missing_fails_the_event() -> None:

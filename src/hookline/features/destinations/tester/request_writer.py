@@ -8,7 +8,14 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.api.problem import FieldError, Problem
-from hookline.connections.kinds import STAND_IN, plan_of, usual_settings, with_stand_ins, without_stand_ins
+from hookline.connections.kinds import (
+    STAND_IN,
+    plan_of,
+    resolved_auth,
+    usual_settings,
+    with_stand_ins,
+    without_stand_ins,
+)
 from hookline.connections.model import Destination, is_webhook
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.secrets import (
@@ -21,7 +28,6 @@ from hookline.connections.secrets import (
     with_placeholders,
 )
 from hookline.deliver.event import Event
-from hookline.deliver.send.authorization import resolved_auth
 from hookline.deliver.send.port import Answer, Pair
 from hookline.deliver.send.request import MappedTemplate, mapped_templates, templates_of
 from hookline.events.body import render_plain

@@ -65,6 +65,10 @@ class SharedReader:
         """Have this group, which could not be taken yet, be the next one again."""
         self._held = group
 
+    def read_anew(self) -> None:
+        """Forget what was read ahead: the next group is as the journal has it then."""
+        self._groups, self._held = iter(()), None
+
     def report_index_failure(self) -> bool:
         """Return whether the index of duplicates has met a failure of the disk and not worked since; logged as it
         begins and ends, for repeats may go unnoticed meanwhile."""

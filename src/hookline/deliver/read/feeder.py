@@ -93,6 +93,12 @@ class Feeder:
             lane.leave(partition)
             self._after_loss(lane)
 
+    def read_anew(self, partition: int) -> None:
+        """Forget what was read ahead of a partition, for the journal has changed since."""
+        self.catch_up.leave(partition)
+        if partition in self.shared:
+            self.shared[partition].read_anew()
+
     def _after_loss(self, lane: Lane) -> None:
         """Fewer events are queued than were: whoever waited for room has it."""
         if not lane.measure():

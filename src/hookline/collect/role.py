@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookline.beats import Bell, next_beat
 from hookline.collect.before_opening import JournalEnds, KeptConnections, ask_server, keep_ends_noted
-from hookline.collect.server import Edge
+from hookline.collect.server import Edge, connections_allowed
 from hookline.connections.model import Snapshot
 from hookline.connections.state import Feed
 from hookline.database.installation import wait_for_database
@@ -127,7 +127,7 @@ class CollectRole:
         journal = journal_in(data / FOLDER)
         self.appender = journal.appender(settings, self._on_failed, self.steady.now_ms, asked.known)
         self.tracing = traces_of(settings, "collect")
-        self.edge = Edge(self.appender, settings, tracing=self.tracing)
+        self.edge = Edge(self.appender, settings, connections_max=connections_allowed(), tracing=self.tracing)
         self.feed = Feed(location_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(location_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()

@@ -22,7 +22,7 @@ from pathlib import Path
 IO_VECTORS_MAX = 1_000
 """Buffers per ``pwritev``; Linux takes 1,024."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
 
 class Disk:
@@ -77,7 +77,8 @@ def write_all(disk: Disk, fd: int, buffers: Sequence[bytes | memoryview], positi
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether the error means that there is no room, which passes, and not that the disk fails."""
+    """Return whether the error means that there is no room, for bytes or for another open file, which passes, and not
+    that the disk fails."""
     return error.errno in _NO_ROOM
 
 

@@ -154,11 +154,13 @@ class Tail(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """Say where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does."""
+    """Say where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does, and
+    ``unsure`` where what nobody was told to be durable begins."""
 
     next_offset: int
     position: int
     dirty_end: int
+    unsure: int
     first_at: int
     gaps: list[Gap]
 
@@ -194,7 +196,7 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
     try:
         if not is_segment_header(path, os.pread(fd, SEGMENT_HEADER_BYTES, 0), segments[-1]):
             write_all(disk, fd, [encode_segment_header(segments[-1])], 0)
-        scan = _scan(fd, segments[-1])
+        scan = _scan(fd, segments[-1], published)
         for gap in scan.gaps:
             _bridge(fd, gap, disk)
         damaged = [(gap.offset, gap.next_offset) for gap in scan.gaps]
@@ -203,6 +205,7 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
             return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, (*damaged, lost), lost)
         cut_bytes = scan.dirty_end - scan.position
         is_clean = not cut_bytes or _cut(fd, path, scan, disk)
+        _write_again(fd, scan.unsure, scan.position, disk)
         disk.fdatasync(fd)
         recovery = Recovery(partition, path.name, cut_bytes, tuple(damaged)) if cut_bytes or damaged else None
         if damaged or not is_clean:  # whatever is wrong there, nothing new is written beside it
@@ -213,22 +216,36 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
         os.close(fd)
 
 
-def _scan(fd: int, first_offset: int) -> _Scan:
+def _scan(fd: int, first_offset: int, published: int) -> _Scan:
     with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
         position, offset, first_at, dirty_end = SEGMENT_HEADER_BYTES, first_offset, 0, -1
+        unsure = position
         gaps: list[Gap] = []
         while True:
+            if offset <= published:
+                unsure = position
             header = intact_at(view, position, offset)
             if header is None:
                 dirty_end = max(position, _dirty_end(view, position) if dirty_end < 0 else dirty_end)
                 gap = find_gap(view[:dirty_end], position, offset)
                 if gap is None:
-                    return _Scan(offset, position, dirty_end, first_at, gaps)
+                    return _Scan(offset, position, dirty_end, unsure, first_at, gaps)
                 gaps.append(gap)
                 position, offset = gap.stop, gap.next_offset
                 continue
             first_at = first_at or header.received_at_last
             position, offset = position + header.size_bytes, header.next_offset
+
+
+def _write_again(fd: int, start: int, stop: int, disk: Disk) -> None:
+    """Have the disk take what it may never have got: what a synchronisation that failed could not write, the system
+    holds in memory as if it were written, and the next synchronisation says nothing of it."""
+    try:
+        for at in range(start, stop, _CHUNK_BYTES):
+            write_all(disk, fd, [os.pread(fd, min(_CHUNK_BYTES, stop - at), at)], at)
+    except OSError as error:
+        if not is_full(error):  # where even what is there takes new room, the journal opens all the same
+            raise
 
 
 def _bridge(fd: int, gap: Gap, disk: Disk) -> None:

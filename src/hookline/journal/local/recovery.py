@@ -16,6 +16,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ from hookline.journal.local.disk import (
     EndFile,
     create_end_file,
     is_full,
+    is_readable,
+    read_at,
     read_start,
     write_all,
     write_start,
@@ -88,7 +91,7 @@ def find_gap_in(fd: int, position: int, offset: int) -> Gap | None:
     length = _WINDOW_BYTES_FIRST
     while True:
         # Not mapped: the appender may give back what is beyond the data, and such a page must not be touched then.
-        data = os.pread(fd, min(length, left), position)
+        data = read_at(fd, min(length, left), position)
         with memoryview(data)[: len(data.rstrip(b"\0")) + _ZEROS_KEPT] as view:
             gap = find_gap(view, 0, offset)
         if gap is not None or length >= left:
@@ -194,18 +197,21 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
     path = folder / segment_name(segments[-1])
     fd = os.open(path, os.O_RDWR)
     try:
-        if not is_segment_header(path, os.pread(fd, SEGMENT_HEADER_BYTES, 0), segments[-1]):
+        # Where the disk cannot read everything nothing is written: a part of such a place cannot be.
+        is_whole = is_readable(fd)
+        if not is_segment_header(path, read_at(fd, SEGMENT_HEADER_BYTES, 0), segments[-1]) and is_whole:
             write_all(disk, fd, [encode_segment_header(segments[-1])], 0)
-        scan = _scan(fd, segments[-1], published)
-        for gap in scan.gaps:
+        scan = _scan(fd, segments[-1], published, is_whole)
+        for gap in scan.gaps if is_whole else ():
             _bridge(fd, gap, disk)
         damaged = [(gap.offset, gap.next_offset) for gap in scan.gaps]
         if scan.next_offset < published:
             lost = (scan.next_offset, published)
             return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, (*damaged, lost), lost)
         cut_bytes = scan.dirty_end - scan.position
-        is_clean = not cut_bytes or _cut(fd, path, scan, disk)
-        _write_again(fd, scan.unsure, scan.position, disk)
+        is_clean = is_whole and (not cut_bytes or _cut(fd, path, scan, disk))
+        if is_whole:
+            _write_again(fd, scan.unsure, scan.position, disk)
         disk.fdatasync(fd)
         recovery = Recovery(partition, path.name, cut_bytes, tuple(damaged)) if cut_bytes or damaged else None
         if damaged or not is_clean:  # whatever is wrong there, nothing new is written beside it
@@ -216,8 +222,8 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
         os.close(fd)
 
 
-def _scan(fd: int, first_offset: int, published: int) -> _Scan:
-    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+def _scan(fd: int, first_offset: int, published: int, is_whole: bool) -> _Scan:
+    with _content(fd, is_whole) as view:
         position, offset, first_at, dirty_end = SEGMENT_HEADER_BYTES, first_offset, 0, -1
         unsure = position
         gaps: list[Gap] = []
@@ -235,6 +241,17 @@ def _scan(fd: int, first_offset: int, published: int) -> _Scan:
                 continue
             first_at = first_at or header.received_at_last
             position, offset = position + header.size_bytes, header.next_offset
+
+
+@contextmanager
+def _content(fd: int, is_whole: bool) -> Iterator[memoryview]:
+    """Give what a segment holds. It is mapped, but where the disk cannot read all of it: that would end the process."""
+    if is_whole:
+        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+            yield view
+    else:
+        with memoryview(read_at(fd, os.fstat(fd).st_size, 0)) as view:
+            yield view
 
 
 def _write_again(fd: int, start: int, stop: int, disk: Disk) -> None:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookline.journal.port import JournalAway
+from hookline.whole_file import UNREADABLE
 
 IO_VECTORS_MAX = 1_000
 """Buffers per ``pwritev``; Linux takes 1,024."""
@@ -86,12 +87,9 @@ def is_full(error: OSError) -> bool:
     return error.errno in _NO_ROOM
 
 
-_UNREADABLE = frozenset((errno.EIO, errno.EBADMSG, errno.ENODATA, getattr(errno, "EUCLEAN", errno.EIO)))
-"""How a bad sector, and a checksum of the file system that is wrong, are told."""
 REREAD_SECONDS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Waits before a place is read again that could not be: what passes by itself is no damage."""
 PAGE_BYTES = 4_096
-_CHUNK_BYTES = 1024 * 1024
 _PROBES = 16
 
 
@@ -101,7 +99,7 @@ def read_at(fd: int, length: int, position: int) -> bytes:
     try:
         return os.pread(fd, length, position)
     except OSError as error:
-        if error.errno not in _UNREADABLE:
+        if error.errno not in UNREADABLE:
             raise
     size_bytes = os.fstat(fd).st_size
     stop = min(position + length, size_bytes)
@@ -117,23 +115,11 @@ def read_at(fd: int, length: int, position: int) -> bytes:
     return bytes(data)
 
 
-def is_readable(fd: int) -> bool:
-    """Return whether the disk can read all of a file."""
-    try:
-        for at in range(0, os.fstat(fd).st_size, _CHUNK_BYTES):
-            os.pread(fd, _CHUNK_BYTES, at)
-    except OSError as error:
-        if error.errno not in _UNREADABLE:
-            raise
-        return False
-    return True
-
-
 def _read_into(data: bytearray, fd: int, begin: int, end: int, position: int) -> bool:
     try:
         found = os.pread(fd, end - begin, begin)
     except OSError as error:
-        if error.errno not in _UNREADABLE:
+        if error.errno not in UNREADABLE:
             raise
         return False
     data[begin - position : begin - position + len(found)] = found

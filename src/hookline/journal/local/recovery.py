@@ -26,7 +26,6 @@ from hookline.journal.local.disk import (
     EndFile,
     create_end_file,
     is_full,
-    is_readable,
     read_at,
     read_start,
     write_all,
@@ -50,6 +49,7 @@ from hookline.journal.local.segment import (
 )
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
 from hookline.telemetry.crashpoints import crash_point
+from hookline.whole_file import is_readable
 
 _WINDOW_BYTES_FIRST = 1024 * 1024
 _WINDOW_GROWTH = 4

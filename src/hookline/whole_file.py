@@ -1,7 +1,8 @@
-"""Small files that are there as a whole or not at all."""
+"""Small files that are there as a whole or not at all, and files that the disk can read as a whole or cannot."""
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -36,3 +37,20 @@ def try_to_write_whole(path: Path, content: bytes) -> None:
     except OSError:
         with suppress(OSError):
             beside.unlink()
+
+
+UNREADABLE = frozenset((errno.EIO, errno.EBADMSG, errno.ENODATA, getattr(errno, "EUCLEAN", errno.EIO)))
+"""How a bad sector, and a checksum of the file system that is wrong, are told."""
+_CHUNK_BYTES = 1024 * 1024
+
+
+def is_readable(descriptor: int) -> bool:
+    """Return whether the disk can read all of a file. Before it is mapped: what a map cannot read ends the process."""
+    try:
+        for at in range(0, os.fstat(descriptor).st_size, _CHUNK_BYTES):
+            os.pread(descriptor, _CHUNK_BYTES, at)
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        return False
+    return True

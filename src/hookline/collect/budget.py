@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,7 +139,8 @@ class Budget:
             self.insisted_bytes = 0
             return self._note(None, now_ms)
         self.retain(now_ms, needed)
-        self.insisted_bytes = self._journal.insisted_bytes(needed)
+        with suppress(JournalFull):  # a disk that reads nothing leaves it as it was
+            self.insisted_bytes = self._journal.insisted_bytes(needed)
         if self.insisted_bytes <= self._bytes_max:
             return self._note(None, now_ms)
         everybody = self.insisted_bytes > self._bytes_max * (1 + RESERVE_SHARE)

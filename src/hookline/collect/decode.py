@@ -85,6 +85,8 @@ DRAIN_SECONDS_MAX = 5.0
 
 # All connections together.
 CONNECTIONS_MAX = 20_000
+DESCRIPTORS_KEPT = 128
+"""Of the files that this process may have open, so many are for the journal, the databases and other roles."""
 UNPROVEN_CONNECTIONS_MAX = 1_024
 """Connections of one address that have not sent one whole request yet; browsers open some ahead, and networks of
 providers have many users behind one address, each of whom needs a fraction of a second."""

@@ -21,6 +21,7 @@ from hookline.collect.decode import (
     USER_KEY_CHARACTERS_MAX,
 )
 from hookline.collect.http.answers import REJECTIONS
+from hookline.events.canonical import javascript_number
 from hookline.events.timestamps import iso, resolve, resolve_all
 from hookline.journal.record import FORMAT_VERSION, Record, fingerprint, fingerprints
 from hookline.privacy.suppressions import Suppressed
@@ -157,9 +158,7 @@ def text(value: Scalar) -> str:
         return value
     if value is None:
         return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    return str(value)
+    return javascript_number(repr(value)) if isinstance(value, float) else str(value)
 
 
 TYPES = frozenset(("identify", "track", "page", "screen", "group", "alias"))

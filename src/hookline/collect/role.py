@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookline.beats import Bell, next_beat
 from hookline.collect.before_opening import JournalEnds, KeptConnections, ask_server, keep_ends_noted
-from hookline.collect.server import Edge
+from hookline.collect.server import Edge, connections_allowed
 from hookline.connections.model import Snapshot
 from hookline.connections.state import Feed
 from hookline.database.installation import wait_for_database
@@ -127,10 +127,11 @@ class CollectRole:
         journal = journal_in(data / FOLDER)
         self.appender = journal.appender(settings, self._on_failed, self.steady.now_ms, asked.known)
         self.tracing = traces_of(settings, "collect")
-        self.edge = Edge(self.appender, settings, tracing=self.tracing)
+        self.edge = Edge(self.appender, settings, connections_max=connections_allowed(), tracing=self.tracing)
         self.feed = Feed(location_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(location_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
+        self._keeping = asyncio.Lock()
         self._must_wait = not settings.database.is_local
         """Whether a database may keep who asks it waiting: a file does once it was found locked."""
         self._suppressed: Suppressed | None = None
@@ -314,8 +315,9 @@ class CollectRole:
 
     async def _keep(self) -> None:
         """Keep what is in force, for a start at which it cannot be read."""
-        if self._snapshot is not None and self._knows_suppressed:
-            await asyncio.to_thread(self._kept.write, self._snapshot, self._suppressed)
+        async with self._keeping:  # what is in force then: control may ask for a look beside the one that is under way
+            if self._snapshot is not None and self._knows_suppressed:
+                await asyncio.to_thread(self._kept.write, self._snapshot, self._suppressed)
 
     def _erased_elsewhere(self, settings: Settings, journal: JournalBackend) -> SharedErased | None:
         if not settings.is_shared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from hookline.collect.decode import (
     BACKLOG_CONNECTIONS,
     BUFFERED_BYTES_MAX,
     CONNECTIONS_MAX,
+    DESCRIPTORS_KEPT,
     DRAIN_SECONDS_MAX,
     QUIET_SECONDS,
     QUIET_SWEEP_SECONDS,
@@ -37,6 +39,15 @@ from hookline.settings import Settings, parse_listen
 if TYPE_CHECKING:
     from hookline.collect.budget import Verdict
     from hookline.telemetry.tracing import Tracing
+
+
+def connections_allowed() -> int:
+    """Return how many connections there may be: whoever takes the last descriptor keeps the journal from its next
+    segment."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if most == resource.RLIM_INFINITY:
+        return CONNECTIONS_MAX
+    return min(CONNECTIONS_MAX, most - min(DESCRIPTORS_KEPT, most // 4))
 
 
 class Edge:

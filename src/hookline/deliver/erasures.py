@@ -58,6 +58,8 @@ class Erasures:
         return self._waiting[0]
 
     def _begin(self, erasure: Erasure) -> None:
+        for partition in erasure.positions:
+            self._feeder.read_anew(partition)
         in_flight = False
         for lane in list(self._engine.lanes.values()):
             self._give_back(lane, erasure)

@@ -25,6 +25,7 @@ import msgspec
 from hookline.index.keys import KEY_BYTES, in_every_lane, lanes, words
 from hookline.index.mem_table import MemTable
 from hookline.index.run import TEMPORARY_SUFFIX, Run, Step, in_background, sync_folder
+from hookline.whole_file import is_readable
 
 ROWS_PER_EVENT = 32
 """Rows per event of a run: with three rows set per event, all of one line, 0.6 % of foreign keys pass for one run."""
@@ -369,7 +370,7 @@ class BloomFilters:
         for entry in list(self._manifest.filters):
             path = self._folder / entry.name
             usable = entry.rows == self._rows and any(name in runs for name in entry.columns)
-            if not usable or not path.exists() or path.stat().st_size != entry.rows * ROW_BYTES:
+            if not usable or not _is_whole_file(path, entry.rows * ROW_BYTES):
                 self._manifest.filters.remove(entry)
                 continue
             self._filters[entry.name] = Filter(path, entry.rows)
@@ -390,6 +391,17 @@ class BloomFilters:
             self._parts[name] = []
             entries.append(FilterEntry(name, self._rows, []))
         return entries[-1].name
+
+
+def _is_whole_file(path: Path, size_bytes: int) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return os.fstat(descriptor).st_size == size_bytes and is_readable(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _named(parts: Sequence[Part | None], bits: int) -> list[Part]:

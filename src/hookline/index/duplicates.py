@@ -23,6 +23,7 @@ from hookline.index.run import SUFFIX, TEMPORARY_SUFFIX, Run, RunDamaged, Step, 
 from hookline.journal.port import JournalError, JournalFetching, Lookups, Reader
 from hookline.journal.reading import read_on
 from hookline.journal.record import Record, journal_ms
+from hookline.whole_file import UNREADABLE
 
 
 class SealedRuns:
@@ -81,7 +82,9 @@ def _open_runs(folder: Path, journal_end: int) -> list[Run]:
     for path in sorted(folder.glob("*" + SUFFIX)):
         try:
             run = Run(path)
-        except RunDamaged:
+        except (RunDamaged, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in UNREADABLE:
+                raise
             path.unlink()
             continue
         if run.next_offset > journal_end:

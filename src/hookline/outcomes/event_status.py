@@ -17,6 +17,7 @@ from hookline.connections.model import Destination, LaneConfig, Snapshot
 from hookline.connections.state import Feed, decode_object
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
+from hookline.events.canonical import javascript_number
 from hookline.events.timestamps import iso
 from hookline.events.warnings import EventWarning, warnings_of
 from hookline.index import lookup
@@ -397,6 +398,8 @@ def _user_of(record: Record) -> str | None:
         user_id = _user_id.decode(record.body).user_id
     except msgspec.MsgspecError:
         return None
+    if isinstance(user_id, float):
+        return javascript_number(repr(user_id))
     return None if user_id is None or user_id == "" else str(user_id)
 
 

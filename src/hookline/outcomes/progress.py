@@ -27,6 +27,7 @@ from sys import byteorder
 from typing import NamedTuple
 
 from hookline.limits import LIMITS, Limits
+from hookline.whole_file import is_readable
 
 ENTRY = struct.Struct("<QQIHH8x")
 ENTRY_BYTES = ENTRY.size
@@ -79,8 +80,8 @@ class ProgressRing:
         self._full_at = limits.ring_entries - limits.ring_margin
         self._descriptor = descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(descriptor).st_size != size:
-                os.ftruncate(descriptor, 0)  # of another shape: nothing in it can be read
+            if os.fstat(descriptor).st_size != size or not is_readable(descriptor):
+                os.ftruncate(descriptor, 0)  # of another shape, or on a bad sector
                 os.ftruncate(descriptor, size)
             if hasattr(os, "posix_fallocate"):  # a hole would be filled in the middle of a synchronisation
                 os.posix_fallocate(descriptor, 0, size)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from hookline.events.canonical import javascript_number
 from hookline.index.keys import user_hash
 from hookline.index.lookup import find_users
 from hookline.journal.opening import open_reader
@@ -166,6 +167,6 @@ def _other_ids(record: Record) -> list[str]:
 
 def _text(id: str | int | float | None) -> str:
     """As collect writes an id that is given as a number."""
-    if isinstance(id, float) and id.is_integer() and abs(id) < 1e21:
-        return str(int(id))
+    if isinstance(id, float):
+        return javascript_number(repr(id))
     return "" if id is None else str(id)

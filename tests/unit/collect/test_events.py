@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hookline.collect import decode
+from hookline.events.body import render_canonical
 from hookline.events.timestamps import iso
 from hookline.journal.record import Record, fingerprint
 from tests.unit.collect.wire import OTHER_KEY, TRACK, Running, sized
@@ -77,12 +78,17 @@ def test_wrong_types_are_refused(edge: Running, field: str, value: object) -> No
 
 
 @pytest.mark.parametrize(
-    ("value", "key"), [(7, "7"), (7.0, "7"), (7.5, "7.5"), (2**64, str(2**64)), (0, "0"), (-1, "-1")]
+    ("value", "key"),
+    [
+        *((7, "7"), (7.0, "7"), (7.5, "7.5"), (2**64, str(2**64)), (0, "0"), (-1, "-1")),
+        *((1e-7, "1e-7"), (1e-5, "0.00001"), (2.0**63, "9223372036854776000"), (1e21, "1e+21")),
+    ],
 )
 def test_numeric_ids_are_strings(edge: Running, value: float, key: str) -> None:
-    """A numeric id counts as the string JavaScript would make of it."""
+    """A numeric id counts as the string JavaScript would make of it, which is what receivers get."""
     assert edge.post("/v1/track", {**TRACK, "userId": value}).status == 200
-    assert _one(edge).user_key == key
+    record = _one(edge)
+    assert (record.user_key, json.loads(render_canonical(record))["userId"]) == (key, key)
 
 
 def test_user_id_goes_before_anonymous_id(edge: Running) -> None:

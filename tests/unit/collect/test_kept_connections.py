@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
-from hookline.collect.before_opening import FILE, KeptConnections
+from hookline.collect import before_opening
+from hookline.collect.before_opening import FILE, JournalEnds, KeptConnections
+from hookline.collect.role import CollectRole
 from hookline.connections.model import Destination, Snapshot, Source, Webhook, WebhookSettings
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.suppressions import Suppressed
+from hookline.settings import Settings
+from hookline.whole_file import write_whole
 
 KEY = b"k" * 32
 SITE = Source(id="site", name="Site", write_keys=("wk_site",))
@@ -62,3 +68,35 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "missing").mkdir()
     kept.write(Snapshot(version=1), None)
     assert kept.read() is not None
+
+
+def test_of_two_changes_in_one_moment_the_later_one_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control asks for a look at the list while the connections are being kept: the file had the list of before."""
+    written: list[bytes] = []
+    first, second = threading.Event(), threading.Event()
+
+    def write(path: Path, content: bytes) -> None:
+        written.append(content)
+        if len(written) == 1:
+            first.set()
+            second.wait(0.5)
+        write_whole(path, content)
+        if len(written) > 1:
+            second.set()
+
+    async def run() -> None:
+        (tmp_path / "run").mkdir()
+        role = CollectRole(Settings(data_dir=str(tmp_path)), None, JournalEnds({}))
+        role._snapshot, role._knows_suppressed = Snapshot(version=1), True
+        connections = asyncio.create_task(role._keep())
+        await asyncio.to_thread(first.wait)
+        role._suppressed = suppressing("gone")
+        await asyncio.gather(connections, role._keep())
+        await role.appender.close()
+
+    monkeypatch.setattr(before_opening, "write_whole", write)
+    asyncio.run(run())
+    found = KeptConnections(tmp_path).read()
+    assert found is not None
+    assert found[1] is not None
+    assert "gone" in found[1]

@@ -1,16 +1,22 @@
-"""What the shared reader tells about the index of duplicates: the disk fails, and works again."""
+"""What the shared reader tells about a disk that fails, and works again: of the index of duplicates, of the journal."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from hookline.deliver.read.catch_up import SharedReader
 from hookline.index.duplicates import DISK_RETRY_SECONDS, Duplicates
-from tests.unit.deliver.rig import Rig
+from hookline.journal.damaged import noted_damage
+from hookline.journal.local.disk import PAGE_BYTES
+from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.index.conftest import finish
+from tests.unit.journal.conftest import BadPages, bad_pages
+
+__all__ = ["bad_pages"]
 
 RUN_EVENTS = 8
 
@@ -65,3 +71,39 @@ def test_the_role_publishes_it(rig: Rig) -> None:
     rig.role.reports.gather()()
     published = (rig.folder / "run" / "metrics-deliver.json").read_text()
     assert '"hookline_dedup_index_failing":0' in published
+
+
+def unread(rig: Rig) -> Path:
+    """A journal of one segment that nobody has read yet; three groups of an event that takes several pages."""
+    rig.change(source(), destination("crm"))
+    for number in range(3):
+        rig.append(rig.record(f"m{number}", body=b'{"type":"track","event":"%b"}' % (b"x" * 3 * PAGE_BYTES)))
+    rig.restart()
+    (segment,) = (rig.folder / "journal" / "0").glob("*.seg")
+    return segment
+
+
+def test_a_page_that_the_disk_cannot_read_costs_what_is_in_it(rig: Rig, bad_pages: BadPages) -> None:
+    """Nothing of the partition was sent any more, to anybody."""
+    bad_pages.add(unread(rig), 4 * PAGE_BYTES)
+    rig.turn()
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 2]
+    assert [each.first for each in noted_damage(rig.folder / "journal")] == [1]
+
+
+def test_a_disk_that_reads_nothing_is_waited_for(
+    rig: Rig, bad_pages: BadPages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said once, and nothing is given up meanwhile."""
+    bad_pages.add(unread(rig))
+    for _ in range(3):
+        rig.pass_time(1.0)
+        rig.role.feeder.wake()
+        rig.turn()
+    assert rig.offsets("crm") == []
+    bad_pages.mend()
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1, 2]
+    said = capsys.readouterr().out
+    assert (said.count("journal_unreadable"), said.count("journal_read_again")) == (1, 1)

@@ -13,6 +13,9 @@ from hookline.index.duplicates import DISK_RETRY_SECONDS, FROZEN_MAX, Duplicates
 from hookline.journal.record import Record
 from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, Open, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
+from tests.unit.journal.conftest import BadPages, bad_pages
+
+__all__ = ["bad_pages"]
 
 
 def _take(index: Duplicates, journal: JournalInMemory, records: list[Record]) -> list[tuple[int, int]]:
@@ -231,6 +234,22 @@ def test_runs_of_an_older_version_are_made_anew(open_index: Open, journal: Journ
     data = bytearray(path.read_bytes())
     data[8] = 1
     path.write_bytes(data)
+    again = open_index()
+    assert (again.next_offset, path.exists()) == (0, False)
+    again.feed(journal.records, 0)
+    assert _take(again, journal, [record("a")]) == [(0, 0)]
+
+
+def test_a_run_on_a_bad_sector_is_made_anew(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, bad_pages: BadPages
+) -> None:
+    """Deliver ended as often as it was started."""
+    index = open_index()
+    _take(index, journal, [record("a")])
+    _fill_a_run(index, journal)
+    finish(index)
+    path = next((tmp_path / "0").glob("*.run"))
+    bad_pages.add(path)
     again = open_index()
     assert (again.next_offset, path.exists()) == (0, False)
     again.feed(journal.records, 0)

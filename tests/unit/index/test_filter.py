@@ -14,6 +14,9 @@ from hookline.index.keys import keys_of
 from hookline.journal.record import Record
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
+from tests.unit.journal.conftest import BadPages, bad_pages
+
+__all__ = ["bad_pages"]
 
 RUNS = COLUMNS_PER_FLUSH + 3
 
@@ -100,8 +103,13 @@ def test_after_a_crash_of_the_machine_unflushed_columns_are_filled_again(
     assert _all_are_known(again, journal)
 
 
-@pytest.mark.parametrize("fault", ["no manifest", "garbage", "newer", "no filter", "cut filter", "other byte order"])
-def test_filters_in_doubt_are_made_anew(open_index: Open, journal: JournalInMemory, tmp_path: Path, fault: str) -> None:
+FAULTS = ("no manifest", "garbage", "newer", "no filter", "cut filter", "bad sector", "other byte order")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_filters_in_doubt_are_made_anew(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, bad_pages: BadPages, fault: str
+) -> None:
     """Whatever happened to manifest or filters, the runs alone suffice to recognise every repeat."""
     _fill(open_index(), journal, 3)
     path, filter_ = tmp_path / "0" / bloom_filters.NAME, next((tmp_path / "0").glob("*.filter"))
@@ -119,11 +127,15 @@ def test_filters_in_doubt_are_made_anew(open_index: Open, journal: JournalInMemo
             filter_.unlink()
         case "cut filter":
             filter_.write_bytes(b"\0" * 8)
+        case "bad sector":
+            (tmp_path / "held").hardlink_to(filter_)
+            bad_pages.add(filter_)
     again = open_index()
     assert again.work()
     finish(again)
     assert _all_are_known(again, journal)
     assert len(list((tmp_path / "0").glob("*.filter"))) == 1
+    assert fault != "bad sector" or (tmp_path / "held").stat().st_nlink == 1
 
 
 def test_resting_forgets_nothing(open_index: Open, journal: JournalInMemory) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from hookline.journal.local import disk as disks
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.local.disk import Disk
+from hookline.journal.local.disk import PAGE_BYTES, Disk
 
 SEGMENT_BYTES = 64 * 1024
 BLOCK_BYTES = 4 * 1024
@@ -53,6 +55,47 @@ class FaultyDisk(Disk):
 
 NO_ROOM = errno.ENOSPC
 BROKEN = errno.EIO
+
+
+class BadPages:
+    """Pages of files that the disk cannot read any more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._of_file: defaultdict[int, set[int]] = defaultdict(set)
+        self._pread, self._preadv = os.pread, os.preadv
+        monkeypatch.setattr(os, "pread", self._read)
+        monkeypatch.setattr(os, "preadv", self._read_into)
+        monkeypatch.setattr(disks, "REREAD_SECONDS", (0.0, 0.0))
+
+    def add(self, path: Path, *positions: int) -> None:
+        """Have the pages at these places be bad; without any all that the file has."""
+        status = path.stat()
+        self._of_file[status.st_ino] |= {each // PAGE_BYTES for each in positions or range(0, status.st_size, 512)}
+
+    def mend(self) -> None:
+        """The disk reads everything again."""
+        self._of_file.clear()
+
+    def _read(self, fd: int, length: int, position: int) -> bytes:
+        self._refuse(fd, position, length)
+        return self._pread(fd, length, position)
+
+    def _read_into(self, fd: int, buffers: Sequence[memoryview], position: int) -> int:
+        self._refuse(fd, position, sum(map(len, buffers)))
+        return self._preadv(fd, buffers, position)
+
+    def _refuse(self, fd: int, position: int, length: int) -> None:
+        status = os.fstat(fd)
+        end = min(position + length, status.st_size)
+        pages = range(position // PAGE_BYTES, -(-end // PAGE_BYTES))
+        if not self._of_file[status.st_ino].isdisjoint(pages):
+            raise OSError(BROKEN, os.strerror(BROKEN))
+
+
+@pytest.fixture
+def bad_pages(monkeypatch: pytest.MonkeyPatch) -> BadPages:
+    """A disk with pages that it cannot read, none at first."""
+    return BadPages(monkeypatch)
 
 
 @pytest.fixture

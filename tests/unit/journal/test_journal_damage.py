@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.disk import EndFile
+from hookline.journal.damaged import noted_damage
+from hookline.journal.local.disk import PAGE_BYTES, EndFile
 from hookline.journal.local.partition_reader import LocalReader, PartitionReader
 from hookline.journal.local.retention import last_received_at
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, list_segments, segment_name
-from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.port import JournalAway, JournalCorrupt, OffsetExpired
 from hookline.journal.reading import read_on
+from tests.unit.journal.conftest import BadPages
 
 COUNT = 60
 PER_GROUP = 5
@@ -82,15 +84,83 @@ def test_a_flip_takes_one_group_from_whoever_reads(stored: Path) -> None:
     """Wherever it is, reading forwards, backwards, one by one and by content finds all that is in other groups."""
     for path, position, first in sample(positions_in(stored)):
         with flipped(path, position), closing(LocalReader(stored.parent)) as reader:
-            left = [f"m{n}" for n in range(COUNT) if first < 0 or not first <= n < first + PER_GROUP]
-            where = f"byte {position} of {path.name}"
-            assert [r.message_id for g in read_on(reader, 0, 0, COUNT) for r in g.records] == left, where
-            back = [r.message_id for g in reader.read_backwards(0, COUNT) for r in reversed(g.records)]
-            assert back[::-1] == left, where
-            assert [r.message_id for n in range(COUNT) if (r := reader.get(0, n)) is not None] == left, where
-            texts = [a_record(n).fingerprint for n in range(COUNT)]
-            held = [r.message_id for g in reader.holding(0, texts, 0, COUNT) for r in g.records]
-            assert held == left, where
+            left = [n for n in range(COUNT) if first < 0 or not first <= n < first + PER_GROUP]
+            check_reading(reader, left, f"byte {position} of {path.name}")
+
+
+def check_reading(reader: LocalReader, left: list[int], where: str) -> None:
+    """Reading forwards, backwards, one by one and by content finds exactly these."""
+    ids = [f"m{n}" for n in left]
+    assert [r.message_id for g in read_on(reader, 0, 0, COUNT) for r in g.records] == ids, where
+    back = [r.message_id for g in reader.read_backwards(0, COUNT) for r in reversed(g.records)]
+    assert back[::-1] == ids, where
+    assert [r.message_id for n in range(COUNT) if (r := reader.get(0, n)) is not None] == ids, where
+    texts = [a_record(n).fingerprint for n in range(COUNT)]
+    held = [r.message_id for g in reader.holding(0, texts, 0, COUNT) for r in g.records]
+    assert held == ids, where
+
+
+def lost_with(folder: Path, bad: Path, page: int) -> set[int]:
+    """The offsets whose group has something in this page of a segment."""
+    with closing(PartitionReader(folder)) as reader:
+        return {
+            offset
+            for group, offsets in reader.locate(range(COUNT))
+            if segment_name(group.segment_first_offset) == bad.name
+            and group.position < (page + 1) * PAGE_BYTES
+            and group.position + group.header.size_bytes > page * PAGE_BYTES
+            for offset in offsets
+        }
+
+
+@pytest.mark.parametrize("segment", [0, 1, -1])
+def test_a_page_that_the_disk_cannot_read_is_damage_like_any_other(
+    stored: Path, bad_pages: BadPages, segment: int
+) -> None:
+    """It ended whoever came to it, and they came to it again."""
+    path = stored / segment_name(list_segments(stored)[segment])
+    written = [each for each, position, _ in positions_in(stored) if each == path]
+    for page in range(len(written) // PAGE_BYTES):
+        lost = lost_with(stored, path, page)
+        bad_pages.add(path, page * PAGE_BYTES)
+        with closing(LocalReader(stored.parent)) as reader:
+            check_reading(reader, [n for n in range(COUNT) if n not in lost], f"page {page} of {path.name}")
+        assert last_received_at(path) > 0
+        bad_pages.mend()
+
+
+@pytest.mark.parametrize("page", [0, 1, 4])
+def test_a_journal_opens_on_a_page_that_the_disk_cannot_read(
+    stored: Path, open_appender: Any, bad_pages: BadPages, page: int
+) -> None:
+    """A map of it ended collect without a word. What is stored from then on is in a segment of its own."""
+    path = stored / segment_name(list_segments(stored)[-1])
+    lost = lost_with(stored, path, page)
+    bad_pages.add(path, page * PAGE_BYTES)
+
+    async def run() -> None:
+        appender = open_appender()
+        assert sum(recovery.damaged_records for recovery in appender.recovered) == len(lost)
+        await appender.append([a_record(COUNT)])
+        await appender.close()
+
+    asyncio.run(run())
+    assert list_segments(stored)[-1] == COUNT
+    with closing(LocalReader(stored.parent)) as reader:
+        found = [r.message_id for g in read_on(reader, 0, 0, COUNT + 1) for r in g.records]
+    assert found == [f"m{n}" for n in range(COUNT + 1) if n not in lost]
+
+
+def test_a_disk_that_reads_nothing_takes_no_event_away(stored: Path, bad_pages: BadPages) -> None:
+    """It may be back in a moment, with all that it holds: nothing is passed over, and nothing noted."""
+    for first in list_segments(stored):
+        bad_pages.add(stored / segment_name(first))
+    with closing(LocalReader(stored.parent)) as reader:
+        with pytest.raises(JournalAway):
+            list(read_on(reader, 0, 0, COUNT))
+        bad_pages.mend()
+        assert noted_damage(stored.parent) == []
+        check_reading(reader, list(range(COUNT)), "a disk that is back")
 
 
 def test_records_are_found_past_damage_that_was_not_met_before(stored: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.disk import START_NAME, read_start
+from hookline.journal.local.disk import END_NAME, START_NAME, EndFile, read_start
 from hookline.journal.local.erase import INTENT_NAME
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.recovery import Recovery
@@ -262,6 +262,27 @@ def test_a_torn_tail_that_stayed_is_cut_once_there_is_room(
     assert cut.read_bytes().endswith(TORN.payload[:-1] + b"?")
     assert list_segments(journal / "0") == [0]
     assert b"torn" not in path.read_bytes()
+
+
+def test_a_journal_opens_where_what_it_holds_cannot_be_written_again(
+    journal: Path, disk: FaultyDisk, open_appender: Open
+) -> None:
+    """A file system that copies on writing has no room for what is there already; it is kept as it is."""
+
+    async def run() -> None:
+        appender = open_appender()
+        await appender.append([a_record(n) for n in range(3)])
+        await appender.close()
+        with closing(EndFile(journal / "0" / END_NAME, writable=True)) as end:
+            end.publish(0)
+        disk.write_error = errno.ENOSPC
+        again = open_appender(disk=disk)
+        assert (again.recovered, again.ends()) == ((), {0: 3})
+        disk.write_error = 0
+        await again.close()
+
+    asyncio.run(run())
+    assert stored_ids(journal) == ["m0", "m1", "m2"]
 
 
 def test_an_erasure_removes_a_torn_tail_that_stayed(journal: Path, disk: FaultyDisk, open_appender: Open) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,33 @@ def test_a_new_journal_opens_on_a_full_disk(open_appender: Any, disk: Any) -> No
         await appender.close()
 
     asyncio.run(run())
+
+
+def test_where_no_file_can_be_opened_appends_are_refused_until_one_can(open_appender: Any, journal: Path) -> None:
+    """The next segment is a file: that others hold all descriptors is no failure of the disk."""
+    now = [100.0]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def run() -> None:
+        appender = open_appender(clock=lambda: now[0])
+        held = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (held[-1] + 1, hard))
+        with pytest.raises(JournalFull):
+            await appender.append([a_record(number, body=b"x" * 9_000) for number in range(9)])
+        with pytest.raises(JournalFull):
+            appender.retain(1_000)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        now[0] += 2
+        await appender.append([a_record(100)])
+        await appender.close()
+        for each in held:
+            os.close(each)
+
+    try:
+        asyncio.run(run())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert stored_ids(journal)[-1] == "m100"
 
 
 def test_more_than_may_wait_is_refused(open_appender: Any, journal: Path) -> None:

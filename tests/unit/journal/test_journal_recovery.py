@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import os
 import struct
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,8 +26,9 @@ from hookline.journal.local.segment import (
     list_segments,
     segment_name,
 )
-from hookline.journal.port import JournalCorrupt, JournalError, JournalTooNew
+from hookline.journal.port import JournalCorrupt, JournalError, JournalFailed, JournalTooNew
 from hookline.journal.record import Record
+from tests.unit.journal.conftest import FaultyDisk
 from tests.unit.journal.stored import stored_ids
 
 FIRST = segment_name(0)
@@ -75,6 +80,57 @@ def readable_ids(journal: Path) -> tuple[list[str], list[tuple[int, int]]]:
             offset = damage.next_offset
     reader.close()
     return ids, passed_over
+
+
+class ForgetfulDisk(FaultyDisk):
+    """As Linux has it: what a synchronisation that failed did not bring to the disk counts as written from then on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        """By file: where it was written to since it was synchronised, and what the disk has there."""
+        self.forgotten: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+
+    def pwritev(self, fd: int, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        length = sum(map(len, buffers))
+        if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR:  # as segments are open
+            self.waiting[os.fstat(fd).st_ino].append((position, os.pread(fd, length, position).ljust(length, b"\0")))
+        return super().pwritev(fd, buffers, position)
+
+    def fdatasync(self, fd: int) -> None:
+        written = self.waiting.pop(os.fstat(fd).st_ino, [])
+        if self.sync_error:
+            self.forgotten[os.fstat(fd).st_ino] += written
+        super().fdatasync(fd)
+        again = {(at, at + len(data)) for at, data in written}
+        of_file = self.forgotten[os.fstat(fd).st_ino]
+        of_file[:] = [(at, data) for at, data in of_file if not any(f <= at < e for f, e in again)]
+
+    def cut_power(self, path: Path) -> None:
+        """The file is what the disk has of it."""
+        with path.open("r+b", buffering=0) as file:
+            for position, data in reversed(self.forgotten[path.stat().st_ino]):
+                os.pwrite(file.fileno(), data, position)
+
+
+def test_what_a_failed_synchronisation_left_in_memory_is_brought_to_the_disk(open_appender: Any, journal: Path) -> None:
+    """It is read as if it were stored; a power cut would take it, and what was resent meanwhile is a repeat of it."""
+    disk = ForgetfulDisk()
+
+    async def fail() -> None:
+        appender = open_appender(disk=disk)
+        await appender.append([a_record(1)])
+        disk.sync_error = errno.EIO
+        with pytest.raises(JournalFailed):
+            await appender.append([a_record(2)])
+        disk.sync_error = 0
+        await appender.close()
+
+    asyncio.run(fail())
+    assert append(open_appender, [a_record(3)], disk=disk) == ()
+    disk.cut_power(journal / "0" / FIRST)
+    assert append(open_appender, disk=disk) == ()
+    assert readable_ids(journal) == (["m1", "m2", "m3"], [])
 
 
 def test_a_torn_group_is_cut_at_every_length(open_appender: Any, journal: Path) -> None:

@@ -46,6 +46,27 @@ def test_the_last_segment_stays_however_small_the_limit(open_appender: Any, jour
     assert stored_ids(journal)[-1] == "m1"
 
 
+def test_a_segment_of_which_nothing_can_be_read_is_as_old_as_the_next(open_appender: Any, journal: Path) -> None:
+    """It went at once, as if it were from 1970, with whatever might have been saved of it."""
+    received_at = a_record(0).received_at
+
+    async def run() -> None:
+        appender = open_appender(retention_seconds=1.0)
+        for number in range(30):
+            await appender.append([a_record(number, body=b"x" * 8_000)])
+        segments = list_segments(journal / "0")
+        for first in segments[:2]:
+            path = journal / "0" / segment_name(first)
+            path.write_bytes(bytes(path.stat().st_size))
+        assert appender.retain(received_at + 500) == 0
+        assert list_segments(journal / "0") == segments
+        assert appender.retain(received_at + 1_500) > 0
+        assert list_segments(journal / "0") == segments[-1:]
+        await appender.close()
+
+    asyncio.run(run())
+
+
 def test_the_oldest_of_all_partitions_goes_first(open_appender: Any, journal: Path) -> None:
     """With several partitions the limit of bytes is common: the partition with the oldest segment gives it up."""
     users = {0: "u0", 1: "u1"}  # crc32 puts them into different partitions of two

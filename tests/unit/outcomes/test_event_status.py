@@ -248,6 +248,16 @@ def test_an_item_that_is_not_json_is_shown_as_text(rig: Rig) -> None:
         assert shown == body.decode("utf-8", "replace")
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"), [(b"7", "7"), (b"7.0", "7"), (b"9.2233720368547758e+18", "9223372036854776000")]
+)
+def test_a_user_id_that_is_a_number_is_shown_as_it_is_sent(rig: Rig, given: bytes, shown: str) -> None:
+    """By what is shown people are looked for, and deleted."""
+    begin(rig, rig.record("m", body=b'{"type":"track","event":"Order","userId":%b}' % given))
+    assert rig.event("m").user_id == shown
+    assert msgspec.json.decode(rig.network.waiting[0].data.partition(b"\r\n\r\n")[2])["userId"] == shown
+
+
 def test_erased(rig: Rig) -> None:
     """Nothing of an erased event is left to look up by its id; its record says erased and shows nothing."""
     begin(rig, "m")

@@ -24,7 +24,9 @@ from hookline.outcomes.progress import (
     pack_entries,
 )
 from tests.service.waiting import wait_until
+from tests.unit.journal.conftest import BadPages, bad_pages
 
+__all__ = ["bad_pages"]
 SECTOR_BYTES = 512
 TAG = 5 << URL_BITS | 2
 
@@ -127,6 +129,17 @@ def test_a_file_of_another_size_is_made_right(path: Path) -> None:
     ring = ProgressRing(path)
     assert list(entries(ring.everything())) == []
     assert path.stat().st_size == LIMITS.ring_entries * ENTRY_BYTES
+
+
+def test_a_file_on_a_bad_sector_is_made_anew(path: Path, bad_pages: BadPages) -> None:
+    """To map it ended deliver, as often as it was started; what is lost with it is sent again."""
+    ring = ProgressRing(path)
+    ring.add(7, 1_000, TAG, 200, 7)
+    ring.close()
+    bad_pages.add(path)
+    again = ProgressRing(path)
+    assert list(entries(again.everything())) == []
+    again.close()
 
 
 def test_no_entry_lies_across_a_sector() -> None:

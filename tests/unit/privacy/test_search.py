@@ -111,6 +111,8 @@ def test_ids_that_somebody_else_knows_of_count(journal: Journal) -> None:
 
 
 def test_ids_given_as_numbers_are_the_same_ids(journal: Journal) -> None:
-    """An anonymous id 7 is "7"."""
+    """An anonymous id 7 is "7", and what is larger than any integer of PHP's is as JavaScript writes it."""
     journal.store(event("m0", anonymousId="7"), event("m1", userId="u1", anonymousId=7.0))
+    journal.store(event("m2", anonymousId="9223372036854776000"), event("m3", userId="u2", anonymousId=2.0**63))
     assert list(search(journal.folder, ["u1"]).positions[0]) == [0, 1]
+    assert list(search(journal.folder, ["u2"]).positions[0]) == [2, 3]

@@ -38,6 +38,8 @@ class SharedReader:
         self._groups: Iterator[Group] = iter(())
         self._held: Group | None = None
         self._index_fails = False
+        self._away = ""
+        """Why the journal cannot be read, since it was reported."""
         self._log = logger()
 
     @property
@@ -64,6 +66,19 @@ class SharedReader:
     def hold(self, group: Group) -> None:
         """Have this group, which could not be taken yet, be the next one again."""
         self._held = group
+
+    def read_anew(self) -> None:
+        """Forget what was read ahead: the next group is as the journal has it then."""
+        self._groups, self._held = iter(()), None
+
+    def report_away(self, reason: str) -> None:
+        """Log that the journal cannot be read, and why, as that begins; without a reason, that it can be again."""
+        if reason and not self._away:
+            next_step = "nothing more is sent of this partition until it can be read; it is tried again"
+            self._log.error("journal_unreadable", partition=self.partition, reason=reason, next_step=next_step)
+        elif self._away and not reason:
+            self._log.info("journal_read_again", partition=self.partition)
+        self._away = reason
 
     def report_index_failure(self) -> bool:
         """Return whether the index of duplicates has met a failure of the disk and not worked since; logged as it

@@ -15,7 +15,7 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.catch_up import CatchUp, SharedReader
 from hookline.deliver.read.losses import Loss, loss_by, record_loss
-from hookline.journal.port import Group, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, POSITION_SHIFT
 from hookline.telemetry.crashpoints import crash_point
@@ -93,6 +93,12 @@ class Feeder:
             lane.leave(partition)
             self._after_loss(lane)
 
+    def read_anew(self, partition: int) -> None:
+        """Forget what was read ahead of a partition, for the journal has changed since."""
+        self.catch_up.leave(partition)
+        if partition in self.shared:
+            self.shared[partition].read_anew()
+
     def _after_loss(self, lane: Lane) -> None:
         """Fewer events are queued than were: whoever waited for room has it."""
         if not lane.measure():
@@ -119,6 +125,10 @@ class Feeder:
         except (OffsetExpired, JournalCorrupt) as error:
             self._pass_over(shared, loss_by(error))
             return True
+        except JournalAway as away:
+            shared.report_away(str(away))
+            return False  # the next beat tries again
+        shared.report_away("")
         if group is None:
             return False
         for lane in [lane for lane in shared.full if len(lane.queue) >= self._queue_high]:

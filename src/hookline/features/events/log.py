@@ -17,6 +17,7 @@ from hookline.journal.port import SearchableReader
 from hookline.journal.reading import Place, newest_first
 from hookline.journal.record import Record
 from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
+from hookline.replays.offset_set import offset_at
 from hookline.settings import Settings
 
 
@@ -249,7 +250,8 @@ class EventLog:
         # A cursor names the partitions that still have older events; the first search begins at every end.
         positions = self._ends() if before is None else before
         if wanted.until_ms is not None:
-            positions = {each: self._accepted_before(each, end, wanted.until_ms) for each, end in positions.items()}
+            journal, until = self._journal(), wanted.until_ms
+            positions = {each: min(end, offset_at(journal, each, until)) for each, end in positions.items()}
         matches = wanted.matcher()
         deadline = self._clock() + seconds
         found: list[LoggedEvent] = []
@@ -266,18 +268,6 @@ class EventLog:
             if len(found) >= limit or self._clock() > deadline:
                 return Page(found, self._cursor(positions))
         return Page(found, None)
-
-    def _accepted_before(self, partition: int, end: int, until_ms: int) -> int:
-        """Return the offset below which events were accepted before a time, by halving."""
-        low, high = self._journal().start(partition), end
-        while low < high:
-            middle = (low + high) // 2
-            record = self._journal().get(partition, middle)
-            if record is not None and record.received_at < until_ms:
-                low = middle + 1
-            else:  # what cannot be read is not shown in any case
-                high = middle
-        return high
 
     def _newest_records(self) -> Iterator[Record]:
         deadline = self._clock() + SEARCH_SECONDS_MAX

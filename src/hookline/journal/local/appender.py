@@ -439,7 +439,8 @@ class LocalAppender:
 
     def _disk_error(self, error: OSError) -> JournalError:
         if is_full(error):
-            return JournalFull(f"no room in {self._folder}: free disk space or lower retention.bytes")
+            next_step = "free disk space or lower retention.bytes"
+            return JournalFull(f"no room in {self._folder} ({error.strerror}): {next_step}")
         failure = JournalFailed(f"the disk failed in {self._folder} ({error}): check the disk, then start again")
         self._fail(failure)
         return failure

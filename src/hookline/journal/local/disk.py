@@ -1,6 +1,7 @@
 """The system calls through which the journal becomes durable: a seam for injecting faults.
 
-Reading, listing and removing files go to the operating system directly; what is here decides what may be acknowledged.
+Listing and removing files go to the operating system directly; what is here decides what may be acknowledged, and what
+becomes of places that the disk cannot read.
 
 Beside them the two small files of a partition: where it begins, below which retention has taken all, and how far it is
 durable. The end is a signal between processes that are alive, and a lower bound after a crash; recovery finds the true
@@ -15,14 +16,18 @@ import fcntl
 import mmap
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hookline.journal.port import JournalAway
+from hookline.whole_file import UNREADABLE
+
 IO_VECTORS_MAX = 1_000
 """Buffers per ``pwritev``; Linux takes 1,024."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
 
 class Disk:
@@ -77,8 +82,59 @@ def write_all(disk: Disk, fd: int, buffers: Sequence[bytes | memoryview], positi
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether the error means that there is no room, which passes, and not that the disk fails."""
+    """Return whether the error means that there is no room, for bytes or for another open file, which passes, and not
+    that the disk fails."""
     return error.errno in _NO_ROOM
+
+
+REREAD_SECONDS = (0.0, 0.05, 0.1, 0.2, 0.4)
+"""Waits before a place is read again that could not be: what passes by itself is no damage."""
+PAGE_BYTES = 4_096
+_PROBES = 16
+
+
+def read_at(fd: int, length: int, position: int) -> bytes:
+    """Return what a file has at a place, as ``os.pread`` does. What the disk cannot read any more is zeros, so that it
+    is damage like any other; raise JournalAway where it can read nothing else of the file either."""
+    try:
+        return os.pread(fd, length, position)
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+    size_bytes = os.fstat(fd).st_size
+    stop = min(position + length, size_bytes)
+    data = bytearray(max(0, stop - position))
+    left = [(at, min(at + PAGE_BYTES, stop)) for at in range(position - position % PAGE_BYTES, stop, PAGE_BYTES)]
+    for seconds in REREAD_SECONDS:
+        time.sleep(seconds)
+        left = [(begin, end) for begin, end in left if not _read_into(data, fd, max(begin, position), end, position)]
+        if not left:
+            break
+    if left and not _reads_others(fd, size_bytes):
+        raise JournalAway("the disk of the journal reads nothing: check it")
+    return bytes(data)
+
+
+def _read_into(data: bytearray, fd: int, begin: int, end: int, position: int) -> bool:
+    try:
+        found = os.pread(fd, end - begin, begin)
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        return False
+    data[begin - position : begin - position + len(found)] = found
+    return True
+
+
+def _reads_others(fd: int, size_bytes: int) -> bool:
+    """Return whether the disk, not the memory that files are kept in, has some other place of a file."""
+    for at in range(0, size_bytes, max(PAGE_BYTES, size_bytes // _PROBES)):
+        with suppress(OSError):
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(fd, at, PAGE_BYTES, os.POSIX_FADV_DONTNEED)
+            os.pread(fd, 1, at)
+            return True
+    return False
 
 
 def _synchronise(fd: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.journal.damaged import note_damage
-from hookline.journal.local.disk import END_NAME, EndFile, read_start
+from hookline.journal.local.disk import END_NAME, EndFile, read_at, read_start
 from hookline.journal.local.erase import FoundGroup
 from hookline.journal.local.recovery import Gap
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, GroupHeader, decode_records, list_segments, segment_name
@@ -275,7 +275,7 @@ class PartitionReader:
         """Yield the groups in a range of the file that contain one of these texts somewhere."""
         longest = max(map(len, texts))
         while position < stop:
-            data = os.pread(view.fd, min(_FIND_BYTES, stop - position), position)
+            data = read_at(view.fd, min(_FIND_BYTES, stop - position), position)
             done = 0
             while done < len(data) and (at := _first_of(texts, data, done)) >= 0:
                 place = view.place_at(position + at, end)

@@ -16,6 +16,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from hookline.journal.local.disk import (
     EndFile,
     create_end_file,
     is_full,
+    read_at,
     read_start,
     write_all,
     write_start,
@@ -47,6 +49,7 @@ from hookline.journal.local.segment import (
 )
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
 from hookline.telemetry.crashpoints import crash_point
+from hookline.whole_file import is_readable
 
 _WINDOW_BYTES_FIRST = 1024 * 1024
 _WINDOW_GROWTH = 4
@@ -88,7 +91,7 @@ def find_gap_in(fd: int, position: int, offset: int) -> Gap | None:
     length = _WINDOW_BYTES_FIRST
     while True:
         # Not mapped: the appender may give back what is beyond the data, and such a page must not be touched then.
-        data = os.pread(fd, min(length, left), position)
+        data = read_at(fd, min(length, left), position)
         with memoryview(data)[: len(data.rstrip(b"\0")) + _ZEROS_KEPT] as view:
             gap = find_gap(view, 0, offset)
         if gap is not None or length >= left:
@@ -154,11 +157,13 @@ class Tail(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """Say where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does."""
+    """Say where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does, and
+    ``unsure`` where what nobody was told to be durable begins."""
 
     next_offset: int
     position: int
     dirty_end: int
+    unsure: int
     first_at: int
     gaps: list[Gap]
 
@@ -192,17 +197,21 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
     path = folder / segment_name(segments[-1])
     fd = os.open(path, os.O_RDWR)
     try:
-        if not is_segment_header(path, os.pread(fd, SEGMENT_HEADER_BYTES, 0), segments[-1]):
+        # Where the disk cannot read everything nothing is written: a part of such a place cannot be.
+        is_whole = is_readable(fd)
+        if not is_segment_header(path, read_at(fd, SEGMENT_HEADER_BYTES, 0), segments[-1]) and is_whole:
             write_all(disk, fd, [encode_segment_header(segments[-1])], 0)
-        scan = _scan(fd, segments[-1])
-        for gap in scan.gaps:
+        scan = _scan(fd, segments[-1], published, is_whole)
+        for gap in scan.gaps if is_whole else ():
             _bridge(fd, gap, disk)
         damaged = [(gap.offset, gap.next_offset) for gap in scan.gaps]
         if scan.next_offset < published:
             lost = (scan.next_offset, published)
             return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, (*damaged, lost), lost)
         cut_bytes = scan.dirty_end - scan.position
-        is_clean = not cut_bytes or _cut(fd, path, scan, disk)
+        is_clean = is_whole and (not cut_bytes or _cut(fd, path, scan, disk))
+        if is_whole:
+            _write_again(fd, scan.unsure, scan.position, disk)
         disk.fdatasync(fd)
         recovery = Recovery(partition, path.name, cut_bytes, tuple(damaged)) if cut_bytes or damaged else None
         if damaged or not is_clean:  # whatever is wrong there, nothing new is written beside it
@@ -213,22 +222,47 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
         os.close(fd)
 
 
-def _scan(fd: int, first_offset: int) -> _Scan:
-    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+def _scan(fd: int, first_offset: int, published: int, is_whole: bool) -> _Scan:
+    with _content(fd, is_whole) as view:
         position, offset, first_at, dirty_end = SEGMENT_HEADER_BYTES, first_offset, 0, -1
+        unsure = position
         gaps: list[Gap] = []
         while True:
+            if offset <= published:
+                unsure = position
             header = intact_at(view, position, offset)
             if header is None:
                 dirty_end = max(position, _dirty_end(view, position) if dirty_end < 0 else dirty_end)
                 gap = find_gap(view[:dirty_end], position, offset)
                 if gap is None:
-                    return _Scan(offset, position, dirty_end, first_at, gaps)
+                    return _Scan(offset, position, dirty_end, unsure, first_at, gaps)
                 gaps.append(gap)
                 position, offset = gap.stop, gap.next_offset
                 continue
             first_at = first_at or header.received_at_last
             position, offset = position + header.size_bytes, header.next_offset
+
+
+@contextmanager
+def _content(fd: int, is_whole: bool) -> Iterator[memoryview]:
+    """Give what a segment holds. It is mapped, but where the disk cannot read all of it: that would end the process."""
+    if is_whole:
+        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+            yield view
+    else:
+        with memoryview(read_at(fd, os.fstat(fd).st_size, 0)) as view:
+            yield view
+
+
+def _write_again(fd: int, start: int, stop: int, disk: Disk) -> None:
+    """Have the disk take what it may never have got: what a synchronisation that failed could not write, the system
+    holds in memory as if it were written, and the next synchronisation says nothing of it."""
+    try:
+        for at in range(start, stop, _CHUNK_BYTES):
+            write_all(disk, fd, [os.pread(fd, min(_CHUNK_BYTES, stop - at), at)], at)
+    except OSError as error:
+        if not is_full(error):  # where even what is there takes new room, the journal opens all the same
+            raise
 
 
 def _bridge(fd: int, gap: Gap, disk: Disk) -> None:

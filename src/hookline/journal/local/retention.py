@@ -116,7 +116,11 @@ class _Expirable:
         return self._received_ms(self._segments[0])
 
     def _received_ms(self, first: int) -> int:
-        return _sealed_ms(self.folder / segment_name(first))
+        """Return when the last record of a segment was received; of one of which nothing can be read, that of the next
+        one of which something can."""
+        sealed = (each for each in self._segments[:-1] if each >= first)
+        times = (_sealed_ms(self.folder / segment_name(each)) for each in sealed)
+        return next((each for each in times if each), _NEVER)
 
 
 @lru_cache(maxsize=SEALED_KEPT)

@@ -327,9 +327,10 @@ class NextSegment:
 
 def _error(folder: Path, error: OSError) -> JournalError:
     if is_full(error):
-        return _full(folder)
+        return _full(folder, f" ({error.strerror})")
     return JournalFailed(f"cannot create a journal segment in {folder} ({error}): check the disk, then start again")
 
 
-def _full(folder: Path) -> JournalFull:
-    return JournalFull(f"no room for another journal segment in {folder}: free disk space or lower retention.bytes")
+def _full(folder: Path, why: str = "") -> JournalFull:
+    next_step = "free disk space or lower retention.bytes"
+    return JournalFull(f"no room for another journal segment in {folder}{why}: {next_step}")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.journal.local.disk import read_at
 from hookline.journal.local.erase import read_intent
 from hookline.journal.local.recovery import Gap, find_gap_in
 from hookline.journal.local.segment import (
@@ -66,7 +67,13 @@ class Window:
             self._buffer = memoryview(bytearray(wanted))
         self._ahead_bytes = min(self._ahead_bytes * _GROWTH, READ_BYTES_MAX)
         self._base = position
-        self._filled = os.preadv(self._fd, [self._buffer[:wanted]], position)
+        try:
+            self._filled = os.preadv(self._fd, [self._buffer[:wanted]], position)
+        except OSError:  # of what was asked for alone: what lies ahead may be readable in parts
+            self._filled = 0
+            found = read_at(self._fd, length, position)
+            self._buffer[: len(found)] = found
+            self._filled = len(found)
 
 
 INDEX_STEP_BYTES = 256 * 1024
@@ -103,7 +110,7 @@ class SegmentView:
         self._folder = folder
         self._path = folder / segment_name(first_offset)
         self._fd = os.open(self._path, os.O_RDONLY)
-        is_segment_header(self._path, os.pread(self._fd, SEGMENT_HEADER_BYTES, 0), first_offset)
+        is_segment_header(self._path, read_at(self._fd, SEGMENT_HEADER_BYTES, 0), first_offset)
         self._offsets = [first_offset]
         self._positions = [SEGMENT_HEADER_BYTES]
         self._gaps: dict[int, Gap] = {}
@@ -175,7 +182,7 @@ class SegmentView:
 
     def ends_before(self, gap: Gap) -> bool:
         """Return whether this segment is whole and just ends there: what follows was in another one."""
-        return gap.stop == gap.position and not any(os.pread(self._fd, GROUP_HEADER_BYTES, gap.position))
+        return gap.stop == gap.position and not any(read_at(self._fd, GROUP_HEADER_BYTES, gap.position))
 
     def learn_gaps(self, bound: int) -> None:
         """Find where headers lead nowhere below ``bound``, up to which the groups of this segment must go."""
@@ -228,7 +235,7 @@ class SegmentView:
                 position, offset = gap.stop, gap.next_offset
                 continue
             if position + GROUP_HEADER_BYTES > base + len(headers):
-                base, headers = position, os.pread(self._fd, _SCAN_BYTES, position)
+                base, headers = position, read_at(self._fd, _SCAN_BYTES, position)
                 if len(headers) < GROUP_HEADER_BYTES:
                     return
             header = decode_header(headers, position - base)
@@ -242,14 +249,14 @@ class SegmentView:
             offset = header.next_offset
 
     def _is_intact(self, place: Place) -> bool:
-        return is_intact(os.pread(self._fd, place.header.size_bytes, place.position), place.header.crc)
+        return is_intact(read_at(self._fd, place.header.size_bytes, place.position), place.header.crc)
 
     def _load_again(self, position: int, offset: int) -> tuple[GroupHeader, memoryview]:
         """Read a group whose checksum was wrong once more; after a crash in an erasure, finish it in memory."""
-        header = decode_header(os.pread(self._fd, GROUP_HEADER_BYTES, position))
+        header = decode_header(read_at(self._fd, GROUP_HEADER_BYTES, position))
         for seconds in _REREAD_SECONDS:
             time.sleep(seconds)
-            group = bytearray(os.pread(self._fd, header.size_bytes, position))
+            group = bytearray(read_at(self._fd, header.size_bytes, position))
             patches = read_intent(self._folder)
             for patch in patches:
                 at = patch.position - position

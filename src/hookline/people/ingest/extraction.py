@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.events import timestamps
+from hookline.events.canonical import javascript_number
 from hookline.events.view import EVENT_FIELDS, EventView
 from hookline.expressions.compile import Condition, Operand, compile_condition, compile_operand
 from hookline.expressions.parse import parse
@@ -63,9 +64,7 @@ def text(value: Scalar) -> str:
         return value
     if value is None or value is False or value is True:
         return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    return str(value)
+    return javascript_number(repr(value)) if isinstance(value, float) else str(value)
 
 
 def at_ms_of(record: Record) -> int:

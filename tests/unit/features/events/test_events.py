@@ -134,6 +134,15 @@ def test_within_a_time(control: Running) -> None:
     assert control.api("GET", "/events?from=yesterday").status == 400
 
 
+def test_within_a_time_beside_damage(control: Running) -> None:
+    """Where the halving meets an event that cannot be read any more, it leaves out that one alone."""
+    for number in range(9):
+        control.append(record(f"m{number}"))
+    (segment,) = (control.data_path / "journal" / "0").glob("*.seg")
+    segment.write_bytes(segment.read_bytes().replace(b"m4", b"xx"))
+    assert ids(control, "?to=2100-01-01T00:00:00Z") == [f"m{number}" for number in range(8, -1, -1) if number != 4]
+
+
 def test_at_one_destination(control: Running) -> None:
     """Only what it gets, and the status is the one there."""
     control.api("PUT", "/sources/site", source())

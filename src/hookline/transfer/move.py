@@ -98,6 +98,8 @@ ROUNDS_MAX = 20
 
 def check(old: Settings, new: Settings) -> None:
     """Raise MoveFailed when these settings cannot be moved to."""
+    if not (old.data_path / "control.db").exists():
+        raise MoveFailed(f"there is no installation in {old.data_path}: name its settings file with --config")
     if not (old.journal.is_local and old.database.is_local):
         raise MoveFailed(f"{old.data_path} does not have its journal and databases in itself: there is nothing to move")
     if not new.journal.url.startswith("kafka://"):
@@ -193,12 +195,14 @@ class Move:
 def is_moved(old: Settings, new: Settings) -> bool:
     """Return whether the old folder has the mark that it was moved to the new one; raise MoveFailed when to another
     one."""
+    return _moved(old, new) is not None
+
+
+def _moved(old: Settings, new: Settings) -> Moved | None:
     moved = read_moved(old.data_path)
-    if moved is None:
-        return False
-    if moved.folder != str(new.data_path):
-        raise MoveFailed(f"{old.data_path} was moved to {moved.folder} already")
-    return True
+    if moved is not None and moved.folder != str(new.data_path):
+        raise MoveFailed(f"{old.data_path} was moved to {moved.folder} already: name the settings file of that one")
+    return moved
 
 
 def release(old: Settings, new: Settings) -> None:
@@ -220,15 +224,15 @@ def undo(old: Settings, new: Settings, leave_events: bool) -> int:
     from hookline.journal.kafka.address import address_of, parse_address
     from hookline.journal.kafka.topic import Watermarks
 
-    moved = read_moved(old.data_path)
+    moved = _moved(old, new)
     if moved is None:
         raise MoveFailed(f"{old.data_path} was not moved: it counts as it is")
     watermarks = Watermarks(parse_address(moved.journal, address_of(new).access))
     try:
-        ends = {number: watermarks.of(number)[1] for number in moved.ends}
+        numbers = range(max(watermarks.partition_count(), len(moved.ends)))  # there may be more of them since
+        accepted = sum(watermarks.of(number)[1] - moved.ends.get(number, 0) for number in numbers)
     finally:
         watermarks.close()
-    accepted = sum(ends[number] - end for number, end in moved.ends.items())
     if accepted and not leave_events:
         raise MoveFailed(
             f"{accepted:,} events were stored since the move: let the new installation deliver them first (see"
@@ -255,8 +259,12 @@ def _partitions(folder: Path) -> int:
 
 
 def _check_disk(old: Path, new: Path) -> None:
+    databases = {path: path.stat().st_size for path in old.glob("*.db")}
+    # Of a database that is there already, what is taken anew stands beside it until it is whole.
+    anew = [size for path, size in databases.items() if (new / path.with_suffix(".snapshot").name).exists()]
     index = (path for path in (old / "index").rglob("*") if path.is_file())
-    needed = sum(path.stat().st_size for path in (*old.glob("*.db"), *index))
+    left = (path for path in index if not (new / path.relative_to(old)).exists())
+    needed = sum(databases.values()) - sum(anew) + max(anew, default=0) + sum(map(_size, left))
     free = shutil.disk_usage(new).free
     if free < needed:
         raise MoveFailed(f"{new} needs about {needed:,} bytes for the move, {free:,} are free: make room")

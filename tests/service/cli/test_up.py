@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.service.waiting import WAIT_SECONDS
@@ -83,6 +86,21 @@ def test_what_can_never_start_ends_the_service(new_hookline: NewHookline) -> Non
     hookline = new_hookline(webhook("crm", "ftp://example.com/"))
     assert hookline.launch().wait(WAIT_SECONDS) == 2
     assert "ftp://example.com/" in hookline.log or "webhooks[0].url" in hookline.log
+
+
+@pytest.mark.parametrize("role", ["collect", "control"])
+def test_an_address_that_is_taken_ends_the_service(new_hookline: NewHookline, role: str) -> None:
+    """With 2, and what to do about which setting."""
+    hookline = new_hookline()
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", getattr(hookline, f"{role}_port")))
+        taken.listen()
+        assert hookline.launch().wait(WAIT_SECONDS) == 2
+    address = hookline.settings[f"{role}.listen"]
+    assert (
+        f"cannot listen on {address} (Address already in use); stop what uses it or set {role}.listen" in hookline.log
+    )
 
 
 def test_a_first_look_creates_a_source_and_prints_what_to_paste(new_hookline: NewHookline) -> None:

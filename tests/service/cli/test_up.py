@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.profiles.test_audience import audience
 from tests.service.waiting import WAIT_SECONDS
 
 NewHookline = Callable[..., Hookline]
@@ -86,6 +87,21 @@ def test_what_can_never_start_ends_the_service(new_hookline: NewHookline) -> Non
     hookline = new_hookline(webhook("crm", "ftp://example.com/"))
     assert hookline.launch().wait(WAIT_SECONDS) == 2
     assert "ftp://example.com/" in hookline.log or "webhooks[0].url" in hookline.log
+
+
+def test_a_role_that_joins_and_cannot_start_ends_no_other(new_hookline: NewHookline) -> None:
+    """The first audience starts profiles, which misses a part; the others go on, and it does once that is back."""
+    with new_hookline() as hookline:
+        key, away = hookline.data / "privacy-key", hookline.folder / "away"
+        wait_until(key.exists, what="the key is made")
+        key.rename(away)
+        buyers = audience("buyers", {"event": "Order", "count": {"gte": 1}}, destinations=[])
+        assert hookline.api("POST", "audiences", buyers).status == 201
+        wait_until(lambda: "profiles ended with code 2; starting it again" in hookline.log, what="it cannot start")
+        hookline.track("Order")
+        away.rename(key)
+        members = "audiences/buyers/members"
+        wait_until(lambda: hookline.api("GET", members).json.get("items"), 60, "the event is taken up")
 
 
 @pytest.mark.parametrize("role", ["collect", "control"])

@@ -185,6 +185,9 @@ def run_control(
     except DatabaseAway as away:
         log.logger().warning("waiting_for_database", reason=str(away))
         return 1
+    except OSError as error:
+        sys.stderr.write(f"hookline control: {error}\n")
+        return 1
     except engine.DatabaseError as error:
         return _ended_by_damage(settings, error)
 

@@ -50,10 +50,13 @@ class FilesCopy:
                 path.unlink()
 
     def _files(self) -> Iterator[Path]:
-        for path in sorted(self._old.rglob("*")):
-            inside = path.relative_to(self._old)
-            if path.is_file() and inside.parts[0] not in _ELSEWHERE and not path.name.endswith(_DATABASE_PARTS):
-                yield path
+        for part in sorted(self._old.iterdir()):
+            if part.name in _ELSEWHERE:
+                continue
+            # From each part on its own: one that is a link, as the index to another disk, is not followed from above.
+            for path in sorted(part.rglob("*")) if part.is_dir() else (part,):
+                if path.is_file() and not path.name.endswith(_DATABASE_PARTS):
+                    yield path
 
     def _copy(self, files: list[Path]) -> None:
         progress = Progress(self._tell, "index and keys, bytes", sum(map(_size, files)))

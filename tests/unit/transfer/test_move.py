@@ -13,7 +13,7 @@ from hookline.cli.service.migrate_to import MoveReport
 from hookline.database.open import ensure
 from hookline.journal.folder import Moved, read_moved, write_moved
 from hookline.settings import Database, Journal, Settings
-from hookline.transfer.move import Move, check, undo
+from hookline.transfer.move import FilesCopy, Move, check, undo
 from hookline.transfer.state import MoveFailed
 
 TOPIC = "kafka://127.0.0.1:1/events"
@@ -66,6 +66,16 @@ def test_a_move_that_is_taken_up_needs_no_room_for_what_is_there(
     free -= 1  # a newer snapshot stands beside the one that is there
     with pytest.raises(MoveFailed, match="make room"):
         begin(old, new)
+
+
+def test_an_index_on_another_disk_is_brought_over(old: Settings, tmp_path: Path) -> None:
+    """By the link to it in the data folder."""
+    elsewhere, new = tmp_path / "elsewhere", tmp_path / "new"
+    shutil.move(old.data_path / "index", elsewhere)
+    (old.data_path / "index").symlink_to(elsewhere)
+    FilesCopy(old.data_path, new, lambda _: None).finish()
+    assert (new / "index" / "0" / "1.run").stat().st_size == INDEX_BYTES
+    assert not (new / "index").is_symlink()
 
 
 def test_the_way_back_from_another_installation_is_refused(old: Settings, tmp_path: Path) -> None:

@@ -102,15 +102,17 @@ ROUNDS_MAX = 20
 def check(old: Settings, new: Settings) -> None:
     """Raise MoveFailed when these settings cannot be moved to."""
     if not (old.data_path / "control.db").exists():
-        raise MoveFailed(f"there is no installation in {old.data_path}: name its settings file with --config")
+        raise MoveFailed(f"there is no installation in {old.data_path}: name its folder with --data-dir")
     if not (old.journal.is_local and old.database.is_local):
         raise MoveFailed(f"{old.data_path} does not have its journal and databases in itself: there is nothing to move")
     if not new.journal.url.startswith("kafka://"):
         raise MoveFailed("set journal.url of the settings to move to: kafka://host:port,host:port/topic")
     if not new.database.url.startswith("postgresql://"):
         raise MoveFailed("set database.url of the settings to move to: postgresql://user@host:5432/database")
-    if new.data_path == old.data_path:
+    if new.data_path.resolve() == old.data_path.resolve():
         raise MoveFailed("set data_dir of the settings to move to to another folder: this one is kept as it is")
+    if old.data_path.resolve() in new.data_path.resolve().parents:
+        raise MoveFailed(f"{new.data_path} is inside of {old.data_path}: set data_dir to a folder beside that")
     for module, extra in (("confluent_kafka", "kafka"), ("psycopg", "postgres")):
         if find_spec(module) is None:
             raise MoveFailed(f"moving needs the extra named {extra}: pip install 'hookline[kafka,postgres]'")

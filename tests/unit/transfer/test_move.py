@@ -49,6 +49,17 @@ def test_a_folder_that_is_not_there_is_not_moved(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_a_folder_within_the_old_one_is_no_place_to_move_to(old: Settings, tmp_path: Path) -> None:
+    """It would be copied into itself, and removed with the old one; neither is the old one by another path."""
+    link = tmp_path / "link"
+    link.symlink_to(old.data_path)
+    for inside in (old.data_path / "cluster", link / "deep" / "cluster"):
+        with pytest.raises(MoveFailed, match="is inside of"):
+            check(old, settings_in(inside))
+    with pytest.raises(MoveFailed, match="to another folder"):
+        check(old, settings_in(link))
+
+
 def test_a_move_that_is_taken_up_needs_no_room_for_what_is_there(
     old: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

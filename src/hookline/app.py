@@ -153,6 +153,7 @@ def run_control(
     from hookline.features.connections.service import CannotStart
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
+    from hookline.listening import CannotListen
 
     log.configure("control", settings.log.format)
     _prepare(settings)
@@ -174,7 +175,7 @@ def run_control(
             origins=origins,
         )
         return code or int(any_went_back())
-    except (CannotStart, AdminTokenError, DatabaseError, JournalUnusable) as error:
+    except (CannotStart, CannotListen, AdminTokenError, DatabaseError, JournalUnusable) as error:
         log.logger().error("control_cannot_start", reason=str(error))
         sys.stderr.write(f"hookline control: {error}\n")
         return EXIT_UNUSABLE
@@ -183,6 +184,9 @@ def run_control(
         return 1
     except DatabaseAway as away:
         log.logger().warning("waiting_for_database", reason=str(away))
+        return 1
+    except OSError as error:
+        sys.stderr.write(f"hookline control: {error}\n")
         return 1
     except engine.DatabaseError as error:
         return _ended_by_damage(settings, error)
@@ -248,6 +252,7 @@ def _run(
     from hookline.database.sqlite import DatabaseAway, DatabaseError, DatabaseUnusable, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalError, JournalUnusable
+    from hookline.listening import CannotListen
 
     try:
         claim(settings)
@@ -256,7 +261,7 @@ def _run(
         code = code or int(any_went_back())  # so that whoever looks after the role starts it again
         ending.finish(code)
         return code
-    except (JournalUnusable, DatabaseUnusable) as error:
+    except (JournalUnusable, DatabaseUnusable, CannotListen) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return EXIT_UNUSABLE
     except (JournalError, DatabaseError, DatabaseAway, OSError) as error:

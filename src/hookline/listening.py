@@ -6,6 +6,7 @@ waits for it instead of being refused. A role alone binds its own.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -13,6 +14,7 @@ import struct
 import sys
 
 from hookline.roles import LISTENING_FDS, SUPERVISOR_FD
+from hookline.setting_values import parse_listen
 
 EVERYWHERE = "::"
 """Every address that the machine has, of either kind: what people mean by ``[::]``."""
@@ -20,6 +22,7 @@ SETTLE_SECONDS = 0.05
 """For connections that are half open when no new ones are taken."""
 SETTLE_LOOKS_MAX = 100
 _POLL_SECONDS = 0.01
+_NOT_OF_THIS_MACHINE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 _SO_ATTACH_FILTER = 26
 _SYN_ALONE_IS_DROPPED = (
@@ -34,6 +37,12 @@ _WAITING_AT = 24
 """In ``struct tcp_info`` of a listening socket: how many connections wait to be accepted."""
 
 
+class CannotListen(Exception):
+    """The address of a setting cannot be listened on; the message says what to do."""
+
+    code = "cannot_start"
+
+
 def bound(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to the address and does not listen yet; raise OSError.
 
@@ -43,8 +52,35 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def all_bound(host: str, port: int) -> list[socket.socket]:
-    """Return such a socket for each address that the host's name has; raise OSError."""
-    return [_bound(host, *place) for place in _places(host, port)]
+    """Return such a socket for each address that the host's name has; raise OSError.
+
+    One that this machine does not have is passed over beside others: ``localhost`` is ``::1`` too without IPv6.
+    """
+    found: list[socket.socket] = []
+    absent: OSError | None = None
+    for place in _places(host, port):
+        try:
+            found.append(_bound(host, *place))
+        except OSError as error:
+            if error.errno not in _NOT_OF_THIS_MACHINE:
+                for each in found:
+                    each.close()
+                raise
+            absent = error
+    if absent is not None and not found:
+        raise absent
+    return found
+
+
+def listening_at(key: str, address: str) -> list[socket.socket]:
+    """Return the sockets that a supervisor keeps for this role, else such for the address, which is the value of a
+    setting; raise CannotListen."""
+    try:
+        return handed_on() or all_bound(*parse_listen(address))
+    except OSError as error:
+        raise CannotListen(
+            f"cannot listen on {address} ({error.strerror}); stop what uses it or set {key} to another address"
+        ) from None
 
 
 def handed_on() -> list[socket.socket]:

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import re
 import types
+from collections.abc import Sequence
 from typing import Any, Literal, NewType, get_args, get_origin
 
 Seconds = NewType("Seconds", float)
@@ -15,6 +16,9 @@ Urls = NewType("Urls", tuple[str, ...])
 Names = NewType("Names", tuple[str, ...])
 
 DAY_SECONDS = 86_400.0
+SECONDS_MAX = 36_500 * DAY_SECONDS
+BYTES_MAX = 1 << 60
+"""Of a setting: what is computed with it stays a number that a database has."""
 
 
 def parse_as(raw: object, kind: Any) -> Any:
@@ -27,9 +31,13 @@ def parse_as(raw: object, kind: Any) -> Any:
             raise ValueError(f"write one of {', '.join(get_args(kind))}")
         return raw
     if kind is Seconds:
-        return parse_duration(raw)  # type: ignore[arg-type]
+        if not 0 <= (seconds := parse_duration(raw)) <= SECONDS_MAX:  # type: ignore[arg-type]
+            raise ValueError("write a duration from 0s to 36500d")
+        return seconds
     if kind is Bytes:
-        return parse_size(raw)  # type: ignore[arg-type]
+        if not 0 <= (size := parse_size(raw)) <= BYTES_MAX:  # type: ignore[arg-type]
+            raise ValueError("write a size from 0 to 1048576TB")
+        return size
     if kind is Networks:
         return Networks(tuple(str(ipaddress.ip_network(item, strict=False)) for item in _parse_list(raw)))
     if kind is Names:
@@ -38,10 +46,8 @@ def parse_as(raw: object, kind: Any) -> Any:
         return Urls(_parse_list(raw))
     if kind is bool:
         return _parse_bool(raw)
-    if kind is float:
-        return float(raw)  # type: ignore[arg-type]
-    if kind is int:
-        return int(raw)  # type: ignore[call-overload]
+    if kind in (int, float):
+        return _parse_number(raw, kind)
     if not isinstance(raw, str):
         raise ValueError("write text")
     return raw
@@ -88,10 +94,21 @@ def _parse_bool(raw: object) -> bool:
     raise ValueError("write true or false")
 
 
+def _parse_number(raw: object, kind: type[int] | type[float]) -> int | float:
+    whole = "whole " if kind is int else ""
+    try:
+        return kind(str(raw))  # so that 2.9 and true are no whole numbers
+    except ValueError:
+        raise ValueError(f"write a {whole}number") from None
+
+
 def _parse_list(raw: object) -> tuple[str, ...]:
+    items: Sequence[object]
     if isinstance(raw, str):
         text = raw.strip()
         items = json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part.strip()]
+    elif isinstance(raw, list | tuple | None):
+        items = raw or ()
     else:
-        items = list(raw or ())  # type: ignore[call-overload]
+        raise ValueError("write a list")
     return tuple(str(item).strip() for item in items)

@@ -346,15 +346,24 @@ def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
         raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.MarkedYAMLError as error:
+        # Neither the line itself nor a name in quotes: where a value lacks its own quotes, both may be a secret.
+        reason = re.sub("'[^']{2,}'", "…", error.problem or error.context or "it cannot be read")
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise SettingsError(f"{path}{line}: this is not valid YAML: {reason}") from None
+    except yaml.YAMLError as error:
         raise SettingsError(f"{path} is not valid YAML: {error}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    except (ValueError, LookupError, OverflowError):  # what YAML raises for a date in no calendar, say
+        raise SettingsError(f"{path}: a date or number cannot be read; write texts in quotes") from None
     if not isinstance(document, dict | None):
         raise SettingsError(f"{path} does not hold settings; write lines such as 'deliver: {{timeout: 5s}}'")
     values: dict[str, tuple[object, str]] = {}
     for name, value in (document or {}).items():
         if isinstance(value, dict):
             values.update({f"{name}.{inner}": (item, f"file {path}") for inner, item in value.items()})
-        else:
+        elif value is not None or not any(key.startswith(f"{name}.") for key in keys()):  # a section may be empty
             values[str(name)] = (value, f"file {path}")
     return values
 
@@ -431,9 +440,17 @@ def _validate(settings: Settings) -> None:
     for key in ("collect.proxy_protocol", "control.proxy_protocol"):
         if value_of(settings, key) and not settings.collect.trusted_proxies:
             raise SettingsError(f"setting {key!r}: name the load balancers that send it in collect.trusted_proxies")
-    for key in ("deliver.timeout", "deliver.retry_first", "deliver.retry_max", "deliver.retry_window"):
+    for key in (
+        "deliver.timeout",
+        "deliver.retry_first",
+        "deliver.retry_max",
+        "deliver.retry_window",
+        "retention.events",
+    ):
         if value_of(settings, key) <= 0:
             raise SettingsError(f"setting {key!r}: write a duration above zero")
+    if settings.retention.bytes <= 0:
+        raise SettingsError("setting 'retention.bytes': write a size above zero; there is no value for no limit")
     if settings.deliver.connection_age < 1:
         raise SettingsError("setting 'deliver.connection_age': write a duration from 1s")
     if not re.fullmatch(r"http://(?!\Z)[^/?#\s]+:[0-9]+/?|(env|file):\S+", settings.deliver.proxy or "http://-:1"):

@@ -14,6 +14,10 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
+            if os.geteuid() == 0:  # a command with sudo: who owns the folder has to read the file
+                owner = path.parent.stat()
+                with suppress(OSError):
+                    os.fchown(descriptor, owner.st_uid, owner.st_gid)
             file.write(content)
             file.flush()
             os.fsync(descriptor)

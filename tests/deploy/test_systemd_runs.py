@@ -1,6 +1,7 @@
-"""The commands of three how-to pages that change a machine, run as they stand there by root under systemd.
+"""The commands of four how-to pages that change a machine, run as they stand there by root under systemd.
 
-They are run-in-production (what it says of systemd), upgrade, and add-a-destination-kind.
+They are run-in-production (what it says of systemd), upgrade, add-a-destination-kind, and of the move to Kafka and
+PostgreSQL what makes the unit use another data folder.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.service.harness import Receiver, new_id, wait_until, webhook
 HOW_TO = ROOT / "docs" / "how-to"
 PRODUCTION = (HOW_TO / "run-in-production.md").read_text()
 UPGRADE = (HOW_TO / "upgrade.md").read_text()
+MOVE = (HOW_TO / "move-to-kafka-and-postgresql.md").read_text()
 KIND = (HOW_TO / "add-a-destination-kind.md").read_text()
 DATA = "/var/lib/hookline"
 KEY = "wk_of_the_shop"
@@ -127,6 +129,23 @@ def test_a_kind_of_ones_own_is_installed(booted: Booted, ports: tuple[int, int])
     _wait_for(ports)
     told = booted.run(f"{shell}runuser -u hookline -- hookline kinds list --data-dir={DATA}")
     assert re.search(r"^acme .* hookline-acme 0", told, re.MULTILINE)
+
+
+def test_another_data_folder_may_be_written_to(booted: Booted, ports: tuple[int, int], receiver: Receiver) -> None:
+    """It is made for the user, and the unit lets it write there; without the drop-in it goes on where it was."""
+    before = _delivered(ports, receiver)
+    folder, drop_in = block(MOVE, "install -d"), block(MOVE, "mkdir -p /etc/systemd/system/hookline.service.d")
+    booted.run(f"{folder}\nrunuser -u hookline -- touch /var/lib/hookline-cluster/of-a-move\n{drop_in}")
+    booted.run("systemctl restart hookline")
+    _wait_for(ports)
+    _delivered(ports, receiver)
+    assert "control.db" in booted.run("ls /var/lib/hookline-cluster")
+    booted.run(
+        "rm /etc/systemd/system/hookline.service.d/data.conf; systemctl daemon-reload; systemctl restart hookline"
+    )
+    _wait_for(ports)
+    token = booted.run(f"cat {DATA}/admin-token").split()[-1]
+    assert send(ports[1], "GET", f"/api/v1/events/{before}", None, bearer(token)).status == 200
 
 
 def test_settings_that_cannot_be_used_start_nothing_again(booted: Booted) -> None:

@@ -204,7 +204,8 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
 
 @pytest.mark.slow
 def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer) -> None:
-    """One command while nothing was stored since; afterwards only with the word that those events stay behind."""
+    """One command while nothing was stored since; afterwards only with the word that those events stay behind, also in
+    partitions that the move did not know."""
     with Receiver() as live:
         old = Hookline(
             tmp_path / "old", [webhook("crm", live.url())], settings={"journal.partitions": PARTITIONS}
@@ -235,19 +236,21 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         assert (report["state"], report["to"], report["partitions"]) == ("moved", str(again.data), PARTITIONS)
         assert report["stoppedSeconds"] > 0
         assert "12 are advised" in report["warnings"][0]
+        again.settings["journal.partitions"] = 2 * PARTITIONS
         again.start()
-        third = again.track()
-        live.wait_for(third)
+        since = [again.track(userId=f"user-{number}") for number in range(12)]
+        for message_id in since:
+            live.wait_for(message_id)
         again.stop()
         refused = migrate(old, again, "--back")
         assert refused.returncode == 1
-        assert "1 events were stored since the move" in refused.stderr
+        assert "12 events were stored since the move" in refused.stderr
         assert migrate(old, again, "--back", "--leave-events").returncode == 0
         old.start()
         old.wait_status(second, "crm", "delivered")
-        assert old.event(third) is None
+        assert old.event(since[0]) is None
         old.stop()
-        assert len(live.requests) == 4
+        assert len(live.requests) == 3 + len(since)
 
 
 @pytest.mark.parametrize(

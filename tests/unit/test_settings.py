@@ -175,7 +175,12 @@ def test_variables_that_are_no_settings() -> None:
         ("collect.public_url", "events.example.com", "such as https://events"),
         ("collect.public_url", "https://events.example.com/?a=b", "such as https://events"),
         ("journal.partitions", "0", "1 to 1024"),
-        ("journal.partitions", "two", "journal.partitions"),
+        ("journal.partitions", "two", "whole number"),
+        ("tracing.ratio", "many", "a number"),
+        ("retention.events", "0", "above zero"),
+        ("retention.bytes", "0", "above zero"),
+        ("retention.events", "36501d", "to 36500d"),
+        ("retention.bytes", "9999999TB", "to 1048576TB"),
         ("service_name", "a b", "service_name"),
         ("service_name", "x\r\ny", "service_name"),
     ],
@@ -187,11 +192,63 @@ def test_a_value_that_cannot_be_used(key: str, value: str, says: str) -> None:
     assert refused.value.code == "invalid_settings"
 
 
-@pytest.mark.parametrize("text", ["{", "a: b: c"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "a: b: c",
+        "data_dir: 2026-13-45",
+        "data_dir: !!int x",
+        "data_dir: \0",
+        "control: {admin_token: hush: hush}",
+        "control: {admin_token: *hush}",
+        "control: {admin_token: !hush x}",
+        "control:\n  admin_token: 'hush\n",
+        "control:\n  admin_token: hush\n :hush",
+    ],
+)
 def test_a_file_that_is_not_yaml(tmp_path: Path, text: str) -> None:
-    """The error names the file."""
+    """The error names the file, and shows nothing of what may be a secret."""
     (tmp_path / "hookline.yaml").write_text(text)
-    with pytest.raises(SettingsError, match=r"hookline\.yaml"):
+    with pytest.raises(SettingsError, match=r"hookline\.yaml") as refused:
+        load(environment={})
+    assert "hush" not in str(refused.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    """The error says how to save it."""
+    (tmp_path / "hookline.yaml").write_bytes(b"service_name: \xff")
+    with pytest.raises(SettingsError, match="UTF-8"):
+        load(environment={})
+
+
+def test_a_section_may_be_empty(tmp_path: Path) -> None:
+    """As when all its lines are comments; one that is not known is refused all the same."""
+    (tmp_path / "hookline.yaml").write_text("deliver:\n  # timeout: 10s\nservice_name: Here\n")
+    assert load(environment={})[0] == Settings(service_name="Here")
+    (tmp_path / "hookline.yaml").write_text("delivery:\n")
+    with pytest.raises(SettingsError, match="unknown setting 'delivery'"):
+        load(environment={})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "retention: {events: -5}",
+        "retention: {bytes: -1}",
+        "deliver: {retry_window: .inf}",
+        "dedup: {window: .nan}",
+        "journal: {partitions: 2.9}",
+        "journal: {partitions: true}",
+        "deliver: {allow_networks: 3}",
+        "people: {search_traits: {email: yes}}",
+        "data_dir:",
+    ],
+)
+def test_what_a_file_holds_is_checked_like_text(tmp_path: Path, text: str) -> None:
+    """Numbers and other values of YAML are held to what may be written in the environment."""
+    (tmp_path / "hookline.yaml").write_text(text)
+    with pytest.raises(SettingsError, match=r"setting '.*': write "):
         load(environment={})
 
 

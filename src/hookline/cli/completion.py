@@ -27,8 +27,11 @@ Shell = Literal["bash", "zsh", "fish"]
 
 SCRIPTS: dict[str, str] = {
     "bash": """_hookline() {
-    local IFS=$'\\n'
-    COMPREPLY=($(hookline complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    local each
+    COMPREPLY=()
+    while IFS= read -r each; do
+        COMPREPLY+=("$(printf %q "$each")")
+    done < <(hookline complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o bashdefault -o default -F _hookline hookline
 """,

@@ -79,13 +79,15 @@ def read(path: Path, own: Settings | None = None) -> Launch:
     return msgspec.structs.replace(launch, settings=settings)
 
 
-def running_settings(own: Settings) -> Settings | None:
-    """Return the settings of the server last started with ``up`` on the data folder of ``own``, if any.
+def last_launch(own: Settings) -> Launch | None:
+    """Return what the server last started with ``up`` on the data folder of ``own`` was started with, if any.
 
-    Its secrets are those of ``own``, as far as this shell knows them.
+    Its secrets are those of ``own``, as far as this shell knows them. What a copy of a folder says is about the
+    original, which commands for the copy must not touch.
     """
     try:
-        return read(own.data_path / "run" / LAUNCH_FILE, own).settings
+        launch = read(own.data_path / "run" / LAUNCH_FILE, own)
+        return launch if launch.settings.data_path.samefile(own.data_path) else None
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -14,7 +14,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, is_loopback, is_same_port, url_of
-from hookline.cli.launch import running_settings
+from hookline.cli.launch import last_launch
 from hookline.settings import Settings, SettingsError, load
 
 
@@ -47,7 +47,8 @@ class Target:
             own, _ = load(self.config, flags={"data_dir": self.data_dir})
         except SettingsError as error:
             raise CommandFailed(str(error), exit_code=2) from None
-        settings = running_settings(own) or own
+        launch = last_launch(own)
+        settings = own if launch is None else launch.settings
         if not settings.journal.is_local:
             from hookline.journal.opening import remember_secrets  # here: few commands open a journal
 

@@ -24,7 +24,7 @@ from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import Appender, JournalAway, JournalBackend, JournalError, JournalFailed, Needed
 from hookline.journal.reading import listen_for_wakes, take_wakes
 from hookline.journal.remote import serve_append
-from hookline.listening import handed_on, has_successor
+from hookline.listening import has_successor, listening_at
 from hookline.privacy.suppressions import Suppressed, SuppressionFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
@@ -156,8 +156,7 @@ class CollectRole:
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
         inner = await serve_append(self._settings.socket_path("collect.sock"), self.appender, self._refresh)
-        sockets = handed_on()
-        host, port = await (self.edge.start(sockets) if sockets else self.edge.serve())
+        host, port = await self.edge.start(listening_at("collect.listen", self._settings.collect.listen))
         self._log.info("collecting", address=f"{host}:{port}")
         loop = asyncio.get_running_loop()
         wake = listen_for_wakes(self._settings.socket_path("collect.wake"))

@@ -6,12 +6,13 @@ Never touches what was made through the API, unless the file says exactly the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from hookline.connections.check import PLAN_LEVEL, Problem, check_all
 from hookline.connections.definitions.model import Definition
@@ -30,6 +31,7 @@ from hookline.connections.store import ChangeRefused, Store, VersionConflict
 OWNER = "file"
 ALWAYS_WRITTEN = ("sources", "destinations")
 """The sections that an exported file has even when they are empty."""
+STILL_DRAINS = "was disabled and still gets what was accepted before; the file enables it when it is applied after that"
 FILE_BYTES_MAX = 16 * 1024 * 1024
 _APPLY_TRIES = 3
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -94,18 +96,25 @@ def diff(store: Store, text: str, prune: bool = False) -> Applied:
 
 
 def apply(
-    store: Store, text: str, author: str, ends: Callable[[], Offsets], prune: bool = False, dry_run: bool = False
+    store: Store,
+    text: str,
+    author: str,
+    ends: Callable[[], Offsets],
+    prune: bool = False,
+    dry_run: bool = False,
+    draining: Collection[str] = (),
 ) -> Applied:
     """Make what the file owns be as it says, in one change; with ``prune`` delete what it owns and no longer has.
 
-    Unchanged objects and their lanes are not touched. With problems nothing is changed.
+    Unchanged objects and their lanes are not touched. With problems nothing is changed. Destinations of ``draining``
+    stay disabled; of others that drain it is a problem to enable them.
     """
     configuration, problems = read(text)
     if problems:
         return Applied(store.version, problems=tuple(problems))
     for _ in range(_APPLY_TRIES):
         version = store.version
-        changes, edits, problems = _plan(store, configuration, prune)
+        changes, edits, problems = _plan(store, configuration, prune, draining)
         if dry_run and not problems:
             problems = store.check(edits)
         if dry_run or problems:
@@ -143,13 +152,18 @@ def _written(document: object) -> str:
     return text
 
 
-def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list[Change], list[Edit], list[Problem]]:
+def _plan(
+    store: Store, configuration: Configuration, prune: bool, draining: Collection[str]
+) -> tuple[list[Change], list[Edit], list[Problem]]:
     changes: list[Change] = []
     edits: list[Edit] = []
     problems: list[Problem] = []
     for path, object in configuration.objects():
         stored = store.stored(kind_of(object), object.id)
         object, stale = _with_rotated(object, stored)
+        note = None
+        if isinstance(object, Destination) and object.enabled and object.id in draining:
+            object, note = replace(object, enabled=False), STILL_DRAINS
         put = Put(object, path)
         after = _restored(object, stored)
         if stored is not None and stored.owner != OWNER and stored.object != after:
@@ -159,7 +173,7 @@ def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list
             )
             problems.append(Problem("made_elsewhere", path, message))
         edits.append(put)
-        changes.append(_change(put, stored, after, stale))
+        changes.append(_change(put, stored, after, stale, note))
     named = {(edit.kind, edit.id) for edit in edits}
     for left in _owned(store):
         if (left.kind, left.id) in named:
@@ -173,8 +187,9 @@ def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list
     return changes, edits, problems
 
 
-def _change(put: Put, stored: Stored[Any] | None, after: Object, stale: Sequence[SecretSetting]) -> Change:
-    note = None
+def _change(
+    put: Put, stored: Stored[Any] | None, after: Object, stale: Sequence[SecretSetting], note: str | None
+) -> Change:
     if stale:
         note = f"the file has a secret that was rotated out ({', '.join(stale)}); the new one stays, write keep there"
     if stored is None:

@@ -40,9 +40,9 @@ from hookline.features.notifications.service import notification_watch
 from hookline.features.privacy.service import deletion_watch
 from hookline.features.replays.service import replay_watch
 from hookline.features.sources.service import schema_watcher
-from hookline.listening import SETTLE_SECONDS, bound, handed_on, has_successor, take_no_more
+from hookline.listening import SETTLE_SECONDS, has_successor, listening_at, take_no_more
 from hookline.privacy.id_digest import PrivacyKeyError
-from hookline.settings import Settings, parse_listen
+from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run(
 
     ``pages`` makes their routes, at the first request for one. ``origins`` says where each setting came from, by key.
 
-    Raise CannotStart, or AdminTokenError, with what to do.
+    Raise CannotStart, CannotListen or AdminTokenError, with what to do.
     """
     services, listening = start(settings, store)
     services.origins = origins or {}
@@ -100,10 +100,11 @@ def run(
 
 
 def start(settings: Settings, store: Store) -> tuple[Services, list[socket.socket]]:
-    """Do everything that can fail before serving; raise CannotStart, or AdminTokenError, with what to do."""
+    """Do everything that can fail before serving; raise CannotStart, CannotListen or AdminTokenError, with what
+    to do."""
     store.on_version, store.may_refer = note_version, may_refer
     store.certificate_fault = partial(_certificate_fault, settings)
-    listening = _listen(settings.control.listen)
+    listening = listening_at("control.listen", settings.control.listen)
     try:
         services = Services(settings, store)
         for make in (admin_token, *WATCHES):
@@ -242,13 +243,3 @@ def base_url(settings: Settings, listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _listen(address: str) -> list[socket.socket]:
-    host, port = parse_listen(address)
-    try:
-        return handed_on() or [bound(host, port)]
-    except OSError as error:
-        raise CannotStart(
-            f"cannot listen on {address} ({error.strerror}); stop what uses it or set control.listen to another address"
-        ) from None

@@ -7,6 +7,7 @@ is known what is there, and the rest is made anew.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ import psycopg
 
 from hookline.database.location import Schema, Which
 from hookline.database.migrate import is_current
+from hookline.database.open import FILE_MODE
 from hookline.database.postgres.dialect import ADAPTERS, translating
 from hookline.database.postgres.installation import MOVING, TABLES, Note, journal_name, write_note
 from hookline.database.postgres.requirements import SCHEMAS, check
@@ -42,6 +44,7 @@ class Table(NamedTuple):
 def take_snapshot(database: Path, snapshot: Path) -> None:
     """Copy the database as it is at one moment, beside those who write to it."""
     snapshot.unlink(missing_ok=True)
+    os.close(os.open(snapshot, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
     source = connect(database, read_only=True)
     try:
         target = engine.connect(str(snapshot))

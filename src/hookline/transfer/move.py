@@ -50,10 +50,13 @@ class FilesCopy:
                 path.unlink()
 
     def _files(self) -> Iterator[Path]:
-        for path in sorted(self._old.rglob("*")):
-            inside = path.relative_to(self._old)
-            if path.is_file() and inside.parts[0] not in _ELSEWHERE and not path.name.endswith(_DATABASE_PARTS):
-                yield path
+        for part in sorted(self._old.iterdir()):
+            if part.name in _ELSEWHERE:
+                continue
+            # From each part on its own: one that is a link, as the index to another disk, is not followed from above.
+            for path in sorted(part.rglob("*")) if part.is_dir() else (part,):
+                if path.is_file() and not path.name.endswith(_DATABASE_PARTS):
+                    yield path
 
     def _copy(self, files: list[Path]) -> None:
         progress = Progress(self._tell, "index and keys, bytes", sum(map(_size, files)))
@@ -98,14 +101,18 @@ ROUNDS_MAX = 20
 
 def check(old: Settings, new: Settings) -> None:
     """Raise MoveFailed when these settings cannot be moved to."""
+    if not (old.data_path / "control.db").exists():
+        raise MoveFailed(f"there is no installation in {old.data_path}: name its folder with --data-dir")
     if not (old.journal.is_local and old.database.is_local):
         raise MoveFailed(f"{old.data_path} does not have its journal and databases in itself: there is nothing to move")
     if not new.journal.url.startswith("kafka://"):
         raise MoveFailed("set journal.url of the settings to move to: kafka://host:port,host:port/topic")
     if not new.database.url.startswith("postgresql://"):
         raise MoveFailed("set database.url of the settings to move to: postgresql://user@host:5432/database")
-    if new.data_path == old.data_path:
+    if new.data_path.resolve() == old.data_path.resolve():
         raise MoveFailed("set data_dir of the settings to move to to another folder: this one is kept as it is")
+    if old.data_path.resolve() in new.data_path.resolve().parents:
+        raise MoveFailed(f"{new.data_path} is inside of {old.data_path}: set data_dir to a folder beside that")
     for module, extra in (("confluent_kafka", "kafka"), ("psycopg", "postgres")):
         if find_spec(module) is None:
             raise MoveFailed(f"moving needs the extra named {extra}: pip install 'hookline[kafka,postgres]'")
@@ -193,12 +200,14 @@ class Move:
 def is_moved(old: Settings, new: Settings) -> bool:
     """Return whether the old folder has the mark that it was moved to the new one; raise MoveFailed when to another
     one."""
+    return _moved(old, new) is not None
+
+
+def _moved(old: Settings, new: Settings) -> Moved | None:
     moved = read_moved(old.data_path)
-    if moved is None:
-        return False
-    if moved.folder != str(new.data_path):
-        raise MoveFailed(f"{old.data_path} was moved to {moved.folder} already")
-    return True
+    if moved is not None and moved.folder != str(new.data_path):
+        raise MoveFailed(f"{old.data_path} was moved to {moved.folder} already: name the settings file of that one")
+    return moved
 
 
 def release(old: Settings, new: Settings) -> None:
@@ -220,15 +229,15 @@ def undo(old: Settings, new: Settings, leave_events: bool) -> int:
     from hookline.journal.kafka.address import address_of, parse_address
     from hookline.journal.kafka.topic import Watermarks
 
-    moved = read_moved(old.data_path)
+    moved = _moved(old, new)
     if moved is None:
         raise MoveFailed(f"{old.data_path} was not moved: it counts as it is")
     watermarks = Watermarks(parse_address(moved.journal, address_of(new).access))
     try:
-        ends = {number: watermarks.of(number)[1] for number in moved.ends}
+        numbers = range(max(watermarks.partition_count(), len(moved.ends)))  # there may be more of them since
+        accepted = sum(watermarks.of(number)[1] - moved.ends.get(number, 0) for number in numbers)
     finally:
         watermarks.close()
-    accepted = sum(ends[number] - end for number, end in moved.ends.items())
     if accepted and not leave_events:
         raise MoveFailed(
             f"{accepted:,} events were stored since the move: let the new installation deliver them first (see"
@@ -255,8 +264,12 @@ def _partitions(folder: Path) -> int:
 
 
 def _check_disk(old: Path, new: Path) -> None:
+    databases = {path: path.stat().st_size for path in old.glob("*.db")}
+    # Of a database that is there already, what is taken anew stands beside it until it is whole.
+    anew = [size for path, size in databases.items() if (new / path.with_suffix(".snapshot").name).exists()]
     index = (path for path in (old / "index").rglob("*") if path.is_file())
-    needed = sum(path.stat().st_size for path in (*old.glob("*.db"), *index))
+    left = (path for path in index if not (new / path.relative_to(old)).exists())
+    needed = sum(databases.values()) - sum(anew) + max(anew, default=0) + sum(map(_size, left))
     free = shutil.disk_usage(new).free
     if free < needed:
         raise MoveFailed(f"{new} needs about {needed:,} bytes for the move, {free:,} are free: make room")

@@ -60,6 +60,17 @@ def test_bash_offers_it(hookline: Hookline) -> None:
         wait_until(lambda: said() == offers, what="the offer")
 
 
+def test_bash_gets_a_name_as_one_word() -> None:
+    """Whatever is in it: the names of accounts and tokens are free, and a Tab and Enter makes none a command."""
+    script = f"""
+        hookline() {{ printf '%s\\n' crm 'Jane Doe; *'; }}
+        {completion.SCRIPTS["bash"]}
+        COMP_WORDS=(hookline users remove ''); COMP_CWORD=3; _hookline; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "crm\nJane\\ Doe\\;\\ \\*\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_it_is_put_where_the_shell_looks(shell: str, tmp_path: Path) -> None:
     """Twice is the same as once; a shell that is here reads it without a complaint."""

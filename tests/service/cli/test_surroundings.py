@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline.database.sqlite import Connection, connect
+from tests.service.cli.conftest import environment
 from tests.service.harness import COMMAND, Hookline, Receiver, fill_pipe, wait_until, webhook
 from tests.service.waiting import WAIT_SECONDS
 
@@ -167,6 +168,37 @@ def test_a_start_without_room_is_a_sentence(new_hookline: NewHookline) -> None:
     refused = subprocess.run(full, capture_output=True, text=True, timeout=60, cwd=hookline.folder, check=False)
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
     assert "launch.json" in refused.stderr
+
+
+def test_a_file_that_cannot_be_read_is_a_sentence(new_hookline: NewHookline) -> None:
+    """Control says which one, and starts once it can be."""
+    hookline = new_hookline()
+    token = hookline.data / "admin-token"
+    token.mkdir(parents=True)
+    hookline.launch()
+    wait_until(lambda: f"Is a directory: '{token}'" in hookline.log, what="it is said")
+    token.rmdir()
+    hookline.wait_ready()
+
+
+def test_a_folder_of_another_user_is_said_to_be_so(new_hookline: NewHookline) -> None:
+    """Doctor and renew, run by somebody who may not read it, say what to do."""
+    hookline = new_hookline()
+    hookline.data.mkdir(parents=True, mode=0o700)
+    if os.geteuid() != 0:
+        hookline.data.chmod(0)
+    other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+
+    def said(*words: str) -> str:
+        line = [*other, *COMMAND[:-1], *words, "--data-dir", str(hookline.data)]
+        done = subprocess.run(line, cwd="/", env=environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "HOOKLINE_TRACEBACK" not in done.stderr
+        return done.stdout + done.stderr
+
+    assert "Run this as the user that runs Hookline" in said("doctor")
+    assert "Permission denied" in said("renew", "privacy-key")
+    hookline.data.chmod(0o700)
 
 
 def test_every_address_of_both_kinds(new_hookline: NewHookline) -> None:

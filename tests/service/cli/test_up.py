@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.profiles.test_audience import audience
 from tests.service.waiting import WAIT_SECONDS
 
 NewHookline = Callable[..., Hookline]
@@ -83,6 +87,36 @@ def test_what_can_never_start_ends_the_service(new_hookline: NewHookline) -> Non
     hookline = new_hookline(webhook("crm", "ftp://example.com/"))
     assert hookline.launch().wait(WAIT_SECONDS) == 2
     assert "ftp://example.com/" in hookline.log or "webhooks[0].url" in hookline.log
+
+
+def test_a_role_that_joins_and_cannot_start_ends_no_other(new_hookline: NewHookline) -> None:
+    """The first audience starts profiles, which misses a part; the others go on, and it does once that is back."""
+    with new_hookline() as hookline:
+        key, away = hookline.data / "privacy-key", hookline.folder / "away"
+        wait_until(key.exists, what="the key is made")
+        key.rename(away)
+        buyers = audience("buyers", {"event": "Order", "count": {"gte": 1}}, destinations=[])
+        assert hookline.api("POST", "audiences", buyers).status == 201
+        wait_until(lambda: "profiles ended with code 2; starting it again" in hookline.log, what="it cannot start")
+        hookline.track("Order")
+        away.rename(key)
+        members = "audiences/buyers/members"
+        wait_until(lambda: hookline.api("GET", members).json.get("items"), 60, "the event is taken up")
+
+
+@pytest.mark.parametrize("role", ["collect", "control"])
+def test_an_address_that_is_taken_ends_the_service(new_hookline: NewHookline, role: str) -> None:
+    """With 2, and what to do about which setting."""
+    hookline = new_hookline()
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", getattr(hookline, f"{role}_port")))
+        taken.listen()
+        assert hookline.launch().wait(WAIT_SECONDS) == 2
+    address = hookline.settings[f"{role}.listen"]
+    assert (
+        f"cannot listen on {address} (Address already in use); stop what uses it or set {role}.listen" in hookline.log
+    )
 
 
 def test_a_first_look_creates_a_source_and_prints_what_to_paste(new_hookline: NewHookline) -> None:

@@ -130,3 +130,20 @@ def test_a_receiver_that_was_repaired_gets_everything_by_try_now(
     for message_id in sent:
         hookline.wait_status(message_id, "crm", "delivered")
     assert command(hookline, "try", "crm", "--yes").returncode == 1
+
+
+def test_a_file_does_not_stop_a_drain(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """The service starts although its file enables what still drains; the drain ends, and the file counts again."""
+    receiver.reply_with(503)
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    message_id = hookline.track()
+    wait_until(lambda: receiver.of(message_id), what="tried")
+    assert command(hookline, "disable", "crm", "--waiting", "drain", "--yes").returncode == 0
+    hookline.restart()
+    assert "destination_still_drains" in hookline.log
+    assert hookline.api("GET", "destinations/crm").json["enabled"] is False
+    receiver.reply_with(200)
+    hookline.wait_status(message_id, "crm", "delivered", seconds=30)
+    wait_until(lambda: standing(hookline)["state"] == "disabled", what="the drain has ended")
+    hookline.restart()
+    assert hookline.api("GET", "destinations/crm").json["enabled"] is True

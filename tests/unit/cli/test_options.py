@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli.launch import read, running_settings, write
+from hookline.cli.launch import last_launch, read, write
 from hookline.cli.service.options import parse
 from hookline.cli.service.up import secrets_of
 from hookline.settings import SettingsError, environment_name
@@ -63,7 +63,7 @@ def test_what_was_started_can_be_read_by_roles_and_tools(empty_folder: Path) -> 
     write(launch)
     path = empty_folder / "data" / "run" / "launch.json"
     assert read(path).settings.deliver == launch.settings.deliver
-    assert running_settings(launch.settings) == read(path).settings
+    assert last_launch(launch.settings) == read(path)
     assert path.stat().st_mode & 0o077 == 0
 
 

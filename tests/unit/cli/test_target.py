@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from hookline.cli.admin_api import CommandFailed
+from hookline.cli.launch import Launch, write
 from hookline.cli.target import Target
+from hookline.settings import load
 
 LOCAL = "the token in the data folder"
 
@@ -56,3 +59,18 @@ def test_a_token_goes_over_the_network_encrypted(folder: Path, api: str) -> None
     with pytest.raises(CommandFailed, match="--insecure-http"):
         target(folder, api=api, token="theirs").admin()
     assert target(folder, api=api, token="theirs", insecure_http=True).admin()._token == "theirs"
+
+
+def test_commands_for_a_copy_are_not_for_its_original(folder: Path) -> None:
+    """What a server was started with holds for its own folder, by whatever path, and not for a copy of that."""
+    settings, _ = load(environment={}, flags={"data_dir": str(folder), "control.listen": "127.0.0.1:9081"})
+    (folder / "run").mkdir()
+    write(Launch(settings=settings, connections=None))
+    link, copy = folder.parent / "link", folder.parent / "copy"
+    link.symlink_to(folder)
+    shutil.copytree(folder, copy)
+    assert target(link).settings().control.listen == "127.0.0.1:9081"
+    found = target(copy).settings()
+    assert (found.data_path, found.control.listen) == (copy, "127.0.0.1:8081")
+    folder.rename(folder.parent / "moved")
+    assert target(folder.parent / "moved").settings().data_path == folder.parent / "moved"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,12 @@ def test_damage_is_found_and_told(tmp_path: Path) -> None:
     assert not explain(tmp_path, OperationalError("database is locked"))
     assert explain(tmp_path, engine.DatabaseError("database disk image is malformed"))
     assert [name for name, _ in marked(tmp_path, 60)] == ["deliver.db"]
+
+
+def test_the_note_belongs_to_whoever_has_the_folder(tmp_path: Path) -> None:
+    """Also after root has renewed a part of a service that runs as another user."""
+    if os.geteuid() == 0:
+        os.chown(tmp_path, 65_534, 65_534)
+    home.forget(tmp_path, "deliver.db")
+    owner, note = tmp_path.stat(), (tmp_path / home.PARTS_NAME).stat()
+    assert (note.st_uid, note.st_gid) == (owner.st_uid, owner.st_gid)

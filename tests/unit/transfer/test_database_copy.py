@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +11,7 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.database.location import Schema, Which
-from hookline.database.open import ensure
+from hookline.database.open import FILE_MODE, ensure
 from hookline.database.postgres.installation import verify_installation
 from hookline.database.postgres.requirements import SCHEMAS
 from hookline.database.sqlite import Connection, DatabaseUnusable
@@ -109,6 +110,7 @@ def test_every_row_of_every_table_is_there(old: Path, tmp_path: Path, url: str) 
     copy.open()
     assert copy.fill() > 0
     check_same(old, url)
+    assert all(stat.S_IMODE(each.stat().st_mode) == FILE_MODE for each in (tmp_path / "new").glob("*.snapshot"))
     for which in get_args(Which):
         path = old / f"{which}.db"
         change(path, range(10, 20), version=1)

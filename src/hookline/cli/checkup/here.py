@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from hookline.cli.launch import LAUNCH_FILE, Launch, read
+from hookline.cli.launch import Launch, last_launch
 from hookline.cli.target import Target
 from hookline.features.fleet.metrics import RoleMetrics, RoleReport
 from hookline.journal.opening import remember_secrets
@@ -64,7 +64,7 @@ def look(server: Target) -> Here:
         role: report._replace(fresh=report.fresh and (supervised or _lives(folder / "run" / f"{role}.lock")))
         for role, report in RoleMetrics(folder).reports().items()
     }
-    launch = _launch(own) if supervised else None
+    launch = last_launch(own) if supervised else None
     if launch is None:
         return Here(own, origins, [], None, reports, server)
     started = [
@@ -93,13 +93,6 @@ def limits_of(process: int, name: str) -> tuple[float, float] | None:
         return None
     soft, hard = (math.inf if each == "unlimited" else float(each) for each in found.groups())
     return soft, hard
-
-
-def _launch(own: Settings) -> Launch | None:
-    try:
-        return read(own.data_path / "run" / LAUNCH_FILE, own)
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 def _started_with(launch: Launch, key: str) -> object:

@@ -167,8 +167,12 @@ class MoveReport:
         self._warnings: list[str] = []
 
     def tell(self, line: str) -> None:
-        """Say how far it is."""
-        print(line, file=sys.stderr if self._as_json else sys.stdout, flush=True)
+        """Say how far it is; that nobody reads it any more does not end a move in the middle."""
+        stream = sys.stderr if self._as_json else sys.stdout
+        try:
+            print(line, file=stream, flush=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
     def warn(self, sentence: str) -> None:
         """Say what somebody may want to change before it is too late."""

@@ -28,9 +28,10 @@ def renew(server: Target, part: str, yes: bool) -> int:
         return USAGE
     try:
         settings = look(server).settings
-    except SettingsError as error:
+        is_missing = _is_missing(settings, part)
+    except (SettingsError, OSError) as error:
         raise CommandFailed(str(error)) from None
-    if not _is_missing(settings, part):
+    if not is_missing:
         print(f"hookline: {part} is not missing; nothing was changed", file=sys.stderr)
         return 1
     print(f"Without {part}: {home.COSTS[part]}.")

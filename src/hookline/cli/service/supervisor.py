@@ -55,7 +55,7 @@ class Role:
         self.listening = listening
         """The sockets that it listens on, by their numbers."""
         self.has_worked = False
-        """Whether it has once lived for ``STABLE_SECONDS``."""
+        """Whether it has once lived for ``STABLE_SECONDS``, or joined roles that had begun."""
         self.is_refused = False
         """Whether the system did not let it be started when that was tried last."""
         self.pid = 0
@@ -128,7 +128,9 @@ class Supervisor:
     def _look_for_files(self) -> None:
         for name in [name for name in self.awaited if is_wanted(name, self.folder)]:
             self.awaited.remove(name)
-            self.roles.append(Role(name, []))
+            role = Role(name, [])
+            role.has_worked = any(each.started for each in self.roles)
+            self.roles.append(role)
 
     def _start(self, role: Role) -> None:
         role.started = time.monotonic()

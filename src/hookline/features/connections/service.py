@@ -70,11 +70,15 @@ def _apply(store: Store, settings: Settings, connections_file: Path) -> None:
 
     document, problems = file.load(connections_file)
     if not problems:
-        applied = file.apply(store, document, "file", lambda: journal_ends(settings))
+        # Nobody is there to wait for them, and without control they would never be through.
+        draining = [each.object.id for each in store.destinations() if each.lane and each.lane.until is not None]
+        applied = file.apply(store, document, "file", lambda: journal_ends(settings), draining=draining)
         problems = list(applied.problems)
         for change in applied.changes:
             if change.stale_secret:
                 logger().warning("file_has_rotated_secret", destination=change.id, what=change.note)
+            elif change.note == file.STILL_DRAINS:
+                logger().warning("destination_still_drains", destination=change.id, what=change.note)
     if problems:
         lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
         raise CannotStart(f"{connections_file}: " + "\n  ".join(lines))

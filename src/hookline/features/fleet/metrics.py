@@ -111,9 +111,13 @@ class RoleMetrics:
         self._clock = clock
 
     def reports(self) -> dict[str, RoleReport]:
-        """Return every report there is, by role."""
+        """Return every report there is and may be read, by role."""
         found: dict[str, RoleReport] = {}
-        for path in sorted(self._folder.glob("metrics-*.json")):
+        try:
+            paths = sorted(self._folder.glob("metrics-*.json"))
+        except PermissionError:  # another user's data folder
+            return found
+        for path in paths:
             report = self._read(path)
             if report is not None:
                 found[report.role] = report

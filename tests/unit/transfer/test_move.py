@@ -1,0 +1,109 @@
+"""A move before it begins, and the way back: what is refused, and that nothing is touched then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from hookline.cli.service.migrate_to import MoveReport
+from hookline.database.open import ensure
+from hookline.journal.folder import Moved, read_moved, write_moved
+from hookline.settings import Database, Journal, Settings
+from hookline.transfer.move import FilesCopy, Move, check, undo
+from hookline.transfer.state import MoveFailed
+
+TOPIC = "kafka://127.0.0.1:1/events"
+INDEX_BYTES = 1_000_000
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Settings:
+    """A data folder with a database and an index."""
+    settings = Settings(data_dir=str(tmp_path / "old"))
+    (settings.data_path / "index" / "0").mkdir(parents=True)
+    (settings.data_path / "index" / "0" / "1.run").write_bytes(bytes(INDEX_BYTES))
+    ensure(settings.data_path / "control.db", "control")
+    return settings
+
+
+def settings_in(folder: Path) -> Settings:
+    """Those of an installation on servers that are away."""
+    database = Database(url="postgresql://x@127.0.0.1:1/x")
+    return Settings(data_dir=str(folder), journal=Journal(url=TOPIC), database=database)
+
+
+def begin(old: Settings, new: Settings) -> None:
+    """Begin a move, or take it up, and let go of it."""
+    Move(old, new, lambda _: None).close()
+
+
+def test_a_folder_that_is_not_there_is_not_moved(tmp_path: Path) -> None:
+    """A wrong name is no empty installation."""
+    with pytest.raises(MoveFailed, match=r"there is no installation in .*typo"):
+        check(Settings(data_dir=str(tmp_path / "typo")), settings_in(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_within_the_old_one_is_no_place_to_move_to(old: Settings, tmp_path: Path) -> None:
+    """It would be copied into itself, and removed with the old one; neither is the old one by another path."""
+    link = tmp_path / "link"
+    link.symlink_to(old.data_path)
+    for inside in (old.data_path / "cluster", link / "deep" / "cluster"):
+        with pytest.raises(MoveFailed, match="is inside of"):
+            check(old, settings_in(inside))
+    with pytest.raises(MoveFailed, match="to another folder"):
+        check(old, settings_in(link))
+
+
+def test_a_move_that_is_taken_up_needs_no_room_for_what_is_there(
+    old: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is still to be copied is asked for."""
+    new, free = settings_in(tmp_path / "new"), INDEX_BYTES
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, free))
+    with pytest.raises(MoveFailed, match="make room"):
+        begin(old, new)
+    free = INDEX_BYTES + (old.data_path / "control.db").stat().st_size
+    begin(old, new)
+    shutil.copytree(old.data_path / "index", new.data_path / "index")
+    shutil.copy(old.data_path / "control.db", new.data_path / "control.snapshot")
+    free -= INDEX_BYTES
+    begin(old, new)
+    free -= 1  # a newer snapshot stands beside the one that is there
+    with pytest.raises(MoveFailed, match="make room"):
+        begin(old, new)
+
+
+def test_an_index_on_another_disk_is_brought_over(old: Settings, tmp_path: Path) -> None:
+    """By the link to it in the data folder."""
+    elsewhere, new = tmp_path / "elsewhere", tmp_path / "new"
+    shutil.move(old.data_path / "index", elsewhere)
+    (old.data_path / "index").symlink_to(elsewhere)
+    FilesCopy(old.data_path, new, lambda _: None).finish()
+    assert (new / "index" / "0" / "1.run").stat().st_size == INDEX_BYTES
+    assert not (new / "index").is_symlink()
+
+
+def test_the_way_back_from_another_installation_is_refused(old: Settings, tmp_path: Path) -> None:
+    """Settings that the folder was not moved to lead to a database that others use: nothing is asked or changed there,
+    and the folder stays moved."""
+    write_moved(old.data_path, Moved(folder=str(tmp_path / "new"), journal=TOPIC, at=1, ends={0: 0}))
+    with pytest.raises(MoveFailed, match=r"was moved to .*new already"):
+        undo(old, settings_in(tmp_path / "other"), leave_events=False)
+    assert read_moved(old.data_path) is not None
+
+
+def test_a_move_goes_on_when_nobody_reads_of_it(old: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service may be stopped just then."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        monkeypatch.setattr("sys.stdout", closed)
+        report = MoveReport(old, old, as_json=False)
+        for line in ("one", "another"):
+            report.tell(line)

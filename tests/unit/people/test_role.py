@@ -135,6 +135,8 @@ def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: Profi
     assert made_after(Put(msgspec.structs.replace(AUDIENCE, name="Everybody"))) == [("all", 1)]
     assert made_after(Delete("audience", "all")) == []
     assert made_after(Put(AUDIENCE)) == [("all", 4)]
+    change(store, Delete("audience", "all"))
+    assert made_after(Put(AUDIENCE)) == [("all", 6)]  # between two looks
     store.close()
 
 

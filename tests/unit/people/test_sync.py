@@ -144,6 +144,20 @@ def test_an_audience_that_is_made_again_is_synced_again(profiles: Profiles) -> N
     assert profiles.synced == synced
 
 
+def test_an_audience_that_was_made_again_between_two_looks_is_synced_again(profiles: Profiles) -> None:
+    """Nobody has seen that it was gone: its version says so. Changes come and go with the one that was deleted."""
+    profiles.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)))
+    profiles.sync_all()
+    synced = dict(profiles.synced)
+    profiles.synced.clear()
+    profiles.made = dict.fromkeys(profiles.made, 2)
+    profiles.sync.follow(READY, profiles.made)
+    profiles.sync_all()
+    assert profiles.synced == synced
+    results = SyncResults(profiles.store.connection)
+    assert [each.number for each in results.syncs(("audience", "pros"), 100)][-1] == 1
+
+
 def test_a_value_that_changed_in_a_sync_that_is_made_anew_is_synced(tmp_path: Path) -> None:
     """A power cut, or a copy that is put back, takes profiles to before a sync that destinations have heard of."""
     path, before = tmp_path / "profiles.db", tmp_path / "before.db"

@@ -248,10 +248,13 @@ class Sync:
         """
         self._running = None
         with self._store.transaction() as execute:
-            known = {(kind, name): (id, judged, trait) for id, kind, name, judged, trait in execute(_ALL)}
-            for key in known.keys() - made.keys():
-                for table, column in OF_A_DEFINITION:
-                    execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
+            known = {(kind, name): row for *row, kind, name in execute(_ALL)}
+            for key, (id, _, _, made_before) in list(known.items()):
+                # Or made again since the last look; an earlier Hookline did not note which one it was.
+                if key not in made or made_before not in (None, made[key]):
+                    for table, column in OF_A_DEFINITION:
+                        execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+                    del known[key]
             ready_by_key = {ready.key: ready for ready in definitions}
             for key, ready in ready_by_key.items():
                 if key not in known:
@@ -260,17 +263,17 @@ class Sync:
                         " VALUES (?, ?, ?, ?, ?, 0, 0)"
                     )
                     execute(query, (*key, ready.judged, ready.trait, made[key]))
-            for key, (id, judged, trait) in known.items():
+            for key, (id, judged, trait, _) in known.items():
                 follows = ready_by_key.get(key)
                 is_renamed = follows is not None and trait is not None and follows.trait != trait
                 if is_renamed:  # under the new name destinations know nothing of anybody
                     execute("UPDATE members SET sent = NULL WHERE definition = ? AND sent IS NOT NULL", (id,))
                 # Changed, renamed, or disabled: everybody is looked at anew, in a sync of another number.
-                if key in made and (is_renamed or follows is None or follows.judged != judged):
+                if is_renamed or follows is None or follows.judged != judged:
                     execute(_BEGIN_ANEW, ("" if follows is None else follows.judged, id))
                 if follows is not None and follows.trait != trait:
                     execute("UPDATE definitions SET trait = ? WHERE id = ?", (follows.trait, id))
-            self.numbers = {(kind, name): id for id, kind, name, *_ in execute(_ALL)}
+            self.numbers = {(kind, name): id for id, *_, kind, name in execute(_ALL)}
             self._first_syncs.follow(definitions, self.numbers)
         self._ready = ready_by_key
         self._made = made
@@ -489,4 +492,4 @@ _BEGIN_ANEW = (
     "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
     " sending_batch = NULL WHERE id = ?"
 )
-_ALL = "SELECT id, kind, name, judged, trait FROM definitions"
+_ALL = "SELECT id, judged, trait, made, kind, name FROM definitions"

@@ -21,7 +21,7 @@ from hookline.database.sqlite import DatabaseNotMade
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.steady_clock import steady_clock_of
 from hookline.freed_memory import EVERY_SECONDS, give_back
-from hookline.journal.opening import open_reader
+from hookline.journal.opening import journal_in
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.people.definitions.definition import Key, in_order
@@ -60,7 +60,8 @@ class ProfilesRole:
         self._run_folder = data / "run"
         self._journal_folder = data / "journal"
         self._steady = steady_clock_of(settings)
-        self.journal = open_reader(self._journal_folder)
+        backend = journal_in(self._journal_folder)
+        self.journal = backend.reader()
         self.store = ProfileStore(location_of(settings, "profiles"), settings.people.search_traits)
         self.registry = FeatureCatalog(self.store)
         self.ingest = Ingest(self.journal, self.store)
@@ -74,7 +75,7 @@ class ProfilesRole:
         self.feed = Feed(location_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(location_of(settings, "privacy"))
         self.suppressions = SuppressionLookup(location_of(settings, "privacy"), data)
-        self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
+        self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed, backend)
         self._latest: Snapshot | None = None
         self._snapshot: Snapshot | None = None
         """The latest, until it is taken."""

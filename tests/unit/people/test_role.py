@@ -15,13 +15,18 @@ from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.store import Store
 from hookline.database.open import ensure
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.backend import KafkaBackend
+from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.remote import serve_append
 from hookline.people.ingest import cpu_throttle
+from hookline.people.ingest.erasing import Erasures
 from hookline.people.role import ProfilesRole
 from hookline.privacy import id_digest
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
+from hookline.privacy.shared_erased import ErasureFeed
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.settings import Settings
 from tests.unit.connections.examples import change, destination, source
@@ -61,10 +66,12 @@ def requests(settings: Settings) -> Iterator[Requests]:
     store.close()
 
 
-def erase(requests: Requests, user_id: str) -> int:
+def erase(requests: Requests, user_id: str, *offsets: int) -> int:
     """Ask for a deletion, as far as the roles have a part in it; return its number."""
     request = requests.create([user_id], "delete", "tests")
-    requests.plan(request, SearchResult([user_id]), [])
+    found = SearchResult([user_id])
+    found.offsets[0] = set(offsets)
+    requests.plan(request, found, [])
     requests.clear(request.number)
     return request.number
 
@@ -100,6 +107,19 @@ def test_people_are_erased_before_anything_is_read(role: ProfilesRole, requests:
     assert (done(role), role.ingest.lag()) == ([first, second], 1)
     assert role.work()
     assert (role.ingest.lag(), role.ingest.person_count) == (0, 1)
+
+
+def test_nothing_of_who_is_erased_is_read_from_a_topic_any_more(
+    role: ProfilesRole, requests: Requests, settings: Settings
+) -> None:
+    """Whether or not collect of this machine has heard of it: there may be much left to read, or to read again."""
+    topic = settings.data_path / "topic"
+    journal = KafkaBackend(topic, KafkaAddress("127.0.0.1:9", "events"))
+    erasures = Erasures(role.store, role.ingest, role.sync, ErasureFeed(settings.data_path / "privacy.db"), journal)
+    number = erase(requests, "u1", 3, 7)
+    assert erasures.follow(0)
+    erasures.close()
+    assert (done(role), ErasedPlaces(topic).of(0)) == ([number], {3, 7})
 
 
 def test_what_was_read_and_not_written_is_read_again(

@@ -213,8 +213,8 @@ class ProfilesRole:
         return frozenset(feature for feature, id in self.registry.for_definitions().items() if id in unready)
 
     async def _sync(self) -> bool:
-        """Bring the next messages of a sync into the journal, but for those about people who are suppressed; return
-        whether there was a sync to go on with."""
+        """Bring the next messages of a sync into the journal, but for those about people who are suppressed or being
+        erased; return whether there was a sync to go on with."""
         try:
             found = self.sync.to_send(now_ms := int(time.time() * 1000))
             if found is None:
@@ -222,8 +222,8 @@ class ProfilesRole:
             sending, messages = found
             withheld: set[int] = set()
             if messages:
-                suppressed = self.suppressions.suppressed(record.user_key for _, record in messages)
-                withheld = {person for person, record in messages if record.user_key in suppressed}
+                ids = self.suppressions.withheld(record.user_key for _, record in messages)
+                withheld = {person for person, record in messages if record.user_key in ids}
                 await self.appender.append([record for person, record in messages if person not in withheld])
                 crash_point("profiles.appended")
             self.sync.sent(sending, [person for person, _ in messages], now_ms, withheld)

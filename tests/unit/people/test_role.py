@@ -24,6 +24,7 @@ from hookline.people.ingest import cpu_throttle
 from hookline.people.ingest.erasing import Erasures
 from hookline.people.role import ProfilesRole
 from hookline.privacy import id_digest
+from hookline.privacy.model import Action
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
 from hookline.privacy.shared_erased import ErasureFeed
@@ -160,14 +161,17 @@ def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: Profi
     store.close()
 
 
-def test_nothing_is_sent_about_who_is_suppressed(role: ProfilesRole, requests: Requests, settings: Settings) -> None:
-    """The sync goes on to the others, and comes to its end."""
+@pytest.mark.parametrize("action", ["suppress", "delete"])
+def test_nothing_is_sent_about_who_is_suppressed_or_being_erased(
+    role: ProfilesRole, requests: Requests, settings: Settings, action: Action
+) -> None:
+    """The sync goes on to the others, and comes to its end; destinations may have the delete message already."""
     store = Store(settings.data_path / "control.db")
     change(store, source(), destination("crm"), Put(msgspec.structs.replace(AUDIENCE, destinations=("crm",))))
     store.close()
     while role.work():
         pass
-    requests.create(["u1"], "suppress", "tests")
+    requests.create(["u1"], action, "tests")
 
     async def sync() -> None:
         journal = LocalAppender(settings.data_path / "journal", retention_seconds=86_400, retention_bytes=2**30)

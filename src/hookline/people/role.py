@@ -12,7 +12,6 @@ from bisect import bisect_left
 from contextlib import suppress
 from typing import Any
 
-from hookline.connections.definitions.model import Definition
 from hookline.connections.model import Snapshot
 from hookline.connections.state import Feed
 from hookline.database.location import location_of
@@ -188,11 +187,10 @@ class ProfilesRole:
             **{("audience", each.id): made_in.get(("audience", each.id), snapshot.version) for each in audiences},
             **{("trait", each.id): made_in.get(("computedTrait", each.id), snapshot.version) for each in traits},
         }
-        enabled: list[Definition] = [each for each in audiences if each.enabled]
-        enabled += [each for each in traits if each.enabled]
         self.sync.follow(in_order(audiences, traits, kinds), made)
         self.previews.traits = {each.id: each for each in traits}
-        self._wanted = windows_of(enabled)
+        # Of disabled ones too: the journal may not have it any more when they are enabled again.
+        self._wanted = windows_of([*audiences, *traits])
         self._asks_anew = True
 
     def _take_requests(self) -> None:

@@ -161,6 +161,29 @@ def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: Profi
     store.close()
 
 
+def test_what_a_disabled_audience_is_judged_by_is_kept(role: ProfilesRole, settings: Settings) -> None:
+    """The journal may have lost the events since; enabled again, it has the members it had."""
+    store = Store(settings.data_path / "control.db")
+
+    def members_after(edit: Edit) -> list[tuple[str]]:
+        change(store, edit)
+        while role.work():
+            pass
+        return role.store.connection.execute("SELECT value FROM members ORDER BY person").fetchall()
+
+    assert members_after(Put(AUDIENCE)) == [("true",), ("true",)]
+    assert members_after(Put(msgspec.structs.replace(AUDIENCE, enabled=False))) == [("true",), ("true",)]
+
+    async def lose_events() -> None:
+        journal = LocalAppender(settings.data_path / "journal", retention_seconds=86_400, retention_bytes=2**30)
+        journal.erase(0, [0, 1])
+        await journal.close()
+
+    asyncio.run(lose_events())
+    assert members_after(Put(AUDIENCE)) == [("true",), ("true",)]
+    store.close()
+
+
 @pytest.mark.parametrize("action", ["suppress", "delete"])
 def test_nothing_is_sent_about_who_is_suppressed_or_being_erased(
     role: ProfilesRole, requests: Requests, settings: Settings, action: Action

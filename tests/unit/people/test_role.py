@@ -34,6 +34,7 @@ from tests.unit.connections.examples import change, destination, source
 from tests.unit.control.running import _append, record
 
 AUDIENCE = Audience(id="all", name="All", condition=Condition(event="*"))
+BOTH = '["crm","mail"]'
 
 
 @pytest.fixture
@@ -158,6 +159,33 @@ def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: Profi
     assert made_after(Put(AUDIENCE)) == [("all", 4)]
     change(store, Delete("audience", "all"))
     assert made_after(Put(AUDIENCE)) == [("all", 6)]  # between two looks
+    store.close()
+
+
+def test_a_destination_that_is_added_again_between_two_looks_is_synced(role: ProfilesRole, settings: Settings) -> None:
+    """That is how it gets what it missed: also where the audience is disabled meanwhile, and once each time."""
+    store = Store(settings.data_path / "control.db")
+
+    def to(*destinations: str, enabled: bool = True) -> Edit:
+        return Put(msgspec.structs.replace(AUDIENCE, destinations=destinations, enabled=enabled))
+
+    def in_step_after(*edits: Edit) -> str:
+        for edit in edits:
+            change(store, edit)
+        role.follow_definitions()
+        ((told,),) = role.store.connection.execute("SELECT told FROM definitions").fetchall()
+        role.store.connection.execute("UPDATE definitions SET told = ?", (BOTH,))  # as after a first sync
+        role.follow_definitions()
+        return str(told)
+
+    change(store, source(), destination("crm"), destination("mail"))
+    assert in_step_after(to("crm", "mail")) == BOTH
+    assert in_step_after(to("mail"), to("crm", "mail")) == '["mail"]'
+    assert in_step_after(destination("shop")) == BOTH
+    for edits in (to("crm", "mail", enabled=False), to("mail", enabled=False)):
+        in_step_after(edits)
+    assert in_step_after(to("crm", "mail", enabled=False), to("crm", "mail")) == '["mail"]'
+    assert in_step_after(destination("shop", name="Shop")) == BOTH
     store.close()
 
 

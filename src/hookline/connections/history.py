@@ -87,6 +87,15 @@ def rows_between(
     return [Row(*row) for row in left], [Row(*row) for row in came]
 
 
+def ended_after(connection: Connection, version: int, kinds: Sequence[Kind]) -> list[Row]:
+    """Return the rows that were in force at ``version`` or later and are not any more."""
+    marks = ",".join("?" * len(kinds))
+    found = connection.execute(
+        f"SELECT {_COLUMNS} FROM objects WHERE until > ? AND kind IN ({marks})", (version, *kinds)
+    ).fetchall()
+    return [Row(*row) for row in found]
+
+
 def made_in(connection: Connection, kinds: Sequence[Kind]) -> dict[tuple[Kind, str], int]:
     """Return the version in which each object that there is or was has been made, by kind and id; of one that was
     deleted and made again, the last of these."""

@@ -209,6 +209,13 @@ class Feed(ChangeFeed[Snapshot]):
         with self.reading() as connection:
             return history.made_in(connection, self._kinds)
 
+    def definitions_after(self, version: int) -> list[tuple[int, Audience | ComputedTrait]]:
+        """Return the definitions as they were at ``version`` or later and are not any more, each with the version in
+        which it ended."""
+        with self.reading() as connection:
+            rows = history.ended_after(connection, version, ("audience", "computedTrait"))
+            return [(row.until or 0, decode_object(row.kind, row.document)) for row in rows]
+
     def ready(self, boot_id: str | None = None) -> bool:
         """Return whether control has finished start-up, the ``--connections`` file included.
 

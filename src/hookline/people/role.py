@@ -12,7 +12,6 @@ from bisect import bisect_left
 from contextlib import suppress
 from typing import Any
 
-from hookline.connections.definitions.model import Definition
 from hookline.connections.model import Snapshot
 from hookline.connections.state import Feed
 from hookline.database.location import location_of
@@ -21,7 +20,7 @@ from hookline.database.sqlite import DatabaseNotMade
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.steady_clock import steady_clock_of
 from hookline.freed_memory import EVERY_SECONDS, give_back
-from hookline.journal.opening import open_reader
+from hookline.journal.opening import journal_in
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.people.definitions.definition import Key, in_order
@@ -60,7 +59,8 @@ class ProfilesRole:
         self._run_folder = data / "run"
         self._journal_folder = data / "journal"
         self._steady = steady_clock_of(settings)
-        self.journal = open_reader(self._journal_folder)
+        backend = journal_in(self._journal_folder)
+        self.journal = backend.reader()
         self.store = ProfileStore(location_of(settings, "profiles"), settings.people.search_traits)
         self.registry = FeatureCatalog(self.store)
         self.ingest = Ingest(self.journal, self.store)
@@ -74,7 +74,7 @@ class ProfilesRole:
         self.feed = Feed(location_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(location_of(settings, "privacy"))
         self.suppressions = SuppressionLookup(location_of(settings, "privacy"), data)
-        self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
+        self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed, backend)
         self._latest: Snapshot | None = None
         self._snapshot: Snapshot | None = None
         """The latest, until it is taken."""
@@ -187,11 +187,12 @@ class ProfilesRole:
             **{("audience", each.id): made_in.get(("audience", each.id), snapshot.version) for each in audiences},
             **{("trait", each.id): made_in.get(("computedTrait", each.id), snapshot.version) for each in traits},
         }
-        enabled: list[Definition] = [each for each in audiences if each.enabled]
-        enabled += [each for each in traits if each.enabled]
-        self.sync.follow(in_order(audiences, traits, kinds), made)
+        followed = self.sync.followed()
+        since = self.feed.definitions_after(min(followed.values())) if followed else ()
+        self.sync.follow(in_order(audiences, traits, kinds), made, snapshot.version, since)
         self.previews.traits = {each.id: each for each in traits}
-        self._wanted = windows_of(enabled)
+        # Of disabled ones too: the journal may not have it any more when they are enabled again.
+        self._wanted = windows_of([*audiences, *traits])
         self._asks_anew = True
 
     def _take_requests(self) -> None:
@@ -212,8 +213,8 @@ class ProfilesRole:
         return frozenset(feature for feature, id in self.registry.for_definitions().items() if id in unready)
 
     async def _sync(self) -> bool:
-        """Bring the next messages of a sync into the journal, but for those about people who are suppressed; return
-        whether there was a sync to go on with."""
+        """Bring the next messages of a sync into the journal, but for those about people who are suppressed or being
+        erased; return whether there was a sync to go on with."""
         try:
             found = self.sync.to_send(now_ms := int(time.time() * 1000))
             if found is None:
@@ -221,8 +222,8 @@ class ProfilesRole:
             sending, messages = found
             withheld: set[int] = set()
             if messages:
-                suppressed = self.suppressions.suppressed(record.user_key for _, record in messages)
-                withheld = {person for person, record in messages if record.user_key in suppressed}
+                ids = self.suppressions.withheld(record.user_key for _, record in messages)
+                withheld = {person for person, record in messages if record.user_key in ids}
                 await self.appender.append([record for person, record in messages if person not in withheld])
                 crash_point("profiles.appended")
             self.sync.sent(sending, [person for person, _ in messages], now_ms, withheld)

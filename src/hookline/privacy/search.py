@@ -7,7 +7,7 @@ ids themselves.
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -133,19 +133,32 @@ def _events(
 
 def _unread(found: SearchResult, journal: SearchableReader, index: Path, partition: int, end: int) -> None:
     """Items that were refused without a user: any that names one of the ids goes."""
-    forms = {form for id in found.owners() for form in _written(id)}
+    ids = list(found.owners())
     offsets = found.offsets.setdefault(partition, set())
     about = find_users(journal, index, partition, frozenset((user_hash(NO_USER),)), end)
     for offset, record in journal.get_all(partition, about):
-        if record.rejection is not None and any(form in record.body for form in forms):
+        if record.rejection is not None and _names_one(record.body, ids):
             offsets.add(offset)
             found.message_ids.add(record.message_id)
 
 
-def _written(id: str) -> set[bytes]:
-    """Return an id as it may stand in JSON, as it is or escaped, and in JSON that was quoted once more."""
-    once = {json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
-    return {form.encode("utf-8", "surrogatepass") for form in once | {json.dumps(each)[1:-1] for each in once}}
+def _names_one(body: bytes, ids: Iterable[str]) -> bool:
+    """Return whether JSON, which may have been quoted once more, names an id, however it is escaped."""
+    as_written = body.decode("utf-8", "replace")
+    once = _ESCAPED.sub(_unescaped, as_written)
+    twice = _ESCAPED.sub(_unescaped, once)
+    return any(id in text for text in {as_written, once, twice} for id in ids)
+
+
+_ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\.")
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    written = found[0]
+    if written[1] == "u" and len(written) > 2:
+        return bytes.fromhex(written.replace("\\u", "")).decode("utf-16-be", "replace")
+    return _LETTERS.get(written[1], written[1])
 
 
 class _Ids(msgspec.Struct, rename="camel"):

@@ -84,6 +84,9 @@ class SuppressionFeed(ChangeFeed[tuple[Suppressed, ...]]):
         return (Suppressed(digests, _hashes(self._location, connection, self._data_path)),) if digests else ()
 
 
+_BEING_ERASED = "r.state IN ('looking', 'erasing', 'clearing') AND r.action <> 'suppress'"
+
+
 class SuppressionLookup(Followed):
     """Looks ids up in the list where it lies, for a role that asks for few of them at a time; for one thread."""
 
@@ -91,18 +94,27 @@ class SuppressionLookup(Followed):
         super().__init__(location, "privacy")
         self._data_path = data_path
 
-    def suppressed(self, ids: Iterable[str]) -> set[str]:
-        """Return which of these ids are on the list now; raise DatabaseUnreadable, or DatabaseAway."""
+    def withheld(self, ids: Iterable[str]) -> set[str]:
+        """Return of which of these ids nothing is to be sent: they are on the list now, or a request that names them is
+        erasing what is stored. Raise DatabaseUnreadable, or DatabaseAway."""
+        anybody = (
+            f"SELECT 1 FROM suppressions UNION ALL SELECT 1 FROM deletion_requests r WHERE {_BEING_ERASED} LIMIT 1"
+        )
         with self.reading() as connection:
-            if connection.execute("SELECT 1 FROM suppressions LIMIT 1").fetchone() is None:
+            if connection.execute(anybody).fetchone() is None:
                 return set()
             of = _hashes(self._location, connection, self._data_path)
             by_digest = {of.of(id): id for id in ids}
             found: set[str] = set()
             left = iter(by_digest)
             while some := list(islice(left, IDS_PER_QUERY)):
-                query = f"SELECT digest FROM suppressions WHERE digest IN ({','.join('?' * len(some))})"
-                found.update(by_digest[bytes(digest)] for (digest,) in connection.execute(query, some))
+                marks = ",".join("?" * len(some))
+                query = (
+                    f"SELECT digest FROM suppressions WHERE digest IN ({marks})"
+                    " UNION SELECT p.digest FROM deletion_requests r JOIN deletion_people p ON p.request = r.id"
+                    f" WHERE {_BEING_ERASED} AND p.digest IN ({marks})"
+                )
+                found.update(by_digest[bytes(digest)] for (digest,) in connection.execute(query, some * 2))
             return found
 
 

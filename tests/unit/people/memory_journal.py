@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from hookline.events.timestamps import iso
-from hookline.journal.port import Group, OffsetExpired
+from hookline.journal.port import Group, OffsetExpired, partition_of
 from hookline.journal.record import Record, fingerprint
+from hookline.outcomes.progress import POSITION_SHIFT
 
 NOW_MS = 1_795_158_000_000
 SOURCE = "website"
@@ -33,6 +34,10 @@ class MemoryJournal:
     def append(self, *records: Record) -> None:
         """Add one group."""
         self.groups.append(Group(self.end(0), list(records), 0))
+
+    def stored(self) -> list[tuple[int, Record]]:
+        """Everything with its position."""
+        return list(enumerate(each for group in self.groups for each in group.records))
 
     def partitions(self) -> range:
         """There is one."""
@@ -65,3 +70,35 @@ class MemoryJournal:
 
     def close(self) -> None:
         """There is nothing to give back."""
+
+
+class PartitionedJournal(MemoryJournal):
+    """The same of many partitions, each of which has some users."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.parts = [MemoryJournal() for _ in range(count)]
+        self._in_order: list[tuple[int, Record]] = []
+
+    def append(self, *records: Record) -> None:
+        """Add a group for each record."""
+        for each in records:
+            partition = partition_of(each.user_key, len(self.parts))
+            self._in_order.append((partition << POSITION_SHIFT | self.end(partition), each))
+            self.parts[partition].append(each)
+
+    def stored(self) -> list[tuple[int, Record]]:
+        """Everything with its position, in the order in which it came."""
+        return self._in_order
+
+    def partitions(self) -> range:
+        """All of them."""
+        return range(len(self.parts))
+
+    def end(self, partition: int) -> int:
+        """One past a partition's last record."""
+        return self.parts[partition].end(0)
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """A partition's groups from an offset on."""
+        return self.parts[partition].read(0, offset)

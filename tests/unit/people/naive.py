@@ -23,12 +23,12 @@ class Someone:
 
 
 class Naive:
-    """People after some records, offsets being places."""
+    """People after some records, each with its position."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[tuple[int, Record]]) -> None:
         self.users: dict[str, Someone] = {}
         self.anonymous: dict[str, Someone] = {}
-        for position, record in enumerate(records):
+        for position, record in records:
             self._apply(position, record)
 
     def _apply(self, position: int, record: Record) -> None:

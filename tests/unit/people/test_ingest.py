@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import time
 from itertools import pairwise
+from typing import Any
 
+import msgspec
 import pytest
 
+from hookline.collect.item import Arrival, read_item, record_of
+from hookline.journal.record import Record
 from hookline.people.definitions.feature import Feature
 from hookline.people.ingest import extraction
 from hookline.people.ingest.ingest import Backfill, Ingest
@@ -17,7 +21,7 @@ from hookline.people.store.identities import Identities
 from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
 from tests.unit.conftest import LocationOf
-from tests.unit.people.memory_journal import MemoryJournal, record
+from tests.unit.people.memory_journal import NOW_MS, MemoryJournal, record
 
 SECONDS_MAX = 5.0
 """Of what takes a twentieth of a second, on a slow and busy machine too."""
@@ -117,3 +121,34 @@ def test_a_device_that_changed_hands_often_holds_up_no_backfill(
     assert asked == [{"a"}]
     people = [People(store.connection).by_user_id(f"u{number}") for number in range(20)]
     assert [person and len(person.entries(seen)) for person in people] == [1] * 20
+
+
+def test_a_name_that_is_no_text_costs_nothing_else(journal: MemoryJournal, store: ProfileStore) -> None:
+    """Collect takes an event whose field ``name``, which means nothing in it, is an object: its ids are what they say,
+    and its traits and its event count."""
+    registry, ordered = FeatureCatalog(store), Feature("track", "Order", "", "")
+    registry.keep({ordered: None}, {})
+    name = {"first": "Ada"}
+    journal.append(
+        collected(type="identify", anonymousId="a", name=name, traits={"plan": "pro"}),
+        collected(type="track", event="Order", anonymousId="a", name=name),
+        collected(type="page", anonymousId="a", name=name),
+    )
+    reading = Ingest(journal, store)
+    reading.keep(registry.features())
+    reading.step()
+    people = People(store.connection)
+    person = people.by_anonymous_id("a")
+    assert people.by_user_id("a") is None
+    assert person is not None
+    assert person.traits()["plan"].value == "pro"
+    assert len(person.entries(ordered)) == 1
+
+
+def collected(**event: Any) -> Record:
+    """An event's record, as collect makes it."""
+    item = msgspec.json.encode(event)
+    head, refused = read_item(msgspec.Raw(item))
+    made = record_of(item, head, Arrival("website", NOW_MS), None, refused)
+    assert made.rejection is None
+    return made

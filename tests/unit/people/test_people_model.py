@@ -28,7 +28,7 @@ from hookline.people.timeline import of_person
 from tests.postgres import PostgresServer
 from tests.unit.conftest import new_places
 from tests.unit.people.conftest import examples
-from tests.unit.people.memory_journal import NOW_MS, MemoryJournal, record
+from tests.unit.people.memory_journal import NOW_MS, MemoryJournal, PartitionedJournal, record
 from tests.unit.people.naive import Naive, Someone, entries_of, group_traits_of, groups_of, traits_of
 
 FEATURES = {
@@ -72,6 +72,9 @@ aliases = st.builds(
     st.integers(0, 12),
 )
 records = st.one_of(plain, plain, plain, aliases)
+of_one_device = st.one_of(
+    st.just({"anonymousId": "a"}), st.builds(dict, userId=st.sampled_from(["u", "v", "w"]), anonymousId=st.just("a"))
+)
 moves = st.one_of(
     st.lists(records, min_size=1, max_size=4),
     st.sampled_from(
@@ -118,7 +121,7 @@ class Kept:
     def keep(self, count: int) -> None:
         """Want so many of the features."""
         self.wanted = list(FEATURES)[:count]
-        spans = {0: Span(0, self.ingest.position(0).next_offset)}
+        spans = {each: Span(0, self.ingest.position(each).next_offset) for each in self.journal.partitions()}
         self.registry.keep(dict.fromkeys(self.wanted), spans, dict.fromkeys(self.previewed))
         self.ingest.keep(self.registry.features())
 
@@ -206,7 +209,28 @@ def test_people_are_what_their_events_say(backend: PostgresServer | None) -> Non
             kept.keep(len(FEATURES))
             kept.finish()
             assert kept.registry.unready() == set()
-            _compare(kept, Naive(each for group in journal.groups for each in group.records))
+            _compare(kept, Naive(journal.stored()))
+            kept.store.close()
+
+    run()
+
+
+def test_whose_an_event_is_does_not_depend_on_its_partition(backend: PostgresServer | None) -> None:
+    """A device that is handed on keeps its own events in one partition, and its users have theirs in others."""
+
+    @settings(max_examples=examples(backend, 60), deadline=None)
+    @given(st.lists(of_one_device, max_size=12))
+    def run(calls: list[dict[str, str]]) -> None:
+        journal = PartitionedJournal(3)
+        with new_places(backend) as positions:
+            kept = Kept(positions("profiles"), journal)
+            for number, who in enumerate(calls):
+                journal.append(record("track", f"m{number}", event="Order", properties={"total": 9}, **who))
+                while kept.ingest.step():
+                    pass
+            kept.keep(len(FEATURES))
+            kept.finish()
+            _compare(kept, Naive(journal.stored()))
             kept.store.close()
 
     run()
@@ -255,8 +279,7 @@ def _compare(kept: Kept, naive: Naive) -> None:
         assert person is not None
         owned = of_person(kept.store.connection, person)
         theirs = {position for position, *_ in someone.events}
-        stored = enumerate(each for group in kept.journal.groups for each in group.records)
-        assert {position for position, each in stored if owned.has(position, each)} == theirs
+        assert {position for position, each in kept.journal.stored() if owned.has(position, each)} == theirs
 
 
 def _compare_one(person: Any, someone: Someone, everybody: list[Someone]) -> None:

@@ -15,19 +15,26 @@ from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.store import Store
 from hookline.database.open import ensure
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.backend import KafkaBackend
+from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.remote import serve_append
 from hookline.people.ingest import cpu_throttle
+from hookline.people.ingest.erasing import Erasures
 from hookline.people.role import ProfilesRole
 from hookline.privacy import id_digest
+from hookline.privacy.model import Action
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
+from hookline.privacy.shared_erased import ErasureFeed
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
 from hookline.settings import Settings
 from tests.unit.connections.examples import change, destination, source
 from tests.unit.control.running import _append, record
 
 AUDIENCE = Audience(id="all", name="All", condition=Condition(event="*"))
+BOTH = '["crm","mail"]'
 
 
 @pytest.fixture
@@ -61,10 +68,12 @@ def requests(settings: Settings) -> Iterator[Requests]:
     store.close()
 
 
-def erase(requests: Requests, user_id: str) -> int:
+def erase(requests: Requests, user_id: str, *offsets: int) -> int:
     """Ask for a deletion, as far as the roles have a part in it; return its number."""
     request = requests.create([user_id], "delete", "tests")
-    requests.plan(request, SearchResult([user_id]), [])
+    found = SearchResult([user_id])
+    found.offsets[0] = set(offsets)
+    requests.plan(request, found, [])
     requests.clear(request.number)
     return request.number
 
@@ -102,6 +111,19 @@ def test_people_are_erased_before_anything_is_read(role: ProfilesRole, requests:
     assert (role.ingest.lag(), role.ingest.person_count) == (0, 1)
 
 
+def test_nothing_of_who_is_erased_is_read_from_a_topic_any_more(
+    role: ProfilesRole, requests: Requests, settings: Settings
+) -> None:
+    """Whether or not collect of this machine has heard of it: there may be much left to read, or to read again."""
+    topic = settings.data_path / "topic"
+    journal = KafkaBackend(topic, KafkaAddress("127.0.0.1:9", "events"))
+    erasures = Erasures(role.store, role.ingest, role.sync, ErasureFeed(settings.data_path / "privacy.db"), journal)
+    number = erase(requests, "u1", 3, 7)
+    assert erasures.follow(0)
+    erasures.close()
+    assert (done(role), ErasedPlaces(topic).of(0)) == ([number], {3, 7})
+
+
 def test_what_was_read_and_not_written_is_read_again(
     role: ProfilesRole, requests: Requests, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,17 +157,72 @@ def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: Profi
     assert made_after(Put(msgspec.structs.replace(AUDIENCE, name="Everybody"))) == [("all", 1)]
     assert made_after(Delete("audience", "all")) == []
     assert made_after(Put(AUDIENCE)) == [("all", 4)]
+    change(store, Delete("audience", "all"))
+    assert made_after(Put(AUDIENCE)) == [("all", 6)]  # between two looks
     store.close()
 
 
-def test_nothing_is_sent_about_who_is_suppressed(role: ProfilesRole, requests: Requests, settings: Settings) -> None:
-    """The sync goes on to the others, and comes to its end."""
+def test_a_destination_that_is_added_again_between_two_looks_is_synced(role: ProfilesRole, settings: Settings) -> None:
+    """That is how it gets what it missed: also where the audience is disabled meanwhile, and once each time."""
+    store = Store(settings.data_path / "control.db")
+
+    def to(*destinations: str, enabled: bool = True) -> Edit:
+        return Put(msgspec.structs.replace(AUDIENCE, destinations=destinations, enabled=enabled))
+
+    def in_step_after(*edits: Edit) -> str:
+        for edit in edits:
+            change(store, edit)
+        role.follow_definitions()
+        ((told,),) = role.store.connection.execute("SELECT told FROM definitions").fetchall()
+        role.store.connection.execute("UPDATE definitions SET told = ?", (BOTH,))  # as after a first sync
+        role.follow_definitions()
+        return str(told)
+
+    change(store, source(), destination("crm"), destination("mail"))
+    assert in_step_after(to("crm", "mail")) == BOTH
+    assert in_step_after(to("mail"), to("crm", "mail")) == '["mail"]'
+    assert in_step_after(destination("shop")) == BOTH
+    for edits in (to("crm", "mail", enabled=False), to("mail", enabled=False)):
+        in_step_after(edits)
+    assert in_step_after(to("crm", "mail", enabled=False), to("crm", "mail")) == '["mail"]'
+    assert in_step_after(destination("shop", name="Shop")) == BOTH
+    store.close()
+
+
+def test_what_a_disabled_audience_is_judged_by_is_kept(role: ProfilesRole, settings: Settings) -> None:
+    """The journal may have lost the events since; enabled again, it has the members it had."""
+    store = Store(settings.data_path / "control.db")
+
+    def members_after(edit: Edit) -> list[tuple[str]]:
+        change(store, edit)
+        while role.work():
+            pass
+        return role.store.connection.execute("SELECT value FROM members ORDER BY person").fetchall()
+
+    assert members_after(Put(AUDIENCE)) == [("true",), ("true",)]
+    assert members_after(Put(msgspec.structs.replace(AUDIENCE, enabled=False))) == [("true",), ("true",)]
+
+    async def lose_events() -> None:
+        journal = LocalAppender(settings.data_path / "journal", retention_seconds=86_400, retention_bytes=2**30)
+        journal.erase(0, [0, 1])
+        await journal.close()
+
+    asyncio.run(lose_events())
+    assert members_after(Put(AUDIENCE)) == [("true",), ("true",)]
+    store.close()
+
+
+@pytest.mark.parametrize("action", ["suppress", "delete"])
+def test_nothing_is_sent_about_who_is_suppressed_or_being_erased(
+    role: ProfilesRole, requests: Requests, settings: Settings, action: Action
+) -> None:
+    """The sync goes on to the others, and comes to its end; destinations may have the delete message already."""
     store = Store(settings.data_path / "control.db")
     change(store, source(), destination("crm"), Put(msgspec.structs.replace(AUDIENCE, destinations=("crm",))))
     store.close()
     while role.work():
         pass
-    requests.create(["u1"], "suppress", "tests")
+    requests.create(["u1"], action, "tests")
 
     async def sync() -> None:
         journal = LocalAppender(settings.data_path / "journal", retention_seconds=86_400, retention_bytes=2**30)

@@ -8,7 +8,7 @@ from shutil import copy
 import msgspec
 import pytest
 
-from hookline.people.definitions.definition import in_order
+from hookline.people.definitions.definition import CompiledDefinition, in_order
 from hookline.people.sync import sync
 from hookline.people.sync.results import SyncResults
 from tests.unit.conftest import LocationOf
@@ -144,6 +144,20 @@ def test_an_audience_that_is_made_again_is_synced_again(profiles: Profiles) -> N
     assert profiles.synced == synced
 
 
+def test_an_audience_that_was_made_again_between_two_looks_is_synced_again(profiles: Profiles) -> None:
+    """Nobody has seen that it was gone: its version says so. Changes come and go with the one that was deleted."""
+    profiles.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)))
+    profiles.sync_all()
+    synced = dict(profiles.synced)
+    profiles.synced.clear()
+    profiles.made = dict.fromkeys(profiles.made, 2)
+    profiles.sync.follow(READY, profiles.made)
+    profiles.sync_all()
+    assert profiles.synced == synced
+    results = SyncResults(profiles.store.connection)
+    assert [each.number for each in results.syncs(("audience", "pros"), 100)][-1] == 1
+
+
 def test_a_value_that_changed_in_a_sync_that_is_made_anew_is_synced(tmp_path: Path) -> None:
     """A power cut, or a copy that is put back, takes profiles to before a sync that destinations have heard of."""
     path, before = tmp_path / "profiles.db", tmp_path / "before.db"
@@ -162,6 +176,64 @@ def test_a_value_that_changed_in_a_sync_that_is_made_anew_is_synced(tmp_path: Pa
     profiles.ingest.step()
     profiles.sync_all()
     assert profiles.synced["spend", "u"] == "7"
+
+
+def renamed(name: str) -> list[CompiledDefinition]:
+    """All definitions, the audience of the pros under another name."""
+    others = [each for each in AUDIENCES if each.id != "pros"]
+    (pros,) = (each for each in AUDIENCES if each.id == "pros")
+    return in_order([*others, msgspec.structs.replace(pros, name=name)], TRAITS)
+
+
+def synced_as(profiles: Profiles, trait: str) -> dict[str, str]:
+    """What destinations know of a trait, by user."""
+    return {user_id: value for (name, user_id), value in profiles.synced.items() if name == trait}
+
+
+def test_an_audience_with_a_new_name_is_synced_under_it(profiles: Profiles) -> None:
+    """Its name is the trait's: every member is sent as if for the first time, once, and who left before is not."""
+    people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]
+    profiles.journal.append(*people)
+    profiles.sync_all()
+    profiles.journal.append(record("identify", "m9", userId="u2", traits={"plan": "y"}))
+    profiles.sync_all()
+    assert synced_as(profiles, "pros") == {"u0": "true", "u1": "true", "u2": "false"}
+    profiles.sync.follow(renamed("Experts"), profiles.made)
+    profiles.sync_all()
+    assert synced_as(profiles, "experts") == {"u0": "true", "u1": "true"}
+    seen = len(profiles.seen)
+    profiles.ready = renamed("EXPERTS")
+    profiles.restart()
+    profiles.sync_all()
+    assert len(profiles.seen) == seen
+
+
+def test_an_audience_that_is_renamed_while_it_is_synced(profiles: Profiles) -> None:
+    """Also while it is disabled, and in the middle of a sync: who was sent under the old name is sent under the new."""
+    people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]
+    profiles.journal.append(*people)
+    profiles.ingest.step()
+    while not synced_as(profiles, "pros"):
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.tell()
+    profiles.sync.follow([each for each in READY if each.trait != "pros"], profiles.made)
+    profiles.sync.follow(renamed("Experts"), profiles.made)
+    profiles.sync_all()
+    assert synced_as(profiles, "experts") == {f"u{n}": "true" for n in range(3)}
+
+
+def test_a_file_from_before_the_names_were_kept_sends_nothing_anew(profiles: Profiles) -> None:
+    """The name at the first look is taken for the one that was sent."""
+    profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
+    profiles.sync_all()
+    profiles.store.connection.execute("UPDATE definitions SET trait = NULL")
+    seen = len(profiles.seen)
+    profiles.restart()
+    profiles.sync_all()
+    assert len(profiles.seen) == seen
+    profiles.sync.follow(renamed("Experts"), profiles.made)
+    profiles.sync_all()
+    assert synced_as(profiles, "experts") == {"u": "true"}
 
 
 def test_what_an_earlier_version_began_is_synced_once(profiles: Profiles) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hookline.index.duplicates import Duplicates
@@ -116,3 +117,21 @@ def test_ids_given_as_numbers_are_the_same_ids(journal: Journal) -> None:
     journal.store(event("m2", anonymousId="9223372036854776000"), event("m3", userId="u2", anonymousId=2.0**63))
     assert list(search(journal.folder, ["u1"]).positions[0]) == [0, 1]
     assert list(search(journal.folder, ["u2"]).positions[0]) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [r"acct\/Zo\u00eb+1\ud83d\ude00", r"acct/Zo\u00EB\u002b1\uD83D\uDE00", "acct/Zoë+1😀", r"acct\u002FZoë\u002B1😀"],
+)
+def test_refused_items_are_found_however_their_ids_are_escaped(journal: Journal, written: str) -> None:
+    """PHP escapes slashes, others signs or everything that is no ASCII, in small or large digits."""
+    whole = f'{{"userId":"{written}"'
+    journal.store(event("m0", rejected={"id": "acct"}), event("m1", rejected={"start": whole}), event("m2", userId="u"))
+    assert list(search(journal.folder, ["acct/Zoë+1😀"]).positions[0]) == [1]
+    journal.store(raw_item("m3", whole + "}"))
+    assert list(search(journal.folder, ["acct/Zoë+1😀"]).positions[0]) == [1, 3]
+
+
+def raw_item(message_id: str, body: str) -> Record:
+    """An item that was refused, as it was written."""
+    return msgspec.structs.replace(event(message_id, rejected={}), body=body.encode())

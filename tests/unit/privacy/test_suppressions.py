@@ -10,7 +10,9 @@ import pytest
 from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
 from hookline.privacy import id_digest, requests
+from hookline.privacy.model import Erased
 from hookline.privacy.requests import Requests, TooManyRequests
+from hookline.privacy.search import SearchResult
 from hookline.privacy.suppressions import (
     IDS_PER_QUERY,
     PrivacyStore,
@@ -78,11 +80,24 @@ def test_every_machine_knows_whom_the_list_means(folder: Folder, tmp_path: Path,
 def test_ids_are_looked_up_where_the_list_lies(folder: Folder, location_of: LocationOf) -> None:
     """As the list is at each look, for any number of ids."""
     lookup, ids = SuppressionLookup(location_of("privacy"), folder.path), [f"u{n}" for n in range(2 * IDS_PER_QUERY)]
-    assert lookup.suppressed(ids) == set()
+    assert lookup.withheld(ids) == set()
     folder.requests.create(["u1", f"u{IDS_PER_QUERY}", "other"], "suppress", "me")
-    assert lookup.suppressed(ids) == {"u1", f"u{IDS_PER_QUERY}"}
+    assert lookup.withheld(ids) == {"u1", f"u{IDS_PER_QUERY}"}
     folder.suppressions.lift([folder.digests.of("u1")])
-    assert lookup.suppressed(ids) == {f"u{IDS_PER_QUERY}"}
+    assert lookup.withheld(ids) == {f"u{IDS_PER_QUERY}"}
+    lookup.close()
+
+
+def test_who_is_being_erased_is_looked_up_too(folder: Folder, location_of: LocationOf) -> None:
+    """From the request on until nothing but delete messages is left, and whether or not anybody is suppressed."""
+    lookup = SuppressionLookup(location_of("privacy"), folder.path)
+    request = folder.requests.create(["u1"], "delete", "me")
+    assert lookup.withheld(["u1", "u2"]) == {"u1"}
+    folder.requests.plan(request, SearchResult(["u1"]), [])
+    folder.requests.clear(request.number)
+    assert lookup.withheld(["u1", "u2"]) == {"u1"}
+    folder.requests.wait(request, Erased())
+    assert lookup.withheld(["u1", "u2"]) == set()
     lookup.close()
 
 

@@ -221,7 +221,7 @@ def _explanation(found: Json, asked: str) -> Iterator[str]:
     else:
         yield f"after the last sync: in, since {synced['since']}, {'synced' if synced['sent'] else 'not synced'}"
     if not found["historyComplete"]:
-        yield "the history is not complete: it is still read up, or the audience is disabled"
+        yield "the history is not complete: it is still read up"
     yield from _clause(found["reason"], "")
 
 
@@ -317,7 +317,7 @@ def _explanation_of_trait_value(found: Json, asked: str) -> Iterator[str]:
     counts = "1 event counts" if found["found"] == 1 else f"{found['found']} events count"
     yield f"{counts}, {found['used']} of them with a value"
     if not found["historyComplete"]:
-        yield "the history is not complete: it is still read up, or the computed trait is disabled"
+        yield "the history is not complete: it is still read up"
     for event in found["events"]:
         name = "no longer kept" if event["messageId"] is None else printable(event["messageId"])
         yield f"{INDENT}{event['at']}  {name}"

@@ -65,7 +65,7 @@ class SyncedMember(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The membership of a person at ``at``, how long it lasts if nothing new happens, and why. ``synced`` is the
     membership as of the last sync, null for none. ``historyComplete`` is false while the journal is still being read
-    for a condition, and for a disabled audience.
+    for a condition.
     """
 
     audience: str
@@ -135,7 +135,7 @@ def _instant(ms: int | None) -> str | None:
 class TraitExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The value of a computed trait at ``at``, until when it lasts if nothing new happens, and what it is computed
     from: ``found`` events match, ``used`` of them have a value of the right kind, and up to ten of those are listed,
-    newest first. ``historyComplete`` is false while the journal is still being read, and for a disabled trait.
+    newest first. ``historyComplete`` is false while the journal is still being read.
     """
 
     computed_trait: str

@@ -61,18 +61,19 @@ def withheld(services: Services, asked: str, owned: Ownership | None, is_known: 
     Of somebody with a user id that is what counts: an anonymous id may be on the list because it was another's too.
     Somebody whose data was erased and of whom something was stored since is a person like any other.
     """
-    ids = (owned.users or owned.anonymous) if owned is not None else ()
-    for id in [asked, *ids][:IDENTITIES_LOOKED_AT]:
+    others = (owned.users or owned.anonymous) if owned is not None else ()
+    ids = list(dict.fromkeys([asked, *others]))[:IDENTITIES_LOOKED_AT]
+    for id in ids:
         suppression = suppressions(services).get(id_digests(services).of(id))
         if suppression is not None:
             request = None if suppression.request is None else request_id(suppression.request)
             return Withheld("suppressed", iso(suppression.at_ms), request)
-    for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=asked):
-        if each.action == "suppress":
-            continue
-        if each.state in ERASING:
-            return Withheld("erasing", iso(each.at_ms), request_id(each.number))
-        if not is_known:
+    for id in ids:
+        for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=id):
+            if each.action != "suppress" and each.state in ERASING:
+                return Withheld("erasing", iso(each.at_ms), request_id(each.number))
+    for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=asked) if not is_known else ():
+        if each.action != "suppress":
             return Withheld("erased", iso(each.done_ms or each.updated_ms), request_id(each.number))
     return None
 

@@ -90,12 +90,13 @@ class DeletionMessages:
             for id in message.destinations
         }
         is_open = any(not _has_ended(each) or self._awaits_remark(message, each, now_ms) for each in asked.values())
-        if event is not None and is_open:
+        goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
+        if event is not None and is_open and goes_on:
             accepted = [_receipt(each, now_ms, ACCEPTED) for each in asked.values() if each.status == ACCEPTED]
             self._messages.look_again(message.id, accepted, now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE))
             return
-        failed = tuple(id for id, each in asked.items() if each.status in TRY_AGAIN)
-        goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
+        # What is open in the end waits for a receiver that is paused or gone, for as long as the journal keeps it.
+        failed = tuple(id for id, each in asked.items() if each.status in TRY_AGAIN or not _has_ended(each))
         receipts = [
             _receipt(each, now_ms, each.status if id not in failed else NOT_DELIVERED)
             for id, each in asked.items()

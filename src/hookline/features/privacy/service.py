@@ -40,7 +40,7 @@ from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.model import DeletionRequest, Erased, Messages, Person, request_id
 from hookline.privacy.requests import Planned, Requests
 from hookline.privacy.search import SearchResult, search, synced
-from hookline.privacy.suppressions import PrivacyStore, Suppressions
+from hookline.privacy.suppressions import PrivacyStore, Suppressions, TooManySuppressed
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
@@ -166,7 +166,7 @@ class DeletionWatch:
                 await self._advance(request)
             except DatabaseAway:
                 raise
-            except (engine.Error, OSError, JournalError) as error:
+            except (engine.Error, OSError, JournalError, TooManySuppressed) as error:
                 logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
         return bool(requests)
 

@@ -63,6 +63,13 @@ def compute(trait: ComputedTrait, facts: Facts, now_ms: int) -> Computation:
 KindName = Literal["audience", "trait"]
 Key = tuple[KindName, str]
 """A definition's kind and id."""
+
+
+def key_of(definition: Definition) -> Key:
+    """Return a definition's key."""
+    return ("trait" if isinstance(definition, ComputedTrait) else "audience", definition.id)
+
+
 _NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hookline.database.sqlite import DatabaseNotMade
+from hookline.journal.port import JournalBackend
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.people.definitions.feature import Entry
 from hookline.people.ingest.cpu_throttle import OrdinaryThread
@@ -196,12 +197,15 @@ class Erasures:
     """Used from the thread of the one writer, which may have stepped back before everybody else; people are erased at
     the priority it had when this was made."""
 
-    def __init__(self, store: ProfileStore, ingest: Ingest, sync: Sync, feed: ErasureFeed) -> None:
+    def __init__(
+        self, store: ProfileStore, ingest: Ingest, sync: Sync, feed: ErasureFeed, journal: JournalBackend
+    ) -> None:
         self._thread = OrdinaryThread()
         self._store = store
         self._ingest = ingest
         self._sync = sync
         self._feed = feed
+        self._journal = journal
         self._waiting: list[Erasure] = []
 
     def look(self) -> bool:
@@ -239,6 +243,9 @@ class Erasures:
 
     def _erase(self, erasure: Erasure) -> None:
         ids = self._feed.ids(erasure.request)
+        # Collect of this folder may hear of it later: nothing of these events is to be read from here on.
+        for partition, positions in erasure.positions.items():
+            self._journal.note_erased(partition, positions)
         with self._store.transaction() as execute:
             erased = Erasing(self._store, execute, erasure.positions).erase(ids)
             execute(

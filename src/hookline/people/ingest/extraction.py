@@ -25,20 +25,26 @@ Scalar = str | int | float | bool | None
 _NOTHING = msgspec.Raw()
 
 
-class RecordView(msgspec.Struct, gc=False):
-    """The caller's ids and names as they were written."""
+class _CheckedView(msgspec.Struct, gc=False):
+    """What collect has checked the types of."""
 
     userId: Scalar = None
     anonymousId: Scalar = None
     event: Scalar = None
-    name: Scalar = None
     groupId: Scalar = None
     previousId: Scalar = None
     traits: msgspec.Raw = _NOTHING
     properties: msgspec.Raw = _NOTHING
 
 
+class RecordView(_CheckedView, gc=False):
+    """The caller's ids and names as they were written."""
+
+    name: Scalar = None
+
+
 _doing = msgspec.json.Decoder(RecordView).decode
+_checked = msgspec.json.Decoder(_CheckedView).decode
 
 
 _properties = msgspec.json.Decoder(dict[str, Any]).decode
@@ -54,6 +60,10 @@ def view_of(record: Record) -> RecordView:
     """Return what a record says; of a body that cannot be read, no more than the user key."""
     try:
         return _doing(record.body)
+    except (ValueError, RecursionError):
+        pass
+    try:  # a name that is none: collect lets it be
+        return RecordView(*msgspec.structs.astuple(_checked(record.body)))
     except (ValueError, RecursionError):
         return RecordView(userId=record.user_key)
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 
-from hookline.journal.port import Group, Reader
+from hookline.journal.port import Group, Reader, partition_of
 from hookline.journal.reading import read_on
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.people.definitions.feature import Feature
 from hookline.people.ingest.ahead import Ahead
 from hookline.people.ingest.extraction import CallDetails, Extracted, Matcher, Page, extracted_in, position_in, turn
@@ -203,15 +204,31 @@ class Ingest:
     def _apply(self, page: Page, batch: Batch) -> None:
         self._identities.load(_who(page.said))
         person_of, add_entry = self._identities.person_of, batch.add_entry
+        repointed = len(batch.repointed)
         for said in page.said:
             person = person_of(said.user_id, said.anonymous_id, said.received_at, said.position)
             if said.matched:
                 add_entry(person, pack_person(person) + said.entry, said.matched)
             elif said.given is not None:
                 self._take(said, said.given, person, batch)
+        if len(batch.repointed) > repointed:
+            batch.repointed[repointed:] = self._where_they_moved(page.partition, batch.repointed[repointed:], batch)
         batch.records += len(page.said)
         batch.positions[page.partition] = page.position
         self.last_received_at = page.last_received_at or self.last_received_at
+
+    def _where_they_moved(
+        self, partition: int, repointed: list[tuple[str, int, int]], batch: Batch
+    ) -> Iterator[tuple[str, int, int]]:
+        """Yield these with a position in the partition that has the anonymous id's own events: from where that was
+        read to, they are the new owner's."""
+        count = len(self._journal.partitions())
+        for id, position, person in repointed:
+            theirs = partition_of(id, count)
+            if theirs != partition:
+                read = batch.positions.get(theirs) or self.position(theirs)
+                position = theirs << POSITION_SHIFT | read.next_offset
+            yield id, position, person
 
     def _take(self, said: Extracted, given: CallDetails, person: int, batch: Batch) -> None:
         if said.type == "alias":

@@ -45,7 +45,8 @@ class Batch:
         """In the order in which they were: into whom somebody was merged may be merged later."""
         self.identities: dict[tuple[Kind, str], int] = {}
         self.repointed: list[tuple[str, int, int]] = []
-        """Anonymous id, position of the record that gave it to somebody else, and whose it was until then."""
+        """Anonymous id, the position among its own events from which on it is somebody else's, and whose it was until
+        then."""
         self.traits: dict[int, list[bytes]] = {}
         self.groups: dict[str, list[bytes]] = {}
         """What each event gives to a person or a group, as it is stored."""

@@ -205,8 +205,8 @@ class ProfileStore:
                 "UPDATE members SET sent = NULL WHERE person = ? AND definition IN (SELECT id FROM definitions)",
                 [(person,) for person in batch.user_ids if person not in batch.persons],
             )
-        many(
-            replacing("repointed", ("id", "place"), ("person",)),
+        many(  # who had it twice without an event of its own in between: all before are the first owner's
+            "INSERT INTO repointed (id, place, person) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
             [(key_of(id), position, person) for id, position, person in batch.repointed],
         )
         self._write_merged(batch.merged_at_last())

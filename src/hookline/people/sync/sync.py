@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.connections.definitions.model import Definition
 from hookline.database.connect import insert_many
 from hookline.database.connection import overwriting, replacing
 from hookline.events.timestamps import iso
 from hookline.journal.record import FORMAT_VERSION, SYNC_SOURCE, Record, fingerprint
 from hookline.people.definitions.aggregates import NEVER
-from hookline.people.definitions.definition import CompiledDefinition, Key, as_json
+from hookline.people.definitions.definition import CompiledDefinition, Key, as_json, key_of
 from hookline.people.definitions.feature import Feature
 from hookline.people.slice import Slice, everybody
 from hookline.people.store import people
@@ -55,14 +56,19 @@ class FirstSyncs:
         self._ready: dict[int, CompiledDefinition] = {}
         self._synced_to: dict[int, Destinations] = {}
 
-    def follow(self, definitions: Sequence[CompiledDefinition], numbers: Mapping[Key, int]) -> None:
-        """Go by these definitions; within a transaction."""
+    def follow(
+        self, definitions: Sequence[CompiledDefinition], numbers: Mapping[Key, int], lists: Mapping[Key, Destinations]
+    ) -> None:
+        """Go by these definitions; within a transaction. ``lists`` are the destinations that a definition had all the
+        time since it was last followed, where it has changed."""
         execute = self._store.connection.execute
         kept = dict(execute("SELECT id, told FROM definitions").fetchall())
         self._ready = {numbers[ready.key]: ready for ready in definitions}
         for definition, ready in self._ready.items():
             known, wanted = kept[definition], ready.destinations
-            self._synced_to[definition] = wanted if known is None else _those(_read(known), wanted)
+            if known is not None:
+                wanted = _those(_read(known), lists.get(ready.key, wanted))
+            self._synced_to[definition] = wanted
             if known != (written := _written(self._synced_to[definition])):
                 execute("UPDATE definitions SET told = ? WHERE id = ?", (written, definition))
 
@@ -240,32 +246,58 @@ class Sync:
         self.sent_total = 0
         """Messages since the start."""
 
-    def follow(self, definitions: Sequence[CompiledDefinition], made: Mapping[Key, int]) -> None:
+    def followed(self) -> dict[Key, int]:
+        """Return in which version of the connections each definition was enabled last, where that is known."""
+        rows = self._store.connection.execute(_ALL).fetchall()
+        return {(kind, name): followed for *_, followed, kind, name in rows if followed is not None}
+
+    def follow(
+        self,
+        definitions: Sequence[CompiledDefinition],
+        made: Mapping[Key, int],
+        version: int | None = None,
+        since: Iterable[tuple[int, Definition]] = (),
+    ) -> None:
         """Go by these definitions, in this order; what is not in ``made`` any more goes with its members.
 
         ``made`` has the version of the connections in which each definition, enabled or not, was made. It does not go
-        back with the database, nor come again for one that is deleted and made again.
+        back with the database, nor come again for one that is deleted and made again. ``version`` is the one in force,
+        and ``since`` are definitions as they were before, each until a version: a destination that was taken out of one
+        and added again since it was followed is new.
         """
         self._running = None
         with self._store.transaction() as execute:
-            known = {(kind, name): (id, judged) for id, kind, name, judged in execute(_ALL)}
-            for key in known.keys() - made.keys():
-                for table, column in OF_A_DEFINITION:
-                    execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
-            judged = {ready.key: ready.judged for ready in definitions}
-            for key, text in judged.items():
+            known = {(kind, name): row for *row, kind, name in execute(_ALL)}
+            for key, (id, _, _, made_before, _) in list(known.items()):
+                # Or made again since the last look; an earlier Hookline did not note which one it was.
+                if key not in made or made_before not in (None, made[key]):
+                    for table, column in OF_A_DEFINITION:
+                        execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+                    del known[key]
+            ready_by_key = {ready.key: ready for ready in definitions}
+            for key, ready in ready_by_key.items():
                 if key not in known:
                     query = (
-                        "INSERT INTO definitions (kind, name, judged, made, number, next_at) VALUES (?, ?, ?, ?, 0, 0)"
+                        "INSERT INTO definitions (kind, name, judged, trait, made, number, next_at)"
+                        " VALUES (?, ?, ?, ?, ?, 0, 0)"
                     )
-                    execute(query, (*key, text, made[key]))
-            for key, (id, before) in known.items():
-                # Changed, or disabled: everybody is looked at anew, in a sync of another number.
-                if key in made and judged.get(key) != before:
-                    execute(_BEGIN_ANEW, (judged.get(key, ""), id))
-            self.numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
-            self._first_syncs.follow(definitions, self.numbers)
-        self._ready = {ready.key: ready for ready in definitions}
+                    execute(query, (*key, ready.judged, ready.trait, made[key]))
+            for key, (id, judged, trait, *_) in known.items():
+                follows = ready_by_key.get(key)
+                is_renamed = follows is not None and trait is not None and follows.trait != trait
+                if is_renamed:  # under the new name destinations know nothing of anybody
+                    execute("UPDATE members SET sent = NULL WHERE definition = ? AND sent IS NOT NULL", (id,))
+                # Changed, renamed, or disabled: everybody is looked at anew, in a sync of another number.
+                if is_renamed or follows is None or follows.judged != judged:
+                    execute(_BEGIN_ANEW, ("" if follows is None else follows.judged, id))
+                if follows is not None and follows.trait != trait:
+                    execute("UPDATE definitions SET trait = ? WHERE id = ?", (follows.trait, id))
+            self.numbers = {(kind, name): id for id, *_, kind, name in execute(_ALL)}
+            followed = {key: row[-1] for key, row in known.items()}
+            self._first_syncs.follow(definitions, self.numbers, _always_in(ready_by_key, followed, since))
+            query = "UPDATE definitions SET followed = ? WHERE id = ?"
+            self._store.connection.executemany(query, [(version, self.numbers[key]) for key in ready_by_key])
+        self._ready = ready_by_key
         self._made = made
         self._store.tracks = bool(self.numbers)
 
@@ -474,6 +506,20 @@ class Sync:
         execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")
 
 
+def _always_in(
+    ready: Mapping[Key, CompiledDefinition],
+    followed: Mapping[Key, int | None],
+    since: Iterable[tuple[int, Definition]],
+) -> dict[Key, Destinations]:
+    """Return the destinations that definitions have, and had ever since they were followed, where they changed."""
+    found: dict[Key, Destinations] = {}
+    for until, before in since:
+        key = key_of(before)
+        if key in ready and until > (followed.get(key) or until):
+            found[key] = _those(found.get(key, ready[key].destinations), before.destinations)
+    return found
+
+
 _KEY = ("definition", "person")
 _STANDS = ("value", "since", "until", "sent", "sync", "since_sync")
 _Row = tuple[str, int, str | None, int | None]
@@ -482,4 +528,4 @@ _BEGIN_ANEW = (
     "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
     " sending_batch = NULL WHERE id = ?"
 )
-_ALL = "SELECT id, kind, name, judged FROM definitions"
+_ALL = "SELECT id, judged, trait, made, followed, kind, name FROM definitions"

@@ -179,6 +179,9 @@ def test_nothing_is_shown_of_somebody_who_is_being_erased(people: People) -> Non
     made = deletion_requests(people.control.services).create(["ann", "never seen"], "delete", "somebody")
     found = person(people.control, userId="ann")
     assert found["code"] == "person_erased"
+    other = person(people.control, anonymousId="visitor")
+    assert (other["code"], other["detail"]) == ("person_erased", found["detail"])
+    assert person(people.control, anonymousId="phone")["userId"] == "ben"
     assert f"dr{made.number}" in found["detail"]
     deletion_requests(people.control.services).finish(made.number)
     assert person(people.control, userId="never seen")["code"] == "person_erased"

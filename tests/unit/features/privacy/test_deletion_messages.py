@@ -172,3 +172,31 @@ def test_what_was_not_sent_is_closed_with_its_reason(tmp_path: Path) -> None:
     assert receipts == {"crm": ("delivered", None), "mail": ("filtered", seen.reason)}
     seen.close()
     sending.store.close()
+
+
+class QueuedAtOne(SeenInTheRing):
+    """An event that one destination accepted and that waits at the other, which is paused."""
+
+    async def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
+        seen = await super().of_message(message_id, source)
+        assert seen is not None
+        queued = DestinationStatus("mail", DeliveryStatus.QUEUED, "paused")
+        return msgspec.structs.replace(seen, destinations=(seen.destinations[0], queued))
+
+
+def test_a_message_that_only_waits_is_given_up_after_thirty_days(tmp_path: Path) -> None:
+    """However long the journal keeps it: no id is kept longer, and the evidence says to whom it was not delivered."""
+    sending = Sending(tmp_path)
+    seen = QueuedAtOne(Settings(data_dir=str(tmp_path)))
+    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
+    (message,) = sending.messages.of(sending.request.number)
+    sending.messages.sent(message.id)
+    for days in (0, 29):
+        sending.clock.ms += days * 86_400_000
+        assert not asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+    sending.clock.ms += 86_400_000
+    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+    receipts = {each.destination: (each.status, each.reason) for each in sending.messages.receipts(message.id)}
+    assert receipts == {"crm": ("delivered", None), "mail": ("not_delivered", "queued at every try for 30 days")}
+    seen.close()
+    sending.store.close()

@@ -13,6 +13,7 @@ import pytest
 from hookline.features.privacy.service import delete_messages, deletion_requests, deletion_watch, id_digests
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.store import ProfileStore
+from hookline.privacy import suppressions as suppression_list
 from hookline.privacy.model import Receipt
 from hookline.privacy.search import SearchResult
 from tests.unit.control.running import Running, destination, record, source
@@ -82,6 +83,24 @@ def test_suppression_is_lifted_by_id_and_by_hash(control: Running) -> None:
     assert control.api("DELETE", "/suppressions/none").status == 404
     (left,) = control.api("GET", "/suppressions?limit=1").json["items"]
     assert (left["digest"], left["request"]) == (id_digests(control.services).of("u3").hex(), "dr1")
+
+
+def test_a_full_list_holds_up_the_request_that_adds_to_it_alone(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is done once there is room; those behind it are not held up, and the watch goes on."""
+    monkeypatch.setattr(suppression_list, "SUPPRESSED_MAX", 2)
+    control.append(record("m1", userId="u1", anonymousId="a1"), record("m2", userId="u2", anonymousId="a2"))
+    for user_id in ("u1", "u2"):
+        control.api("POST", "/deletion-requests", {"userId": user_id, "action": "suppress"})
+    control.api("POST", "/deletion-requests", {"userId": "u3", "action": "delete"})
+    carry_out(control)
+    states = {item["id"]: item["state"] for item in control.api("GET", "/deletion-requests").json["items"]}
+    assert (states["dr1"], states["dr2"]) == ("looking", "looking")
+    assert states["dr3"] != "looking"
+    control.api("POST", "/suppressions/lift", {"userId": "u2"})
+    carry_out(control)
+    assert control.api("GET", "/deletion-requests/dr1").json["state"] == "done"
 
 
 def test_the_audit_log_says_what_was_done_and_not_to_whom(control: Running) -> None:

@@ -146,8 +146,10 @@ class Recovery:
         event = Event(position, record)
         if lane.halted:
             self._engine.failures.give_back_untried(lane, event)
-        else:
-            lane.put(event, out_of_order=True)
+            return True
+        if lane.order is not None:  # before its turn to be sent comes, or a later one of its user would be called
+            lane.order.note(position, record.user_key)
+        lane.put(event, out_of_order=True)
         return True
 
     def _restore_retries(self, lane: Lane, backlog: RetryBacklog | None) -> None:

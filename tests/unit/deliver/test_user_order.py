@@ -204,6 +204,23 @@ def test_the_order_survives_a_crash(crm: Rig, saved: bool) -> None:
     assert crm.offsets("crm")[-2:] == [1, 2]
 
 
+def test_what_was_in_memory_goes_before_what_waited_as_rows(rig: Rig) -> None:
+    """After a restart a slow rate keeps it in the queue for a while: rows of the same users are later events."""
+    rig.limit(held_events_max=1)
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(order="user", max_rate=20)))
+    rig.start()
+    send(rig, "bob-1", "cat-1", "ann-1", "ann-2", "ann-3", "ann-4")
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert asked(rig) == ["bob-1", "cat-1", "ann-1"]
+    rig.restart()
+    for _ in range(10):
+        rig.pass_time(0.05)
+    assert asked(rig) == ["bob-1", "cat-1", "ann-1"]
+    rig.come_to_rest(seconds=0.1)
+    assert rig.offsets("crm")[-4:] == [2, 3, 4, 5]
+
+
 def test_a_pause_keeps_the_order(crm: Rig) -> None:
     """What was held in memory comes back in its order, and nothing twice."""
     send(crm, "ann-1", "ann-2", "ann-3", "bob-1")

@@ -308,7 +308,7 @@ class LaneSet:
         self, resolved: Destination, start: LaneConfig, filters: Filters | None, replay: str | None
     ) -> Gathering:
         if is_sink(resolved.kind):
-            return self.sinks.requests_of(resolved, start.number, filters)
+            return self.sinks.requests_of(resolved, start.number, filters, is_replay=replay is not None)
         plan = plan_of(resolved)
         if not plan.requests:
             raise ValueError(f"the kind {resolved.kind!r} makes no requests here")

@@ -77,6 +77,8 @@ class Recovery:
                 )
                 self.restore_lane(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
+            if not any(mine.values()):
+                lane.end_catch_up(self._engine.clock.steady_ms(), was_level=True)
         offsets = {key: row.next_offset for key, row in rows.items()}
         for replay in self._replays.reopen(snapshot, offsets, self._entries.keys()):
             for partition in self._feeder.shared:

@@ -142,6 +142,9 @@ class Lane(Health):
     ) -> None:
         self.number = start.number
         super().__init__(destination.delivery.max_concurrency, limits)
+        self.start = start
+        self.paused = start.paused is not None
+        self.catch_up_rate = start.catch_up_rate
         self.rate: Rate | None = None
         self.granted: int | None = None
         """How many of the requests that the destination wants at once are for this process; None is all."""
@@ -203,10 +206,11 @@ class Lane(Health):
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
         self.name = published_name(destination.kind)
+        if (self.paused and start.paused is None) or start.catch_up_rate != self.start.catch_up_rate:
+            self.catch_up_rate = start.catch_up_rate  # at the end of a pause only: it stays written down for good
         self.start = start
         self.starts = start.sources
         self.paused = start.paused is not None
-        self.catch_up_rate = start.catch_up_rate
         self.drains = start.until is not None
         self.urls = urls_of(destination)
         self.targets = targets
@@ -446,11 +450,14 @@ class Lane(Health):
         """Leave so many slots of the user's limit to rows that are due."""
         self.reserved = positions
 
-    def end_catch_up(self, now_ms: int) -> None:
+    def end_catch_up(self, now_ms: int, *, was_level: bool = False) -> None:
         """Keep no longer to the rate that was chosen for the time after a pause, if nothing waits but what will be due
-        later: while more is due, rows are looked at again soon."""
+        later: while more is due, rows are looked at again soon.
+
+        ``was_level``: it followed the shared reader before a restart, and what is queued was under way then.
+        """
         has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
-        if self.catch_up_rate is None or self.queue or self.detached or has_due:
+        if self.catch_up_rate is None or (self.queue and not was_level) or self.detached or has_due:
             return
         self.catch_up_rate = None
         self.pace()

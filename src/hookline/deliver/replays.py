@@ -111,7 +111,7 @@ class Replays:
             done: dict[int, bytes] = {}
             for partition in self._feeder.shared:
                 here = {at: each for at, each in delivered[lane].items() if at >> POSITION_SHIFT == partition}
-                saved = self._store.reader.attempts.entries_near(partition, here)
+                saved = self._store.reader.attempts.saved(partition, here.values())
                 done |= {position: entry for position, entry in here.items() if entry not in saved}
             if done:
                 self._note_delivered(replay, done, ReplayRow(lane, "cancelled", self._engine.clock.now_ms()))

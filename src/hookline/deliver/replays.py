@@ -13,14 +13,13 @@ from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet
-from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.positions import decode_cursor
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
-from hookline.outcomes.reader import SavedLane
+from hookline.outcomes.reader import NEVER_MS, SavedLane
 from hookline.replays.model import Replay
 from hookline.replays.store import ReplayFeed
 from hookline.route.filters import rules_of

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Pause
-from hookline.deliver.lanes.order import NEVER_MS, UserOrder
+from hookline.deliver.lanes.order import UserOrder
 from hookline.limits import LIMITS
+from hookline.outcomes.reader import NEVER_MS
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -375,6 +376,26 @@ class TestPending:
     def test_never_is_later_than_any_time(self) -> None:
         """In the database's 64-bit integers too."""
         assert 10**15 < NEVER_MS < 2**63
+
+
+def test_what_waits_for_its_turn_is_due_at_no_time(crm: Rig) -> None:
+    """One user's events were refused and come back one after the other: pages have no next try to show."""
+    send(crm, *(f"ann-{number}" for number in range(25)))
+    lane = crm.lane("crm")
+    while lane.breaker.state != "open":
+        for each in list(crm.network.waiting):
+            crm.answer(each, 404)
+        crm.pass_time(0.6)
+    crm.checkpoint()
+    crm.pass_time(60)
+    for _ in range(3):
+        crm.answer(crm.network.waiting[0], 200)
+        crm.checkpoint()
+        crm.pass_time(0.1)
+        crm.checkpoint()
+    saved = crm.role.store.reader
+    assert saved.retry_counts()[lane.number].tried > 10
+    assert saved.next_retry_ms(lane.number) is None
 
 
 def test_rows_that_wait_for_their_turn_do_not_hide_those_whose_time_has_come(crm: Rig) -> None:

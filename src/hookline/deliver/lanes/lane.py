@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from hookline.connections.kinds import requests_of
 from hookline.connections.model import Destination, LaneConfig, WebhookSettings
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import Health
@@ -21,6 +22,7 @@ from hookline.deliver.send.port import Route
 from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
 from hookline.kinds.catalog import published_name
+from hookline.kinds.model import PER_EVENT_MAX
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.route.decision import refusal
@@ -45,7 +47,7 @@ class Target:
         self.tag = lane_number << URL_BITS | index
         self.route = route
         self.urls: tuple[str, ...] = ()
-        """All URLs that the destination had with this one, where its kind is a webhook's."""
+        """All URLs that the destination had with this one (``urls_of``)."""
         self.lingering = 0
         """Requests still running although another URL has taken their event."""
 
@@ -55,9 +57,20 @@ class Target:
 
 
 def urls_of(destination: Destination) -> tuple[str, ...]:
-    """Return the URLs of a destination, none where its kind is no webhook's."""
+    """Return what the URLs of a destination are known by when their list changes: a webhook's by themselves, those of
+    a mapping by the names of its requests; none of a sink.
+
+    Where conditions choose among a mapping's requests, an event's are counted among those chosen for it, and with other
+    conditions none is surely the one that it was.
+    """
     settings = destination.settings
-    return tuple(each.url for each in settings.webhooks) if isinstance(settings, WebhookSettings) else ()
+    if isinstance(settings, WebhookSettings):
+        return tuple(each.url for each in settings.webhooks)
+    requests = requests_of(destination)
+    if all(each.condition is None for each in requests):
+        return tuple(each.name for each in requests)
+    everything = str([(each.name, each.condition) for each in requests])
+    return tuple(f"{number} of {everything}" for number in range(PER_EVENT_MAX))
 
 
 class MappedRequests(Protocol):

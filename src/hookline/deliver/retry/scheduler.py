@@ -191,7 +191,7 @@ class Retries:
         event = Event(position, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         urls = row.urls & ~ASKED_TO_WAIT
-        if not urls & ALL_URLS and lane.to_all and lane.mapped is None:
+        if not urls & ALL_URLS and lane.to_all:
             # Those that had not accepted it are no more: what the others said is all that there is to say.
             self._engine.end_unasked(Delivery(lane, event, first_at_ms, row.attempt, urls, True))
             return False

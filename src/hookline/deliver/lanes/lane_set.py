@@ -245,7 +245,7 @@ class LaneSet:
         for partition, shared in self._feeder.shared.items():
             cursor = lane.cursors[partition]
             # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
-            end = cursor.end or max(shared.end, shared.next_offset)
+            end = max(shared.end, shared.next_offset) if cursor.end is None else cursor.end
             position = shared.next_offset if cursor.attached else cursor.next_offset
             if keeps_away(lane.destination):
                 self.note_filters(lane, {partition: position}, version=0)

@@ -27,6 +27,7 @@ from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 CANCELLED = "the replay was cancelled"
+UNUSABLE = "the destination's settings cannot be used; see the log"
 POLL_SECONDS = 1.0
 """How often is looked whether other workers have done their parts of replays."""
 
@@ -290,7 +291,7 @@ class Replays:
         engine.open_lanes.add(lane)
         engine.batch.replays[lane.number] = ReplayRow(lane.number, "running", engine.clock.now_ms())
         if not lane.targets:
-            lane.breaker.open("the destination's settings cannot be used; see the log")
+            lane.breaker.open(UNUSABLE)
         self._prompt(lane)
         crash_point("deliver.replay_opened")
         return lane
@@ -317,7 +318,9 @@ class Replays:
             self._lane_set.resume(lane, pause)
         if start.paused != pause:
             self._engine.open_lanes.add(lane)  # its rows say since when it is paused
-        if changed and lane.targets and lane.breaker.state == "open":
+        if not lane.targets:
+            lane.breaker.open(UNUSABLE)
+        elif changed and lane.breaker.state == "open":
             self._engine.probing.add(lane)
         if start.paused is None and (changed or pause is not None):
             self._prompt(lane)

@@ -187,6 +187,28 @@ def test_a_missing_secret_parks_the_destination(rig: Rig, monkeypatch: pytest.Mo
     assert b"X-Signature: " in rig.network.sent[-1].data
 
 
+def test_a_secret_goes_missing_while_requests_are_under_way(rig: Rig) -> None:
+    """What they come to does not let others go, which no URL would be asked about: they wait for the secret."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 503)
+    rig.checkpoint()
+    rig.change(destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))
+    rig.follow()
+    rig.answer_all(200)
+    rig.append("m3")
+    for _ in range(30):
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    rig.change(destination("crm", secret="plain"))
+    rig.follow()
+    rig.come_to_rest()
+    assert [rig.status_at(f"m{number}", "crm") for number in range(4)] == ["delivered"] * 4
+    assert rig.role.engine.in_flight == 0
+
+
 def test_a_missing_secret_is_said_once_per_change(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """The log names the destination and what to do, never the value."""
     rig.change(source(), destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))

@@ -141,6 +141,22 @@ def test_what_is_left_of_an_event_follows_a_mapping_that_changes(
     assert rig.status_at("m1", "api") == "delivered"
 
 
+def test_a_secret_goes_missing_while_only_one_request_has_succeeded(rig: Rig) -> None:
+    """The event still needs the other one, and gets it when the secret is there again."""
+    start(rig, A, B)
+    track(rig, "m1")
+    to_a, to_b = rig.network.waiting
+    rig.change(api(A, B, settings={"secrets": {"key": "env:HOOKLINE_SECRET_NOT_THERE"}}))
+    rig.follow()
+    rig.answer(to_a, 200)
+    rig.answer(to_b, 503)
+    rig.checkpoint()
+    rig.change(api(A, B))
+    rig.follow()
+    rig.pass_time(30)
+    assert [each.target.url for each in rig.network.waiting] == ["https://b.example.com/"]
+
+
 def test_an_event_that_becomes_no_request_is_a_dead_letter(rig: Rig) -> None:
     """The sentence says where in the mapping it failed; the receiver is not blamed, and others go on."""
     start(rig, {**ONE, "url": {"@template": "https://api.example.com/u/{{properties.id}}"}})

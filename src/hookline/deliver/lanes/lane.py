@@ -199,6 +199,8 @@ class Lane(Health):
         """Whether dead letters are called back to waiting by a checkpoint that is not saved yet."""
         self.filtered = 0
         """Events that were not taken because of a filter."""
+        self.to_all = False
+        """Whether every URL, or every request of a mapping, has to accept an event."""
         self.configure(destination, start, targets, filters, mapped)
 
     def __hash__(self) -> int:
@@ -243,7 +245,8 @@ class Lane(Health):
             self.order = None
         elif self.order is None:
             self.order = UserOrder(self.limits.held_events_max)
-        self.to_all = options.fan_out == "all" or mapped is not None
+        # What is under way while the settings cannot be used has as many requests as it had.
+        self.to_all = options.fan_out == "all" or mapped is not None or (self.to_all and not targets)
         self.breaker.limit(options.max_concurrency)
         self.pace()
         self.grant(self.granted, self.part)

@@ -219,6 +219,20 @@ def test_a_missing_secret_is_said_once_per_change(rig: Rig, capsys: pytest.Captu
     assert "HOOKLINE_SECRET_NOT_THERE is not set" in printed
 
 
+def test_what_is_aimed_at_a_lane_that_deliver_has_not_heard_of(rig: Rig) -> None:
+    """Whoever aims it may hear of a destination sooner. One that has no sources begins where it was enabled, too."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("before", rig.record("too soon", to=("late",), origin="audience"))
+    rig.change(destination("late", sources=()))
+    rig.append(rig.record("aimed", to=("late",), origin="audience"))
+    rig.turn()
+    rig.follow()
+    rig.come_to_rest()
+    assert rig.offsets("late") == [2]
+    assert rig.status_at("aimed", "late") == "delivered"
+
+
 def test_a_source_added_later_does_not_bring_back_what_was_aimed(rig: Rig) -> None:
     """An event for this destination alone is in its stream already when its source joins."""
     rig.change(source(), source("app"), destination("crm"))

@@ -335,6 +335,7 @@ class LaneSet:
 
 def fresh_cursor(start: LaneConfig, shared: SharedReader) -> LaneCursor:
     """Return where a lane begins in a partition when nothing is known of it there."""
-    starts = (starts.get(shared.partition, 0) for starts in start.sources.values())
+    begins = [*start.sources.values(), *([] if start.since is None else [start.since])]
+    starts = (begin.get(shared.partition, 0) for begin in begins)
     first = min(starts, default=shared.next_offset)
     return LaneCursor(shared.partition, first, attached=first >= shared.next_offset)

@@ -209,6 +209,22 @@ def test_a_secret_goes_missing_while_requests_are_under_way(rig: Rig) -> None:
     assert rig.role.engine.in_flight == 0
 
 
+def test_a_destination_that_can_be_used_again_is_not_taken_for_unreachable(rig: Rig) -> None:
+    """Nothing waits that could show how its receiver is, and nothing says that it is down: what comes goes at once."""
+    rig.change(source(), destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))
+    rig.start()
+    rig.pass_time(1.0)
+    rig.change(destination("crm", secret="plain"))
+    rig.follow()
+    for _ in range(60):
+        rig.pass_time(5.0)
+    rig.checkpoint()
+    assert rig.role.store.reader.lanes() == []
+    rig.append("m0")
+    rig.turn()
+    assert rig.offsets("crm") == [0]
+
+
 def test_a_missing_secret_is_said_once_per_change(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """The log names the destination and what to do, never the value."""
     rig.change(source(), destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))

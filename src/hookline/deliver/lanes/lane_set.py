@@ -165,10 +165,11 @@ class LaneSet:
         self._feeder.filtering = None
         if pause is not None and start.paused is None:
             self.resume(lane, pause)
+        if was_unusable and lane.targets:  # the receiver was not what it was shut for
+            lane.half_open()
+            self._engine.probing.discard(lane)
         self._join(lane)
         self._engine.open_lanes.add(lane)
-        if was_unusable and lane.targets:
-            self._engine.probing.add(lane)
         lane.try_now()  # whoever changed the settings wants to know whether it helped
         self._log.info("destination_changed", destination=destination.id)
 

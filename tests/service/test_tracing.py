@@ -150,6 +150,14 @@ def test_every_attempt_at_every_url_has_a_span(
     }
 
 
+def test_a_batch_without_an_answer_comes_again(collector: Collector, new_hookline: Callable[..., Hookline]) -> None:
+    """Its request is of many events, and has no span: what becomes of them is found out all the same."""
+    request = {"name": "all", "url": f"http://127.0.0.1:{free_port()}/", "batch": {"size": 10, "wait": 0.1}}
+    api = {"id": "api", "name": "api", "kind": "http", "sources": ["site"], "settings": {}, "mapping": [request]}
+    with new_hookline(api, settings={"tracing.endpoint": collector.endpoint}) as hookline:
+        hookline.wait_status(call(hookline, traceparent()), "api", "retrying")
+
+
 def test_a_collector_that_is_away_holds_nothing_up(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:
     """Events are delivered, spans dropped and counted, and the log says so once; they go on when it is back."""
     port = free_port()

@@ -175,7 +175,9 @@ def next_lane(
     number = new_number() if lane is None else lane.number
     before = {} if lane is None else lane.sources
     sources = {id: before[id] if id in before else dict(ends) for id in destination.sources}
-    return LaneConfig(number=number, sources=sources) if lane is None else replace(lane, sources=sources)
+    if lane is None:
+        return LaneConfig(number=number, sources=sources, since=dict(ends))
+    return replace(lane, sources=sources)
 
 
 class Feed(ChangeFeed[Snapshot]):

@@ -589,6 +589,8 @@ class Dispatcher(Work, Sink):
         self.ring.add(delivery.event.position, failed.at_ms, failed.target.tag, failed.result, milliseconds)
 
     def _note_success(self, lane: Lane, milliseconds: int) -> None:
+        if not lane.targets:
+            return  # it was sent before the settings could no longer be used: the breaker stays open until they can
         lane.answers_again()
         was_probing = lane in self.probing
         # Since it was answered its turn may have taken long, and a failure of that turn may have been told.

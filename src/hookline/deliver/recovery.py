@@ -77,6 +77,8 @@ class Recovery:
                 )
                 self.restore_lane(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
+            if not any(mine.values()):
+                lane.end_catch_up(self._engine.clock.steady_ms(), was_level=True)
         offsets = {key: row.next_offset for key, row in rows.items()}
         for replay in self._replays.reopen(snapshot, offsets, self._entries.keys()):
             for partition in self._feeder.shared:
@@ -116,11 +118,7 @@ class Recovery:
             position for position in done if position >> POSITION_SHIFT == partition and position & OFFSET_MASK >= first
         }
         lane.skip_done(ahead)
-        # A restart may find again what an earlier one found: that is saved, and a replay counts what it saves.
-        known = self._store.reader.attempts.entries_near(partition, ahead) if lane.is_replay and ahead else frozenset()
-        self._recovered.setdefault(partition, []).extend(
-            done[position] for position in ahead if done[position] not in known
-        )
+        self._recovered.setdefault(partition, []).extend(done[position] for position in ahead)
         missing = [
             each for each in positions.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)
         ]
@@ -146,8 +144,10 @@ class Recovery:
         event = Event(position, record)
         if lane.halted:
             self._engine.failures.give_back_untried(lane, event)
-        else:
-            lane.put(event, out_of_order=True)
+            return True
+        if lane.order is not None:  # before its turn to be sent comes, or a later one of its user would be called
+            lane.order.note(position, record.user_key)
+        lane.put(event, out_of_order=True)
         return True
 
     def _restore_retries(self, lane: Lane, backlog: RetryBacklog | None) -> None:
@@ -191,10 +191,14 @@ class Recovery:
 
     def note_recovered(self) -> None:
         """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them."""
-        ring, total = self._engine.ring, 0
-        for found in self._recovered.values():
-            for entry in found[: self._engine.limits.ring_entries // 2]:
-                ring.add(*ENTRY.unpack(entry))
+        engine, total = self._engine, 0
+        room = engine.limits.ring_entries - engine.ring.uncheckpointed
+        room -= engine.limits.ring_margin if engine.in_flight else 0  # the rest is for what comes of it
+        for partition, found in self._recovered.items():
+            # Where a lane stands still, a restart finds again what an earlier one found: that is saved and counted.
+            saved = self._store.reader.attempts.saved(partition, found)
+            for entry in [each for each in found if each not in saved][: max(0, room - total)]:
+                engine.ring.add(*ENTRY.unpack(entry))
                 total += 1
         self._recovered.clear()
         if total:

@@ -13,14 +13,13 @@ from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet
-from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.positions import decode_cursor
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
-from hookline.outcomes.reader import SavedLane
+from hookline.outcomes.reader import NEVER_MS, SavedLane
 from hookline.replays.model import Replay
 from hookline.replays.store import ReplayFeed
 from hookline.route.filters import rules_of
@@ -28,6 +27,7 @@ from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 CANCELLED = "the replay was cancelled"
+UNUSABLE = "the destination's settings cannot be used; see the log"
 POLL_SECONDS = 1.0
 """How often is looked whether other workers have done their parts of replays."""
 
@@ -111,7 +111,7 @@ class Replays:
             done: dict[int, bytes] = {}
             for partition in self._feeder.shared:
                 here = {at: each for at, each in delivered[lane].items() if at >> POSITION_SHIFT == partition}
-                saved = self._store.reader.attempts.entries_near(partition, here)
+                saved = self._store.reader.attempts.saved(partition, here.values())
                 done |= {position: entry for position, entry in here.items() if entry not in saved}
             if done:
                 self._note_delivered(replay, done, ReplayRow(lane, "cancelled", self._engine.clock.now_ms()))
@@ -291,7 +291,7 @@ class Replays:
         engine.open_lanes.add(lane)
         engine.batch.replays[lane.number] = ReplayRow(lane.number, "running", engine.clock.now_ms())
         if not lane.targets:
-            lane.breaker.open("the destination's settings cannot be used; see the log")
+            lane.breaker.open(UNUSABLE)
         self._prompt(lane)
         crash_point("deliver.replay_opened")
         return lane
@@ -318,7 +318,9 @@ class Replays:
             self._lane_set.resume(lane, pause)
         if start.paused != pause:
             self._engine.open_lanes.add(lane)  # its rows say since when it is paused
-        if changed and lane.targets and lane.breaker.state == "open":
+        if not lane.targets:
+            lane.breaker.open(UNUSABLE)
+        elif changed and lane.breaker.state == "open":
             self._engine.probing.add(lane)
         if start.paused is None and (changed or pause is not None):
             self._prompt(lane)

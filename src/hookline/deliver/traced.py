@@ -83,8 +83,10 @@ class TracedSink(Sink):
     ) -> None:
         # What departures gave: an event stands for its first attempt.
         event, attempt = (token.event, token.attempt) if isinstance(token, Delivery) else (token, 1)
+        if not isinstance(target.template, TracedTemplate):  # such as a parcel's, which is of many events
+            return
         assert isinstance(event, Event)
-        if event.record.traceparent is None or not isinstance(target.template, TracedTemplate):
+        if event.record.traceparent is None:
             return
         context = target.template.begun.pop(event.position, None)
         parent = parse_traceparent(event.record.traceparent)

@@ -26,6 +26,8 @@ HELD_STATES = frozenset(("paused", "open", "gone"))
 """Of a lane that is paused, or whose breaker is open: for what only such lanes wait, retention need not stop intake."""
 ENDED_STATES = frozenset(("finished", "drained"))
 NOBODY = 2**63 - 1
+NEVER_MS = 2**62
+"""The due time of a retry row that waits until the turn of its user is called (``delivery.order``)."""
 
 
 class SavedCheckpoint(NamedTuple):
@@ -344,9 +346,9 @@ class DeliverReader:
         return self._number("SELECT min(first_at) FROM retries WHERE lane = ?", (lane,))
 
     def next_retry_ms(self, lane: int) -> int | None:
-        """Return when the first event that was tried is due again, by the service's own clock; others wait for their
-        turn."""
-        query = "SELECT due FROM retries WHERE lane = ? AND attempt > 0 ORDER BY due LIMIT 1"
+        """Return when the first event that was tried is due again, by the service's own clock; others, also some that
+        were tried, wait for their turn."""
+        query = f"SELECT due FROM retries WHERE lane = ? AND attempt > 0 AND due < {NEVER_MS} ORDER BY due LIMIT 1"
         return self._number(query, (lane,))
 
     # Ranges, replays, erasures

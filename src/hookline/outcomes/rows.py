@@ -14,6 +14,8 @@ from hookline.replays.dead_letters import DEAD_LETTERS_MAX, DeadLetterFilter
 
 ROWS_PER_LOOK = 200
 _ROW = 'id, partition, "offset", lane, number, url, at, outcome, http_status, error, milliseconds, next_at, head'
+_WORD_BYTES = 8
+"""Of an entry, the first word is the position and the second the time."""
 _IN_BUCKET = " FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?"
 
 
@@ -282,13 +284,20 @@ class AttemptRows:
         rows = self._rows("SELECT entries FROM outcome_blocks WHERE id = ?", (id,))
         return rows[0][0] if rows else None
 
-    def entries_near(self, partition: int, positions: Iterable[int]) -> frozenset[bytes]:
-        """Return the entries that blocks hold of all events in the buckets of some positions."""
-        saved: set[bytes] = set()
-        for bucket in {(position & OFFSET_MASK) >> BUCKET_SHIFT for position in positions}:
-            for block in self.blocks_in(partition, bucket):
-                saved.update(block[at : at + ENTRY_BYTES] for at in range(0, len(block), ENTRY_BYTES))
-        return frozenset(saved)
+    def saved(self, partition: int, entries: Iterable[bytes]) -> set[bytes]:
+        """Return which of some entries about a partition's events are in blocks."""
+        by_bucket: dict[int, set[bytes]] = {}
+        for entry in entries:
+            offset = int.from_bytes(entry[:_WORD_BYTES], "little") & OFFSET_MASK
+            by_bucket.setdefault(offset >> BUCKET_SHIFT, set()).add(entry)
+        found: set[bytes] = set()
+        for bucket, wanted in by_bucket.items():
+            # A block is written after all that is in it, so most blocks need not be looked at.
+            since_ms = min(int.from_bytes(entry[_WORD_BYTES : 2 * _WORD_BYTES], "little") for entry in wanted)
+            rows = self._rows(f"SELECT id{_IN_BUCKET} AND at >= ?", (*_span(partition, bucket), since_ms))
+            for block in filter(None, (self.block(id) for (id,) in rows)):
+                found |= wanted.intersection(block[at : at + ENTRY_BYTES] for at in range(0, len(block), ENTRY_BYTES))
+        return found
 
     def blocks_in(self, partition: int, bucket: int) -> list[bytes]:
         """Return the entries of all blocks of a bucket of offsets."""

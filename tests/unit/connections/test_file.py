@@ -169,7 +169,7 @@ def test_applying_creates_changes_and_keeps(store: Store) -> None:
     assert [(field.path, field.before, field.after) for field in applied.changes[1].fields] == [
         ("name", "CRM", "Sales")
     ]
-    assert store.snapshot().lanes == {"crm": LaneConfig(number=1, sources={"website": {0: 5}})}
+    assert store.snapshot().lanes == {"crm": LaneConfig(number=1, sources={"website": {0: 5}}, since={0: 5})}
 
 
 def test_a_difference_shows_no_secret(store: Store) -> None:

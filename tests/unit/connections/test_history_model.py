@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import hypothesis.strategies as st
+import msgspec
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -52,9 +53,9 @@ class Connections(RuleBasedStateMachine):
         before = self.lanes.pop(id, None)
         if enabled:
             self.number += before is None
-            begins = {} if before is None else before.sources
-            number = self.number if before is None else before.number
-            self.lanes[id] = LaneConfig(number=number, sources={s: begins.get(s, {0: self.end}) for s in sources})
+            lane = before or LaneConfig(number=self.number, sources={}, since={0: self.end})
+            begins = {each: lane.sources.get(each, {0: self.end}) for each in sources}
+            self.lanes[id] = msgspec.structs.replace(lane, sources=begins)
 
     @rule(id=IDS)
     def delete(self, id: str) -> None:

@@ -101,7 +101,8 @@ def test_enabling_starts_a_lane_at_the_journals_end(store: Store) -> None:
     store.change(
         [Put(source("a")), Put(source("b")), Put(destination(sources=("a", "b")))], "somebody", None, ends(5, 8)
     )
-    assert store.snapshot().lanes == {"crm": LaneConfig(number=1, sources={"a": {0: 5, 1: 8}, "b": {0: 5, 1: 8}})}
+    begin = {0: 5, 1: 8}
+    assert store.snapshot().lanes == {"crm": LaneConfig(number=1, sources={"a": begin, "b": begin}, since=begin)}
 
 
 def test_a_disabled_destination_has_no_lane(store: Store) -> None:
@@ -110,17 +111,17 @@ def test_a_disabled_destination_has_no_lane(store: Store) -> None:
     change(store, destination(enabled=False), at=6)
     assert store.snapshot().lanes == {}
     change(store, destination(), at=9)
-    assert store.snapshot().lanes == {"crm": LaneConfig(number=2, sources={"website": {0: 9}})}
+    assert store.snapshot().lanes == {"crm": LaneConfig(number=2, sources={"website": {0: 9}}, since={0: 9})}
 
 
 def test_a_further_source_joins_the_lane_where_the_journal_ends(store: Store) -> None:
     """Connecting a source leaves the others' begin alone; disconnecting and connecting again begins anew."""
     change(store, source("a"), source("b"), destination(sources=("a",)), at=5)
     change(store, destination(sources=("b", "a")), at=8)
-    assert store.snapshot().lanes["crm"] == LaneConfig(number=1, sources={"b": {0: 8}, "a": {0: 5}})
+    assert store.snapshot().lanes["crm"] == LaneConfig(number=1, sources={"b": {0: 8}, "a": {0: 5}}, since={0: 5})
     change(store, destination(sources=("b",)), at=9)
     change(store, destination(sources=("a", "b")), at=12)
-    assert store.snapshot().lanes["crm"] == LaneConfig(number=1, sources={"a": {0: 12}, "b": {0: 8}})
+    assert store.snapshot().lanes["crm"] == LaneConfig(number=1, sources={"a": {0: 12}, "b": {0: 8}}, since={0: 5})
 
 
 def test_new_settings_keep_the_lane(store: Store) -> None:
@@ -217,7 +218,7 @@ def test_looking_up_one_object(store: Store) -> None:
     assert (found.object, found.since, found.lane) == (
         destination(),
         1,
-        LaneConfig(number=1, sources={"website": {0: 4}}),
+        LaneConfig(number=1, sources={"website": {0: 4}}, since={0: 4}),
     )
     assert store.source("crm") is None
     assert store.destination("website") is None

@@ -59,6 +59,20 @@ def test_every_partition_is_drained(make_rig: MakeRig) -> None:
     assert states(rig) == {"drained"}
 
 
+def test_what_came_afterwards_is_not_given_up_with_it(make_rig: MakeRig) -> None:
+    """Also in a partition that was empty then: retrying all that was not delivered would send it."""
+    rig = make_rig(partitions=2)
+    rig.change(source(), destination("crm"))
+    rig.start()
+    drain(rig)
+    rig.append(*(rig.record(f"u{n}", user_key=f"u{n}") for n in range(20)))
+    rig.come_to_rest()
+    rig.store.end_drain("crm", "test", rig.appender.ends)
+    rig.follow()
+    rig.checkpoint()
+    assert list(rig.role.store.reader.ranges_discarded("crm", 0)) == []
+
+
 def test_retries_are_waited_for(crm: Rig) -> None:
     """An event that fails is tried again although the destination is disabled."""
     crm.append("a")

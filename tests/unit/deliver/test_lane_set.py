@@ -187,6 +187,44 @@ def test_a_missing_secret_parks_the_destination(rig: Rig, monkeypatch: pytest.Mo
     assert b"X-Signature: " in rig.network.sent[-1].data
 
 
+def test_a_secret_goes_missing_while_requests_are_under_way(rig: Rig) -> None:
+    """What they come to does not let others go, which no URL would be asked about: they wait for the secret."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 503)
+    rig.checkpoint()
+    rig.change(destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))
+    rig.follow()
+    rig.answer_all(200)
+    rig.append("m3")
+    for _ in range(30):
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    rig.change(destination("crm", secret="plain"))
+    rig.follow()
+    rig.come_to_rest()
+    assert [rig.status_at(f"m{number}", "crm") for number in range(4)] == ["delivered"] * 4
+    assert rig.role.engine.in_flight == 0
+
+
+def test_a_destination_that_can_be_used_again_is_not_taken_for_unreachable(rig: Rig) -> None:
+    """Nothing waits that could show how its receiver is, and nothing says that it is down: what comes goes at once."""
+    rig.change(source(), destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))
+    rig.start()
+    rig.pass_time(1.0)
+    rig.change(destination("crm", secret="plain"))
+    rig.follow()
+    for _ in range(60):
+        rig.pass_time(5.0)
+    rig.checkpoint()
+    assert rig.role.store.reader.lanes() == []
+    rig.append("m0")
+    rig.turn()
+    assert rig.offsets("crm") == [0]
+
+
 def test_a_missing_secret_is_said_once_per_change(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """The log names the destination and what to do, never the value."""
     rig.change(source(), destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))
@@ -195,6 +233,20 @@ def test_a_missing_secret_is_said_once_per_change(rig: Rig, capsys: pytest.Captu
     printed = "".join(capsys.readouterr())
     assert printed.count("destination_unusable") == 1
     assert "HOOKLINE_SECRET_NOT_THERE is not set" in printed
+
+
+def test_what_is_aimed_at_a_lane_that_deliver_has_not_heard_of(rig: Rig) -> None:
+    """Whoever aims it may hear of a destination sooner. One that has no sources begins where it was enabled, too."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("before", rig.record("too soon", to=("late",), origin="audience"))
+    rig.change(destination("late", sources=()))
+    rig.append(rig.record("aimed", to=("late",), origin="audience"))
+    rig.turn()
+    rig.follow()
+    rig.come_to_rest()
+    assert rig.offsets("late") == [2]
+    assert rig.status_at("aimed", "late") == "delivered"
 
 
 def test_a_source_added_later_does_not_bring_back_what_was_aimed(rig: Rig) -> None:

@@ -124,6 +124,60 @@ def test_all_requests_of_an_event_must_succeed_and_only_the_failed_one_is_repeat
     assert len(rig.network.sent) == 3
 
 
+A, B, C = ({**ONE, "name": name, "url": f"https://{name}.example.com/"} for name in "abc")
+OTHERS = {**C, "if": 'event = "Other"'}
+
+
+@pytest.mark.parametrize("is_under_way", [False, True])
+@pytest.mark.parametrize(
+    ("before", "now", "asked"),
+    [
+        ((A, B), (B, A), "b"),
+        ((A, B), (B,), "b"),
+        ((A, B), (A,), ""),
+        ((A, B), (C, A, B), "bc"),
+        ((OTHERS, A, B), ({**OTHERS, "if": 'event = "Order"'}, A, B), "abc"),
+    ],
+    ids=["others come first", "the accepted one goes", "the failed one goes", "one is new", "conditions changed"],
+)
+def test_what_is_left_of_an_event_follows_a_mapping_that_changes(
+    rig: Rig, before: tuple[Any, ...], now: tuple[Any, ...], asked: str, is_under_way: bool
+) -> None:
+    """A request that failed is repeated wherever it stands, and so are all where it is not sure which one it was."""
+    start(rig, *before)
+    track(rig, "m1")
+    to_a, to_b = rig.network.waiting
+    rig.answer(to_a, 200)
+    if not is_under_way:
+        rig.answer(to_b, 503)
+        rig.checkpoint()
+    rig.change(api(*now))
+    rig.follow()
+    if is_under_way:
+        rig.answer(to_b, 503)
+    rig.checkpoint()
+    rig.pass_time(30)
+    assert sorted(each.target.url for each in rig.network.waiting) == [f"https://{name}.example.com/" for name in asked]
+    rig.come_to_rest()
+    assert rig.status_at("m1", "api") == "delivered"
+
+
+def test_a_secret_goes_missing_while_only_one_request_has_succeeded(rig: Rig) -> None:
+    """The event still needs the other one, and gets it when the secret is there again."""
+    start(rig, A, B)
+    track(rig, "m1")
+    to_a, to_b = rig.network.waiting
+    rig.change(api(A, B, settings={"secrets": {"key": "env:HOOKLINE_SECRET_NOT_THERE"}}))
+    rig.follow()
+    rig.answer(to_a, 200)
+    rig.answer(to_b, 503)
+    rig.checkpoint()
+    rig.change(api(A, B))
+    rig.follow()
+    rig.pass_time(30)
+    assert [each.target.url for each in rig.network.waiting] == ["https://b.example.com/"]
+
+
 def test_an_event_that_becomes_no_request_is_a_dead_letter(rig: Rig) -> None:
     """The sentence says where in the mapping it failed; the receiver is not blamed, and others go on."""
     start(rig, {**ONE, "url": {"@template": "https://api.example.com/u/{{properties.id}}"}})

@@ -147,6 +147,29 @@ def test_retries_that_waited_keep_the_chosen_rate_too(crm: Rig) -> None:
     assert crm.lane("crm").rate is None
 
 
+@pytest.mark.parametrize("how", ["changed", "restarted"])
+def test_catching_up_does_not_begin_again(crm: Rig, how: str) -> None:
+    """The chosen rate was for what had waited then: a destination that gets more than that would never be level."""
+    pause(crm)
+    crm.append("waited")
+    resume(crm, rate=10.0)
+    crm.come_to_rest(seconds=0.1)
+    crm.append(*(f"x{n}" for n in range(5)))
+    crm.turn()
+    crm.checkpoint()
+    if how == "changed":
+        crm.change(destination("crm", name="another name"))
+        crm.follow()
+    else:
+        crm.restart()
+    for burst in range(10):
+        crm.append(*(f"y{burst}-{n}" for n in range(5)))
+        crm.turn()
+        crm.answer_all(200)
+        crm.pass_time(0.05)
+    assert set(crm.offsets("crm")) == set(range(57))
+
+
 def test_catching_up_ends_although_one_fails_again(crm: Rig) -> None:
     """What is due later does not keep new events to the chosen rate."""
     crm.append("x0")

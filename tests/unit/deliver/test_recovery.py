@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.connections.model import Pause
 from hookline.database.sqlite import DatabaseNotMade
 from tests.unit.deliver.rig import Rig, destination, source
 
@@ -37,6 +38,41 @@ def test_what_was_answered_after_the_last_checkpoint_is_not_sent_again(rig: Rig)
     rig.checkpoint()
     rig.restart()
     assert rig.status_at("m3", "crm") == "delivered"
+
+
+def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> None:
+    """However often the role is started while the lane stands still before it."""
+    begin(rig, 3)
+    rig.answer_all()
+    rig.checkpoint()
+    rig.append("m3", "m4")
+    rig.turn()
+    rig.answer_all()
+    rig.kill()
+    rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+    for _ in range(3):
+        rig.start()
+        rig.turn()
+        rig.checkpoint()
+        assert rig.role.store.reader.totals()["crm"].delivered == 5
+        rig.kill()
+
+
+def test_a_kill_while_nothing_can_be_saved(rig: Rig) -> None:
+    """The ring was full of results: whatever was delivered is known to be."""
+    rig.limit(ring_entries=64, ring_margin=20, in_flight_max=20)
+    begin(rig)
+    rig.checkpoint()
+    rig.append(*(f"m{number}" for number in range(60)))
+    rig.turn()
+    rig.answer_all()
+    assert rig.role.engine.full
+    rig.restart()
+    assert not rig.network.waiting
+    rig.append(*(f"later{number}" for number in range(80)))
+    rig.come_to_rest()
+    assert {rig.status_at(f"m{number}", "crm") for number in range(60)} == {"delivered"}
+    assert rig.role.store.reader.totals()["crm"].delivered == 140
 
 
 def test_a_kill_before_the_first_checkpoint(rig: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Filter
@@ -49,8 +50,8 @@ def test_a_range_is_sent_once_more_and_marked(rig: Rig) -> None:
     assert replay.lane not in rig.role.engine.lanes
 
 
-def test_after_an_outage_in_which_everything_expired(rig: Rig) -> None:
-    """The breaker is open and no event is left to probe with: the replay itself finds out that the receiver is back."""
+def after_everything_expired(rig: Rig) -> Replay:
+    """A replay of forty events after an outage that leaves the breaker open, and no event to probe with."""
     rig.change(source(), destination("crm"))
     rig.start()
     rig.append(*(f"m{n}" for n in range(40)))
@@ -62,10 +63,39 @@ def test_after_an_outage_in_which_everything_expired(rig: Rig) -> None:
     assert (rig.lane("crm").breaker.state, rig.lane("crm").retry_count) == ("open", 0)
     replay = rig.replay()
     rig.follow()
+    return replay
+
+
+def test_after_an_outage_in_which_everything_expired(rig: Rig) -> None:
+    """The breaker is open and no event is left to probe with: the replay itself finds out that the receiver is back."""
+    replay = after_everything_expired(rig)
     for _ in range(40):
         rig.answer_all()
         rig.checkpoint()
         rig.pass_time(1)
+    assert rig.replay_row(replay) == ("done", 40, 0)
+
+
+@pytest.mark.parametrize("last_answer", [200, 503])
+def test_its_destination_cannot_be_used_for_a_while(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, last_answer: int
+) -> None:
+    """The live lane waits for nothing, so it does not hold the replay: that stops, and goes on, by itself."""
+    replay = after_everything_expired(rig)
+    unusable = destination("crm", secret="env:HOOKLINE_SECRET_LATER")
+    if last_answer == 503:
+        rig.answer_all(503)
+    rig.change(unusable)
+    rig.follow()
+    rig.answer_all(last_answer)
+    rig.pass_time(60)
+    monkeypatch.setenv("HOOKLINE_SECRET_LATER", "later")
+    rig.change(msgspec.structs.replace(unusable, name="usable now"))
+    rig.follow()
+    for _ in range(40):
+        rig.answer_all()
+        rig.checkpoint()
+        rig.pass_time(30)
     assert rig.replay_row(replay) == ("done", 40, 0)
 
 

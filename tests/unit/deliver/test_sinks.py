@@ -52,6 +52,16 @@ class Talking:
         return
 
 
+class Opened(Talking):
+    """A sink that accepts everything."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda name, sentence: None, (), fails=False)
+
+    def open_sink(self, context: SinkContext, settings: KindSettings) -> Opened:
+        return self
+
+
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     """A role with one lane."""
@@ -87,7 +97,9 @@ LAKE = Destination(id="lake", name="Lake", kind="files", settings=KindSettings({
 def with_sinks(rig: Rig, size: int) -> None:
     """Have parcels of so many events for sinks wait as requests do."""
 
-    def requests_of(resolved: Destination, lane_number: int, filters: Filters | None) -> SinkRequests:
+    def requests_of(
+        resolved: Destination, lane_number: int, filters: Filters | None, *, is_replay: bool = False
+    ) -> SinkRequests:
         batch = SinkBatch(size=size, bytes=8_000_000, wait=0)
         return SinkRequests(resolved, batch, FakeRoute(rig.network), lane_number, filters)
 
@@ -219,6 +231,38 @@ def test_the_end_of_the_role_waits_for_what_is_being_written(
 
     assert asyncio.run(run(10.0)) == ["written"]
     assert asyncio.run(run(0.01)) == []
+
+
+def test_a_replay_takes_nothing_from_the_stream(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share a sink, also where a secret reads otherwise than when the stream began."""
+    monkeypatch.setattr(module, "sink_module", lambda name: Opened())
+    monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "old")
+    usual = {"where": "s3", "bucket": "lake", "secretKey": "env:HOOKLINE_SECRET_LAKE", "batchSeconds": 0}
+    rig.change(msgspec.structs.replace(LAKE, sources=("website",), settings=KindSettings(usual)))
+    rig.follow()
+
+    def written(id: str) -> str:
+        rig.append(id)
+        asyncio.run(write())
+        rig.checkpoint()
+        return rig.status_at(id, "lake")
+
+    async def write() -> None:
+        rig.follow()
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            if not any(lane.is_apart and lane.busy for lane in rig.role.engine.lanes.values()):
+                return
+        raise AssertionError("what the sink was given has no result")
+
+    assert written("m1") == "delivered"
+    monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "new")
+    replay = rig.replay("lake")
+    assert written("m2") == "delivered"
+    rig.pass_time(1)
+    rig.checkpoint()
+    assert rig.replay_row(replay) == ("done", 1, 0)
+    assert written("m3") == "delivered"
 
 
 def test_remarks_are_kept_of_what_was_accepted() -> None:

@@ -13,7 +13,6 @@ from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.database.sqlite import engine
 from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, moved_mask
-from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store import writer as module
 from hookline.deliver.store.batch import (
     AttemptRow,
@@ -34,7 +33,7 @@ from hookline.deliver.store.batch import (
 from hookline.deliver.store.retry_rows import values_of_position
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.progress import BUCKET_SHIFT
-from hookline.outcomes.reader import RetryBacklog
+from hookline.outcomes.reader import NEVER_MS, RetryBacklog
 from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
 from hookline.replays.offset_set import OffsetSet
 from tests.unit.conftest import LocationOf

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Pause
-from hookline.deliver.lanes.order import NEVER_MS, UserOrder
+from hookline.deliver.lanes.order import UserOrder
 from hookline.limits import LIMITS
+from hookline.outcomes.reader import NEVER_MS
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -204,6 +205,23 @@ def test_the_order_survives_a_crash(crm: Rig, saved: bool) -> None:
     assert crm.offsets("crm")[-2:] == [1, 2]
 
 
+def test_what_was_in_memory_goes_before_what_waited_as_rows(rig: Rig) -> None:
+    """After a restart a slow rate keeps it in the queue for a while: rows of the same users are later events."""
+    rig.limit(held_events_max=1)
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(order="user", max_rate=20)))
+    rig.start()
+    send(rig, "bob-1", "cat-1", "ann-1", "ann-2", "ann-3", "ann-4")
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert asked(rig) == ["bob-1", "cat-1", "ann-1"]
+    rig.restart()
+    for _ in range(10):
+        rig.pass_time(0.05)
+    assert asked(rig) == ["bob-1", "cat-1", "ann-1"]
+    rig.come_to_rest(seconds=0.1)
+    assert rig.offsets("crm")[-4:] == [2, 3, 4, 5]
+
+
 def test_a_pause_keeps_the_order(crm: Rig) -> None:
     """What was held in memory comes back in its order, and nothing twice."""
     send(crm, "ann-1", "ann-2", "ann-3", "bob-1")
@@ -358,6 +376,26 @@ class TestPending:
     def test_never_is_later_than_any_time(self) -> None:
         """In the database's 64-bit integers too."""
         assert 10**15 < NEVER_MS < 2**63
+
+
+def test_what_waits_for_its_turn_is_due_at_no_time(crm: Rig) -> None:
+    """One user's events were refused and come back one after the other: pages have no next try to show."""
+    send(crm, *(f"ann-{number}" for number in range(25)))
+    lane = crm.lane("crm")
+    while lane.breaker.state != "open":
+        for each in list(crm.network.waiting):
+            crm.answer(each, 404)
+        crm.pass_time(0.6)
+    crm.checkpoint()
+    crm.pass_time(60)
+    for _ in range(3):
+        crm.answer(crm.network.waiting[0], 200)
+        crm.checkpoint()
+        crm.pass_time(0.1)
+        crm.checkpoint()
+    saved = crm.role.store.reader
+    assert saved.retry_counts()[lane.number].tried > 10
+    assert saved.next_retry_ms(lane.number) is None
 
 
 def test_rows_that_wait_for_their_turn_do_not_hide_those_whose_time_has_come(crm: Rig) -> None:

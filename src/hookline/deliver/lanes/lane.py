@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from hookline.connections.kinds import requests_of
 from hookline.connections.model import Destination, LaneConfig, WebhookSettings
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import Health
@@ -21,6 +22,7 @@ from hookline.deliver.send.port import Route
 from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
 from hookline.kinds.catalog import published_name
+from hookline.kinds.model import PER_EVENT_MAX
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.route.decision import refusal
@@ -45,7 +47,7 @@ class Target:
         self.tag = lane_number << URL_BITS | index
         self.route = route
         self.urls: tuple[str, ...] = ()
-        """All URLs that the destination had with this one, where its kind is a webhook's."""
+        """All URLs that the destination had with this one (``urls_of``)."""
         self.lingering = 0
         """Requests still running although another URL has taken their event."""
 
@@ -55,9 +57,20 @@ class Target:
 
 
 def urls_of(destination: Destination) -> tuple[str, ...]:
-    """Return the URLs of a destination, none where its kind is no webhook's."""
+    """Return what the URLs of a destination are known by when their list changes: a webhook's by themselves, those of
+    a mapping by the names of its requests; none of a sink.
+
+    Where conditions choose among a mapping's requests, an event's are counted among those chosen for it, and with other
+    conditions none is surely the one that it was.
+    """
     settings = destination.settings
-    return tuple(each.url for each in settings.webhooks) if isinstance(settings, WebhookSettings) else ()
+    if isinstance(settings, WebhookSettings):
+        return tuple(each.url for each in settings.webhooks)
+    requests = requests_of(destination)
+    if all(each.condition is None for each in requests):
+        return tuple(each.name for each in requests)
+    everything = str([(each.name, each.condition) for each in requests])
+    return tuple(f"{number} of {everything}" for number in range(PER_EVENT_MAX))
 
 
 class MappedRequests(Protocol):
@@ -142,6 +155,9 @@ class Lane(Health):
     ) -> None:
         self.number = start.number
         super().__init__(destination.delivery.max_concurrency, limits)
+        self.start = start
+        self.paused = start.paused is not None
+        self.catch_up_rate = start.catch_up_rate
         self.rate: Rate | None = None
         self.granted: int | None = None
         """How many of the requests that the destination wants at once are for this process; None is all."""
@@ -183,6 +199,8 @@ class Lane(Health):
         """Whether dead letters are called back to waiting by a checkpoint that is not saved yet."""
         self.filtered = 0
         """Events that were not taken because of a filter."""
+        self.to_all = False
+        """Whether every URL, or every request of a mapping, has to accept an event."""
         self.configure(destination, start, targets, filters, mapped)
 
     def __hash__(self) -> int:
@@ -203,10 +221,11 @@ class Lane(Health):
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
         self.name = published_name(destination.kind)
+        if (self.paused and start.paused is None) or start.catch_up_rate != self.start.catch_up_rate:
+            self.catch_up_rate = start.catch_up_rate  # at the end of a pause only: it stays written down for good
         self.start = start
         self.starts = start.sources
         self.paused = start.paused is not None
-        self.catch_up_rate = start.catch_up_rate
         self.drains = start.until is not None
         self.urls = urls_of(destination)
         self.targets = targets
@@ -226,7 +245,8 @@ class Lane(Health):
             self.order = None
         elif self.order is None:
             self.order = UserOrder(self.limits.held_events_max)
-        self.to_all = options.fan_out == "all" or mapped is not None
+        # What is under way while the settings cannot be used has as many requests as it had.
+        self.to_all = options.fan_out == "all" or mapped is not None or (self.to_all and not targets)
         self.breaker.limit(options.max_concurrency)
         self.pace()
         self.grant(self.granted, self.part)
@@ -446,11 +466,14 @@ class Lane(Health):
         """Leave so many slots of the user's limit to rows that are due."""
         self.reserved = positions
 
-    def end_catch_up(self, now_ms: int) -> None:
+    def end_catch_up(self, now_ms: int, *, was_level: bool = False) -> None:
         """Keep no longer to the rate that was chosen for the time after a pause, if nothing waits but what will be due
-        later: while more is due, rows are looked at again soon."""
+        later: while more is due, rows are looked at again soon.
+
+        ``was_level``: it followed the shared reader before a restart, and what is queued was under way then.
+        """
         has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
-        if self.catch_up_rate is None or self.queue or self.detached or has_due:
+        if self.catch_up_rate is None or (self.queue and not was_level) or self.detached or has_due:
             return
         self.catch_up_rate = None
         self.pace()

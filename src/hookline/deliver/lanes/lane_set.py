@@ -164,10 +164,11 @@ class LaneSet:
         self._feeder.filtering = None
         if pause is not None and start.paused is None:
             self.resume(lane, pause)
+        if was_unusable and lane.targets:  # the receiver was not what it was shut for
+            lane.half_open()
+            self._engine.probing.discard(lane)
         self._join(lane)
         self._engine.open_lanes.add(lane)
-        if was_unusable and lane.targets:
-            self._engine.probing.add(lane)
         lane.try_now()  # whoever changed the settings wants to know whether it helped
         self._log.info("destination_changed", destination=destination.id)
 
@@ -244,7 +245,7 @@ class LaneSet:
         for partition, shared in self._feeder.shared.items():
             cursor = lane.cursors[partition]
             # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
-            end = cursor.end or max(shared.end, shared.next_offset)
+            end = max(shared.end, shared.next_offset) if cursor.end is None else cursor.end
             position = shared.next_offset if cursor.attached else cursor.next_offset
             if keeps_away(lane.destination):
                 self.note_filters(lane, {partition: position}, version=0)
@@ -307,7 +308,7 @@ class LaneSet:
         self, resolved: Destination, start: LaneConfig, filters: Filters | None, replay: str | None
     ) -> Gathering:
         if is_sink(resolved.kind):
-            return self.sinks.requests_of(resolved, start.number, filters)
+            return self.sinks.requests_of(resolved, start.number, filters, is_replay=replay is not None)
         plan = plan_of(resolved)
         if not plan.requests:
             raise ValueError(f"the kind {resolved.kind!r} makes no requests here")
@@ -334,6 +335,7 @@ class LaneSet:
 
 def fresh_cursor(start: LaneConfig, shared: SharedReader) -> LaneCursor:
     """Return where a lane begins in a partition when nothing is known of it there."""
-    starts = (starts.get(shared.partition, 0) for starts in start.sources.values())
+    begins = [*start.sources.values(), *([] if start.since is None else [start.since])]
+    starts = (begin.get(shared.partition, 0) for begin in begins)
     first = min(starts, default=shared.next_offset)
     return LaneCursor(shared.partition, first, attached=first >= shared.next_offset)

@@ -189,6 +189,7 @@ class Mapped(Gathering):
         for targets in self._targets:
             for target in targets:
                 target.lane = lane
+                target.urls = lane.urls
 
     def requests(
         self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]

@@ -69,10 +69,6 @@ class Rate:
         self.taken += count
 
 
-NEVER_MS = 2**62
-"""The due time of a row whose turn is called."""
-
-
 class UserOrder:
     """The pending events of one lane. A position names an event; ``held`` are those in memory, by position."""
 

@@ -250,14 +250,17 @@ class Sinks:
         self._leaving: list[SinkRoute] = []
         """Closed, but perhaps still writing."""
 
-    def requests_of(self, resolved: Destination, lane_number: int, filters: Filters | None) -> SinkRequests:
+    def requests_of(
+        self, resolved: Destination, lane_number: int, filters: Filters | None, *, is_replay: bool = False
+    ) -> SinkRequests:
         """Return what sends the events of a destination whose secrets are resolved; raise ValueError for a kind whose
-        module cannot be had."""
+        module cannot be had. A replay's go where the live lane's do, also when a secret reads otherwise by now."""
         kind = kind_of(resolved.kind)
         if kind is None or kind.manifest.sink is None:
             raise ValueError(f"the kind {resolved.kind!r} is no sink")
         route = self._routes.get(resolved.id)
-        if route is None or route.destination.settings != resolved.settings or route.destination.kind != resolved.kind:
+        wanted = resolved.kind, resolved.settings
+        if route is None or not (is_replay or (route.destination.kind, route.destination.settings) == wanted):
             if route is not None:
                 self._close(route)
             module, settings = sink_module(kind.manifest.sink), usual_settings(resolved)

@@ -307,6 +307,7 @@ class CatchUp:
             and not lane.halted
         ):
             shared.attach(lane)
+            lane.end_catch_up(self._engine.clock.steady_ms())
             self._engine.counters.attached_again += 1
             self._engine.open_lanes.add(lane)
             crash_point("deliver.attached_again")

@@ -13,7 +13,6 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import Breaker
 from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry, moved
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.retry.policy import DeadLetter, Hold, Retry, are_gone, decide, is_too_much, wait_asked_for
 from hookline.deliver.send.port import Failure
 from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Requeue, RetryRow
@@ -21,6 +20,7 @@ from hookline.deliver.work import Work
 from hookline.outcomes.cause import cause_of
 from hookline.outcomes.outcome import Outcome
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
+from hookline.outcomes.reader import NEVER_MS
 from hookline.replays.predicate import event_name
 from hookline.telemetry.log import logger
 

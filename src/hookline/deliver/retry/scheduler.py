@@ -14,7 +14,7 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS, Breaker
 from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
 from hookline.deliver.lanes.lane import RECHECK_MS, Lane
-from hookline.deliver.lanes.order import NEVER_MS, UserOrder
+from hookline.deliver.lanes.order import UserOrder
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import record_unreadable
 from hookline.deliver.store.batch import RetryRow
@@ -22,6 +22,7 @@ from hookline.deliver.store.retry_rows import Rows, RowsComing
 from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.port import JournalAway, JournalFetching, Lookups, Reader
 from hookline.outcomes.progress import POSITION_SHIFT
+from hookline.outcomes.reader import NEVER_MS
 from hookline.replays.offset_set import OffsetSet
 
 ROWS_PER_TURN_MAX = 256
@@ -190,7 +191,7 @@ class Retries:
         event = Event(position, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         urls = row.urls & ~ASKED_TO_WAIT
-        if not urls & ALL_URLS and lane.to_all and lane.mapped is None:
+        if not urls & ALL_URLS and lane.to_all:
             # Those that had not accepted it are no more: what the others said is all that there is to say.
             self._engine.end_unasked(Delivery(lane, event, first_at_ms, row.attempt, urls, True))
             return False

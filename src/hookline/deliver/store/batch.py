@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from hookline.deliver.lanes.delivery import Moved, moved_mask
-from hookline.deliver.lanes.order import NEVER_MS
+from hookline.outcomes.reader import NEVER_MS
 from hookline.replays.dead_letters import DeadLetterAction
 from hookline.replays.offset_set import OffsetSet
 

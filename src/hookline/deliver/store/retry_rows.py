@@ -13,9 +13,9 @@ from hookline.connections.model import WEBHOOKS_MAX
 from hookline.database.connection import Connection
 from hookline.deliver.cluster.fence import Fence, listed
 from hookline.deliver.lanes.delivery import ASKED_TO_WAIT, Moved
-from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store.batch import Answers, Kind, Look, Looks, RetryRow
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
+from hookline.outcomes.reader import NEVER_MS
 
 OVERDUE_MAX = 256
 """Rows whose window has ended that are looked at in one go."""

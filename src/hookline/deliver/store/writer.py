@@ -19,12 +19,11 @@ from hookline.database.connection import overwriting, replacing, transaction
 from hookline.database.location import DatabaseLocation
 from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
-from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Requeue
 from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts, moved_urls
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT
-from hookline.outcomes.reader import DeliverReader
+from hookline.outcomes.reader import NEVER_MS, DeliverReader
 from hookline.replays.dead_letters import DEAD_LETTERS_MAX
 from hookline.replays.offset_set import encode_offset_sets
 

@@ -347,6 +347,20 @@ def test_retention_and_copies_are_the_topics(tmp_path: Path, cluster: Cluster, a
     assert [len(partition.replicas) for partition in partitions.values()] == [3, 3]
 
 
+def test_what_is_stored_while_retention_looks_is_not_dropped(tmp_path: Path, address: KafkaAddress) -> None:
+    """A record that comes between two answers of the brokers is not taken for one of those that are old, be there any
+    or none."""
+
+    class Interrupted(Watermarks):
+        def of(self, partition: int) -> tuple[int, int]:
+            use(tmp_path, address, lambda appender: appender.append([a_record(1, received_at=10_000)]))
+            return super().of(partition)
+
+    use(tmp_path, address, lambda appender: appender.append([a_record(0, received_at=1_000)]))
+    with closing(Interrupted(address)) as asking:
+        assert asking.at(0, 5_000) == 1
+
+
 def test_a_look_makes_no_topic(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
     """Brokers that make topics on demand, as Kafka's defaults have it, are not asked in a way that makes ours; the one
     that is made has its three copies."""

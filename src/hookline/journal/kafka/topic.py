@@ -126,9 +126,10 @@ class Watermarks:
 
     def at(self, partition: int, time_ms: int) -> int:
         """Return the offset of the first record received at this time or later, the end when there is none."""
+        _, end = self.of(partition)  # first: what is stored after the answer that there is none must not be below it
         position = TopicPartition(self._topic, partition, max(time_ms, 0))
         (found,) = self._ask(lambda seconds: self._consumer.offsets_for_times([position], seconds))
-        return int(found.offset) if found.offset >= 0 else self.of(partition)[1]
+        return int(found.offset) if found.offset >= 0 else end
 
     def partition_count(self) -> int:
         """Return how many partitions the topic has now; 0 when it is gone."""

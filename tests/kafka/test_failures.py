@@ -22,7 +22,7 @@ from hookline.deliver.cluster.takeover import Claims
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage, read_lost
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.kafka.appender import TOPIC_FILE, KafkaAppender
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.follower import KafkaFollower
 from hookline.journal.kafka.reader import KafkaReader
@@ -330,6 +330,32 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     cluster.create(address.topic, 1, 3)
     with pytest.raises(JournalUnusable, match="made anew"):
         use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
+
+
+def test_a_topic_that_is_made_anew_beneath_a_running_appender_takes_nothing(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """What was acknowledged into it would be below the positions that readers have, and never be read."""
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(1)])
+        assert appender.state() == ""
+        cluster.delete(address.topic)
+        assert "is gone" in appender.state()
+        cluster.create(address.topic, 1, 3)
+        assert "made anew" in appender.state()
+        with pytest.raises(JournalAway, match="made anew"):
+            await appender.append([a_record(2)])
+
+    use(tmp_path, address, body)
+
+
+def test_a_note_of_the_topic_that_a_power_cut_left_empty_is_written_anew(tmp_path: Path, address: KafkaAddress) -> None:
+    """It says nothing of another topic; and the note is durable before the first record is taken."""
+    (tmp_path / TOPIC_FILE).write_text("")
+    use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
+    assert (tmp_path / TOPIC_FILE).read_text() != ""
+    use(tmp_path, address, lambda appender: appender.append([a_record(2)]))
 
 
 def test_retention_and_copies_are_the_topics(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:

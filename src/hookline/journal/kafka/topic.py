@@ -222,16 +222,19 @@ def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECOND
     return len(found.partitions) if found is not None else 0
 
 
-def topic_state(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> tuple[str, int]:
+def topic_state(asking: Admin, address: KafkaAddress, timeout_seconds: float, known_id: str = "") -> tuple[str, int]:
     """Return why the topic does not take records just now, empty when it does as far as brokers tell; and how many
-    partitions it has."""
+    partitions it has. With ``known_id`` another topic of the same name takes none."""
     try:
         found = _look(asking.client, address, timeout_seconds)
+        is_another = found is not None and known_id and _id(asking.client, address, timeout_seconds) != known_id
     except KafkaException as error:
         return str(asking.explained(error)), 0
     asking.forget()
     if found is None:
         return lost(address), 0
+    if is_another:
+        return made_anew(address), 0
     for number, partition in sorted(found.partitions.items()):
         if partition.leader < 0:
             return f"partition {number} of topic {address.topic} has no broker that leads it", len(found.partitions)
@@ -245,6 +248,14 @@ def lost(address: KafkaAddress) -> str:
     return (
         f"the topic {address.topic} is gone, and all events with it that were not delivered: bring it back from a copy"
         " of the brokers' data, or begin anew as docs/explanation/kafka.md says (A topic that is lost)"
+    )
+
+
+def made_anew(address: KafkaAddress) -> str:
+    """Return the sentence for a topic that has only the name of the one before."""
+    return (
+        f"the topic {address.topic} was made anew since this data folder was used with it: bring the old one back, or"
+        " begin anew as docs/explanation/kafka.md says (A topic that is lost)"
     )
 
 
@@ -374,12 +385,12 @@ def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int
         time.sleep(_POLL_SECONDS)
 
 
-def _id(admin: AdminClient, address: KafkaAddress) -> str:
-    deadline = time.monotonic() + ADMIN_SECONDS
+def _id(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> str:
+    deadline = time.monotonic() + timeout_seconds
     while True:
-        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=ADMIN_SECONDS)
+        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=timeout_seconds)
         try:
-            return str(described[address.topic].result(ADMIN_SECONDS).topic_id)
+            return str(described[address.topic].result(timeout_seconds).topic_id)
         except KafkaException as error:
             # The broker that was asked may not have heard yet of a topic that was just made.
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:

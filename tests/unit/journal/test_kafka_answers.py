@@ -1,20 +1,22 @@
-"""Appends to a journal on Kafka are answered once each, whatever becomes of their records."""
+"""Appends to a journal on Kafka are answered once each, whatever becomes of their records, and so are questions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka import appender
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
+from hookline.journal.kafka.topic import Admin, answered
 from hookline.journal.port import JournalAway
 
 MESSAGE = SimpleNamespace(partition=lambda: 0, offset=lambda: None)
@@ -69,3 +71,10 @@ def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, monk
         await made.close()
 
     asyncio.run(scenario())
+
+
+def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
+    """It answers neither that something was done nor that it was not: a role waits for that, and does not end."""
+    with pytest.raises(KafkaException) as silent:
+        answered(Future[None](), 0.01)
+    assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)

@@ -31,6 +31,7 @@ from hookline.journal.kafka.topic import (
     MESSAGE_BYTES_MAX,
     Admin,
     Watermarks,
+    answered,
     made_anew,
     open_topic,
     topic_state,
@@ -267,7 +268,7 @@ class KafkaAppender:
             positions = [TopicPartition(self._address.topic, number, offset) for number, offset in expired.items()]
             try:
                 for dropping in self._admin.client.delete_records(positions, request_timeout=ADMIN_SECONDS).values():
-                    dropping.result(ADMIN_SECONDS)
+                    answered(dropping)
             except KafkaException as error:
                 raise JournalAway(f"Kafka did not drop old records: {error.args[0].str()}") from error
         for number, start in starts.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -102,6 +103,18 @@ class _Refusal:
 
 T = TypeVar("T")
 
+ADMIN_SECONDS = 5.0
+"""How long to wait for brokers when the topic is opened; a role that is told to end meanwhile ends after it."""
+
+
+def answered(answer: Future[T], seconds: float = ADMIN_SECONDS) -> T:
+    """Wait for what brokers are asked, and return it; raise KafkaException also for one that is silent."""
+    try:
+        return answer.result(seconds)
+    except TimeoutError:  # the client's own limit comes a moment later
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+
+
 ASK_SECONDS = 5.0
 """How long to ask, while a partition's leader changes too."""
 TRY_SECONDS = 2.0
@@ -169,8 +182,6 @@ class Watermarks:
             self._consumer.list_topics(self._topic, TRY_SECONDS)
 
 
-ADMIN_SECONDS = 5.0
-"""How long to wait for brokers when the topic is opened; a role that is told to end meanwhile ends after it."""
 REPLICAS = 3
 """Copies of every record, where there are so many brokers."""
 MESSAGE_BYTES_MAX = 2 * 1024 * 1024
@@ -284,7 +295,7 @@ def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retentio
     }
     topic = NewTopic(address.topic, partitions, replicas, config=config)
     try:
-        admin.create_topics([topic], request_timeout=ADMIN_SECONDS)[address.topic].result(ADMIN_SECONDS)
+        answered(admin.create_topics([topic], request_timeout=ADMIN_SECONDS)[address.topic])
     except KafkaException as error:
         if error.args[0].code() in NOT_ALLOWED:
             make = f"--create --partitions {partitions} --replication-factor {replicas}"
@@ -321,7 +332,7 @@ def _adopt(admin: AdminClient, address: KafkaAddress, found: Any, partitions: in
 def _add_partitions(admin: AdminClient, address: KafkaAddress, kept: int, partitions: int) -> None:
     more = admin.create_partitions([NewPartitions(address.topic, partitions)])
     try:
-        more[address.topic].result(ADMIN_SECONDS)
+        answered(more[address.topic])
     except KafkaException as error:
         if error.args[0].code() not in NOT_ALLOWED:
             raise
@@ -335,14 +346,14 @@ def _settle(admin: AdminClient, address: KafkaAddress, retention: dict[str, str]
     """Bring the topic's retention in line, where that is allowed; return how many copies have to be in sync."""
     try:
         resource = ConfigResource(ResourceType.TOPIC, address.topic)
-        present = next(iter(admin.describe_configs([resource]).values())).result(ADMIN_SECONDS)
+        present = answered(next(iter(admin.describe_configs([resource]).values())))
         changes = {name: value for name, value in retention.items() if present[name].value != value}
         if changes:
             entries = [
                 ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()
             ]
             resource = ConfigResource(ResourceType.TOPIC, address.topic, incremental_configs=entries)
-            next(iter(admin.incremental_alter_configs([resource]).values())).result(ADMIN_SECONDS)
+            answered(next(iter(admin.incremental_alter_configs([resource]).values())))
         return int(present["min.insync.replicas"].value or 1)
     except KafkaException as error:
         if error.args[0].code() not in NOT_ALLOWED:
@@ -369,7 +380,7 @@ def _brokers(admin: AdminClient) -> int:
 def _is_empty(admin: AdminClient, address: KafkaAddress, found: Any) -> bool:
     latest: Any = OffsetSpec.latest  # the library has no types for it
     ends = admin.list_offsets({TopicPartition(address.topic, number): latest() for number in found.partitions})
-    return all(end.result(ADMIN_SECONDS).offset == 0 for end in ends.values())
+    return all(answered(end).offset == 0 for end in ends.values())
 
 
 def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int) -> Any:
@@ -390,7 +401,7 @@ def _id(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMI
     while True:
         described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=timeout_seconds)
         try:
-            return str(described[address.topic].result(timeout_seconds).topic_id)
+            return str(answered(described[address.topic], timeout_seconds).topic_id)
         except KafkaException as error:
             # The broker that was asked may not have heard yet of a topic that was just made.
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:

@@ -539,17 +539,13 @@ def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
     claim(settings)
     journal = tmp_path / FOLDER
     use(journal, address, lambda appender: appender.append([a_record(0)]))
-    segments = [broker.segment(address.topic, 0) for broker in cluster.brokers]
-    kept_bytes = max(each.stat().st_size for each in segments)
+    kept_bytes = stored_bytes(cluster, address)
     use(journal, address, lambda appender: appender.append([a_record(1), a_record(2)]))
     ensure(location_of(settings, "control"), "control")
     with closing(open_deliver(location_of(settings, "deliver"))) as database:
         row = (0, 3, 0, encode_offset_sets(SavedPositions({})))
         database.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (?, ?, ?, ?)", row)
-    cluster.kill()
-    for each in segments:
-        os.truncate(each, kept_bytes)
-    cluster.start()
+    lose_end(cluster, address, kept_bytes)
     shelf = SharedIndexStore(location_of(settings, "deliver"))
     with closing(shelf), closing(Claims(settings, shelf, lambda: 1)) as claims:
         with pytest.raises(JournalAway, match="ends at 1, before 3"):
@@ -560,6 +556,41 @@ def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
         assert taken is not None
         taken.duplicates.close()
     assert [(each.partition, each.first, each.next_offset) for each in read_lost(journal)] == [(0, 1, 3)]
+
+
+def test_who_follows_goes_on_when_offsets_that_all_brokers_lost_are_given_again(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """A process that lives through the loss stands still until the topic has come to where it was, says which events
+    came at offsets that it knew, and goes on behind."""
+    use(tmp_path, address, lambda appender: appender.append([a_record(0)]))
+    kept_bytes = stored_bytes(cluster, address)
+    use(tmp_path, address, lambda appender: appender.append([a_record(1), a_record(2)]))
+    follower = KafkaFollower(tmp_path, address, lambda: None)
+    with closing(follower):
+        follower.follow(0, 3)
+        follower.begin()
+        found: list[Record] = []
+        wait_until(partial(read_all, follower, found, [], 3))
+        lose_end(cluster, address, kept_bytes)
+        use(tmp_path, address, lambda appender: appender.append([a_record(number) for number in (3, 4, 5)]))
+        wait_until(partial(read_all, follower, found, [], 4))
+        assert [each.message_id for each in found] == ["m0", "m1", "m2", "m5"]
+        assert follower.end(0) == 4
+    assert [(each.partition, each.first, each.next_offset) for each in read_lost(tmp_path)] == [(0, 1, 3)]
+
+
+def stored_bytes(cluster: Cluster, address: KafkaAddress) -> int:
+    """What is stored of the first partition."""
+    return max(broker.segment(address.topic, 0).stat().st_size for broker in cluster.brokers)
+
+
+def lose_end(cluster: Cluster, address: KafkaAddress, kept_bytes: int) -> None:
+    """As a power cut of all brokers at once: what came after these bytes of the first partition was on no disk yet."""
+    cluster.kill()
+    for broker in cluster.brokers:
+        os.truncate(broker.segment(address.topic, 0), kept_bytes)
+    cluster.start()
 
 
 def test_messages_carry_trace_key_and_time(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:

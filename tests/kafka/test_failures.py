@@ -22,6 +22,7 @@ from hookline.deliver.cluster.takeover import Claims
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage, read_lost
 from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.appender import DELIVERY_SECONDS as DELIVERY_SECONDS_OF_ROLE
 from hookline.journal.kafka.appender import TOPIC_FILE, KafkaAppender
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.follower import KafkaFollower
@@ -39,6 +40,8 @@ from tests.service.waiting import wait_until
 
 DELIVERY_SECONDS = 3.0
 BOUND_SECONDS = 60.0
+SILENCE_SECONDS_MAX = 25.0
+"""How long what a frozen broker has led may stand still, for who appends and for who reads."""
 
 
 class Ledger:
@@ -151,6 +154,31 @@ def test_where_a_partition_ends_is_known_without_its_old_leader(
     cluster.wait_for(2)
     assert asking.of(0) == (0, 0)
     asking.close()
+
+
+def test_who_follows_does_not_wait_for_a_broker_that_stands_still(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """A leader that is frozen, or whose power is gone, closes no connection: what comes by way of the next one is read
+    soon all the same."""
+    follower = KafkaFollower(tmp_path, address, lambda: None)
+    found: list[Record] = []
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(0)])
+        follower.follow(0, 1)
+        follower.begin()
+        await asyncio.to_thread(wait_until, partial(read_all, follower, found, [], 1))
+        leader = cluster.leader(address.topic, 0)
+        leader.pause()
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                await Ledger(appender, "u1").go_on(lambda: read_all(follower, found, [], 0) or len(found) > 1)
+        finally:
+            leader.resume()
+
+    with closing(follower):
+        use(tmp_path, address, body, delivery_seconds=DELIVERY_SECONDS_OF_ROLE)
 
 
 def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from hookline.collect.role import JournalWatch
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka import appender
 from hookline.journal.kafka.address import KafkaAddress
@@ -78,3 +81,26 @@ def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     with pytest.raises(KafkaException) as silent:
         answered(Future[None](), 0.01)
     assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
+
+
+def test_a_disk_without_room_does_not_end_who_looks_after_the_topic() -> None:
+    """What was erased of dropped events is let go of later; events go to brokers, which have room."""
+    asked = asyncio.Event()
+
+    def retain(now_ms: int) -> int:
+        loop.call_soon_threadsafe(asked.set)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def scenario() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        journal: Any = SimpleNamespace(open=lambda: None, state=lambda: "", retain=retain)
+        edge: Any = SimpleNamespace(set_away=lambda is_away: None)
+        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0).run())
+        await asyncio.wait_for(asked.wait(), 10)
+        done, _ = await asyncio.wait({watching}, timeout=0.2)
+        watching.cancel()
+        assert not done
+
+    loop: Any = None
+    asyncio.run(scenario())

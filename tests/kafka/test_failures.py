@@ -22,7 +22,8 @@ from hookline.deliver.cluster.takeover import Claims
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage, read_lost
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.kafka.appender import DELIVERY_SECONDS as DELIVERY_SECONDS_OF_ROLE
+from hookline.journal.kafka.appender import TOPIC_FILE, KafkaAppender
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.follower import KafkaFollower
 from hookline.journal.kafka.reader import KafkaReader
@@ -39,6 +40,8 @@ from tests.service.waiting import wait_until
 
 DELIVERY_SECONDS = 3.0
 BOUND_SECONDS = 60.0
+SILENCE_SECONDS_MAX = 25.0
+"""How long what a frozen broker has led may stand still, for who appends and for who reads."""
 
 
 class Ledger:
@@ -151,6 +154,31 @@ def test_where_a_partition_ends_is_known_without_its_old_leader(
     cluster.wait_for(2)
     assert asking.of(0) == (0, 0)
     asking.close()
+
+
+def test_who_follows_does_not_wait_for_a_broker_that_stands_still(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """A leader that is frozen, or whose power is gone, closes no connection: what comes by way of the next one is read
+    soon all the same."""
+    follower = KafkaFollower(tmp_path, address, lambda: None)
+    found: list[Record] = []
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(0)])
+        follower.follow(0, 1)
+        follower.begin()
+        await asyncio.to_thread(wait_until, partial(read_all, follower, found, [], 1))
+        leader = cluster.leader(address.topic, 0)
+        leader.pause()
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                await Ledger(appender, "u1").go_on(lambda: read_all(follower, found, [], 0) or len(found) > 1)
+        finally:
+            leader.resume()
+
+    with closing(follower):
+        use(tmp_path, address, body, delivery_seconds=DELIVERY_SECONDS_OF_ROLE)
 
 
 def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(
@@ -332,6 +360,32 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
         use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
 
 
+def test_a_topic_that_is_made_anew_beneath_a_running_appender_takes_nothing(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """What was acknowledged into it would be below the positions that readers have, and never be read."""
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(1)])
+        assert appender.state() == ""
+        cluster.delete(address.topic)
+        assert "is gone" in appender.state()
+        cluster.create(address.topic, 1, 3)
+        wait_until(lambda: "made anew" in appender.state())  # a broker may not know of it yet: then it is gone still
+        with pytest.raises(JournalAway, match="made anew"):
+            await appender.append([a_record(2)])
+
+    use(tmp_path, address, body)
+
+
+def test_a_note_of_the_topic_that_a_power_cut_left_empty_is_written_anew(tmp_path: Path, address: KafkaAddress) -> None:
+    """It says nothing of another topic; and the note is durable before the first record is taken."""
+    (tmp_path / TOPIC_FILE).write_text("")
+    use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
+    assert (tmp_path / TOPIC_FILE).read_text() != ""
+    use(tmp_path, address, lambda appender: appender.append([a_record(2)]))
+
+
 def test_retention_and_copies_are_the_topics(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
     """Three copies, two in sync, the retention of the settings; that of later settings takes its place."""
     for seconds in (86_400, 3_600):
@@ -345,6 +399,20 @@ def test_retention_and_copies_are_the_topics(tmp_path: Path, cluster: Cluster, a
         assert (config["retention.ms"], config["retention.bytes"]) == (str(seconds * 1_000), str(1 << 29))
     partitions = admin.list_topics(address.topic, timeout=30).topics[address.topic].partitions
     assert [len(partition.replicas) for partition in partitions.values()] == [3, 3]
+
+
+def test_what_is_stored_while_retention_looks_is_not_dropped(tmp_path: Path, address: KafkaAddress) -> None:
+    """A record that comes between two answers of the brokers is not taken for one of those that are old, be there any
+    or none."""
+
+    class Interrupted(Watermarks):
+        def of(self, partition: int) -> tuple[int, int]:
+            use(tmp_path, address, lambda appender: appender.append([a_record(1, received_at=10_000)]))
+            return super().of(partition)
+
+    use(tmp_path, address, lambda appender: appender.append([a_record(0, received_at=1_000)]))
+    with closing(Interrupted(address)) as asking:
+        assert asking.at(0, 5_000) == 1
 
 
 def test_a_look_makes_no_topic(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
@@ -499,17 +567,13 @@ def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
     claim(settings)
     journal = tmp_path / FOLDER
     use(journal, address, lambda appender: appender.append([a_record(0)]))
-    segments = [broker.segment(address.topic, 0) for broker in cluster.brokers]
-    kept_bytes = max(each.stat().st_size for each in segments)
+    kept_bytes = stored_bytes(cluster, address)
     use(journal, address, lambda appender: appender.append([a_record(1), a_record(2)]))
     ensure(location_of(settings, "control"), "control")
     with closing(open_deliver(location_of(settings, "deliver"))) as database:
         row = (0, 3, 0, encode_offset_sets(SavedPositions({})))
         database.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (?, ?, ?, ?)", row)
-    cluster.kill()
-    for each in segments:
-        os.truncate(each, kept_bytes)
-    cluster.start()
+    lose_end(cluster, address, kept_bytes)
     shelf = SharedIndexStore(location_of(settings, "deliver"))
     with closing(shelf), closing(Claims(settings, shelf, lambda: 1)) as claims:
         with pytest.raises(JournalAway, match="ends at 1, before 3"):
@@ -520,6 +584,41 @@ def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
         assert taken is not None
         taken.duplicates.close()
     assert [(each.partition, each.first, each.next_offset) for each in read_lost(journal)] == [(0, 1, 3)]
+
+
+def test_who_follows_goes_on_when_offsets_that_all_brokers_lost_are_given_again(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """A process that lives through the loss stands still until the topic has come to where it was, says which events
+    came at offsets that it knew, and goes on behind."""
+    use(tmp_path, address, lambda appender: appender.append([a_record(0)]))
+    kept_bytes = stored_bytes(cluster, address)
+    use(tmp_path, address, lambda appender: appender.append([a_record(1), a_record(2)]))
+    follower = KafkaFollower(tmp_path, address, lambda: None)
+    with closing(follower):
+        follower.follow(0, 3)
+        follower.begin()
+        found: list[Record] = []
+        wait_until(partial(read_all, follower, found, [], 3))
+        lose_end(cluster, address, kept_bytes)
+        use(tmp_path, address, lambda appender: appender.append([a_record(number) for number in (3, 4, 5)]))
+        wait_until(partial(read_all, follower, found, [], 4))
+        assert [each.message_id for each in found] == ["m0", "m1", "m2", "m5"]
+        assert follower.end(0) == 4
+    assert [(each.partition, each.first, each.next_offset) for each in read_lost(tmp_path)] == [(0, 1, 3)]
+
+
+def stored_bytes(cluster: Cluster, address: KafkaAddress) -> int:
+    """What is stored of the first partition."""
+    return max(broker.segment(address.topic, 0).stat().st_size for broker in cluster.brokers)
+
+
+def lose_end(cluster: Cluster, address: KafkaAddress, kept_bytes: int) -> None:
+    """As a power cut of all brokers at once: what came after these bytes of the first partition was on no disk yet."""
+    cluster.kill()
+    for broker in cluster.brokers:
+        os.truncate(broker.segment(address.topic, 0), kept_bytes)
+    cluster.start()
 
 
 def test_messages_carry_trace_key_and_time(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:

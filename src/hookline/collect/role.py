@@ -76,7 +76,7 @@ class JournalWatch:
     async def _retain(self) -> None:
         try:
             dropped = await asyncio.to_thread(self._appender.retain, self._steady_ms())
-        except JournalAway as away:
+        except (JournalAway, OSError) as away:  # or this machine's disk has no room for the note of what was erased
             if self._not_dropped != (said := str(away)):
                 self._not_dropped = said
                 next_step = "events older than retention.events stay until the topic's own retention takes them"

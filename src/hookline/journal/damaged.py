@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.journal.port import JournalCorrupt
+from hookline.telemetry.log import logger
 from hookline.whole_file import write_whole
 
 DAMAGED_NAME = "damaged"
@@ -121,3 +122,9 @@ def read_lost(journal: Path) -> tuple[Lost, ...]:
 def note_lost(journal: Path, lost: Sequence[Lost]) -> None:
     """Add to what is noted."""
     write_whole(journal / LOST_NAME, msgspec.json.encode((*read_lost(journal), *lost)[-KEPT_MAX:]))
+
+
+def note_given_again(journal: Path, partition: int, first: int, next_offset: int) -> None:
+    """Note what brokers lost of what was read, when others have its offsets now: those are not sent by themselves."""
+    logger().error("offsets_given_again", partition=partition, first=first, next_offset=next_offset)
+    note_lost(journal, [Lost(partition, first, next_offset, int(time.time() * 1000), ("deliver",))])

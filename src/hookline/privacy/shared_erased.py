@@ -20,6 +20,7 @@ from hookline.journal.port import JournalBackend
 from hookline.outcomes.reader import DeliverReader
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 from hookline.settings import Settings
+from hookline.telemetry.log import logger
 
 CHANGES = "erasures"
 """Their name in ``privacy_changes``."""
@@ -78,21 +79,31 @@ class SharedErased:
         self._feed = ErasureFeed(location_of(settings, "privacy"))
         self._deliver = Followed(location_of(settings, "deliver"), "deliver", SCHEMA_MIN)
         self._under_way: list[Erasure] = []
-        self._is_read = False
-        """Whether all of it was told since something changed."""
+        self._is_noted = False
+        """Whether all of it was noted since something changed."""
+        self._is_refused = False
+        """Whether the disk took no note the last time."""
 
     def follow(self) -> None:
-        """Note what is new; costs next to nothing where nothing is. Raise DatabaseUnreadable, or DatabaseAway."""
+        """Note what is new; costs next to nothing where nothing is. A disk that has no room is tried again with the
+        next look. Raise DatabaseUnreadable, or DatabaseAway."""
         under_way = self._feed.poll()
         if under_way is not None:
             self._under_way = under_way
-        elif self._is_read:
+        elif self._is_noted:
             return
-        self._is_read = False
+        self._is_noted = False
         done = list(self._done())
-        self._is_read = True
-        for partition, positions in (*(part for each in self._under_way for part in each.positions.items()), *done):
-            self._journal.note_erased(partition, positions)
+        try:
+            for partition, positions in (*(part for each in self._under_way for part in each.positions.items()), *done):
+                self._journal.note_erased(partition, positions)
+        except OSError as error:
+            if not self._is_refused:
+                next_step = "erased events are shown on this machine until its disk takes the note; free disk space"
+                logger().error("erasures_not_noted", reason=str(error), next_step=next_step)
+            self._is_refused = True
+            return
+        self._is_noted, self._is_refused = True, False
 
     def close(self) -> None:
         """Let go of connections; idempotent."""

@@ -20,7 +20,7 @@ def test_a_change_whose_commit_was_not_answered_is_seen(postgres: PostgresServer
         name = url.partition("@/")[2].partition("?")[0]
         place = Schema(f"postgresql://hookline@127.0.0.1:{cable.port}/{name}", "control")
         with closing(Store(place)) as store:
-            cable.cut_after = b"COMMIT"
+            cable.cut_after = b"COMMIT\0"
             with pytest.raises(DatabaseAway):
                 change(store, source("website"))
             assert store.source("website") is None

@@ -1,20 +1,25 @@
-"""Appends to a journal on Kafka are answered once each, whatever becomes of their records."""
+"""Appends to a journal on Kafka are answered once each, whatever becomes of their records, and so are questions."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from hookline.collect.role import JournalWatch
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka import appender
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
+from hookline.journal.kafka.topic import Admin, answered
 from hookline.journal.port import JournalAway
 
 MESSAGE = SimpleNamespace(partition=lambda: 0, offset=lambda: None)
@@ -68,4 +73,34 @@ def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, monk
         assert made.pending_bytes == 0
         await made.close()
 
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
+    """It answers neither that something was done nor that it was not: a role waits for that, and does not end."""
+    with pytest.raises(KafkaException) as silent:
+        answered(Future[None](), 0.01)
+    assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
+
+
+def test_a_disk_without_room_does_not_end_who_looks_after_the_topic() -> None:
+    """What was erased of dropped events is let go of later; events go to brokers, which have room."""
+    asked = asyncio.Event()
+
+    def retain(now_ms: int) -> int:
+        loop.call_soon_threadsafe(asked.set)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def scenario() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        journal: Any = SimpleNamespace(open=lambda: None, state=lambda: "", retain=retain)
+        edge: Any = SimpleNamespace(set_away=lambda is_away: None)
+        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0).run())
+        await asyncio.wait_for(asked.wait(), 10)
+        done, _ = await asyncio.wait({watching}, timeout=0.2)
+        watching.cancel()
+        assert not done
+
+    loop: Any = None
     asyncio.run(scenario())

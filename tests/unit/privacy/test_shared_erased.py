@@ -103,3 +103,17 @@ def test_what_was_done_meanwhile_is_learned(
     late.follow()
     late.close()
     assert seen.of(0) == {5}
+
+
+def test_what_a_disk_did_not_take_is_noted_once_it_does(
+    settings: Settings, privacy: PrivacyStore, elsewhere: SharedErased
+) -> None:
+    """It is no reason to take no events, nor to forget it although nothing changes any more."""
+    seen = ErasedPlaces(settings.data_path / "journal")
+    in_the_way = settings.data_path / "journal" / "erased" / "0"
+    in_the_way.mkdir(parents=True)
+    begin(privacy, p0=[3])
+    elsewhere.follow()
+    in_the_way.rmdir()
+    elsewhere.follow()
+    assert seen.of(0) == {3}

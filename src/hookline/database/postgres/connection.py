@@ -35,6 +35,8 @@ ROWS_PER_DOCUMENT = 1_000
 ROWS_PER_STATEMENT = (16, 4, 1)
 
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# Whatever the database has as its default: what others wrote until the turn came must be seen.
+_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 def connect(schema: Schema, read_only: bool, synchronous: Literal["FULL", "NORMAL"]) -> PostgresConnection:
@@ -187,11 +189,11 @@ class PostgresConnection:
     def _begin_write(self) -> None:
         kind = self._opened.kind
         if kind.read_only:
-            self._begin("BEGIN")
+            self._begin(_BEGIN_WRITE)
             return
         # One text, so that counting and asking for the epoch cost no way to the server and back of their own.
         commits, epoch = commits_of(kind.schema), epoch_of(kind.schema)
-        steps = ["BEGIN", take_turn(kind.schema.which)]
+        steps = [_BEGIN_WRITE, take_turn(kind.schema.which)]
         if commits is not None:
             steps.append(counting(kind.schema.which, commits))
         if epoch is not None:

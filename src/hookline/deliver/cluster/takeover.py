@@ -35,7 +35,7 @@ from hookline.deliver.replays import Replays
 from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.deliver.store.retry_rows import bring_near
 from hookline.index.duplicates import Duplicates
-from hookline.journal.damaged import Lost, note_lost
+from hookline.journal.damaged import note_given_again
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import JournalAway
 from hookline.journal.record import Record, journal_ms
@@ -44,7 +44,6 @@ from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.outcomes.reader import DeliverReader, RetryBacklog, SavedLane
 from hookline.route.filters import keeps_away, rules_of
 from hookline.settings import Settings
-from hookline.telemetry.log import logger
 
 
 class Claim(NamedTuple):
@@ -158,9 +157,7 @@ class Claims:
             return
         found = self._journal.get(partition, short.end)
         if found is None or journal_ms(found) >= short.seen_ms:
-            lost = Lost(partition, short.end, next_offset, int(time.time() * 1000), ("deliver",))
-            note_lost(self._settings.data_path / FOLDER, [lost])
-            logger().error("offsets_given_again", partition=partition, first=short.end, next_offset=next_offset)
+            note_given_again(self._settings.data_path / FOLDER, partition, short.end, next_offset)
         del self._short[partition]
 
     def _learn_erased(self, partition: int) -> None:

@@ -100,9 +100,10 @@ class DeliverStore:
     def commit(self, batch: Batch) -> None:
         """Write a batch in one transaction; on any error, such as Fenced, nothing of it is written, but after
         DatabaseAway it may be: given again it is written once."""
-        if self._mark is not None and self._mark.holds(batch):
-            return
         with transaction(self._write):
+            # In its turn: where the last answer was lost, that commit may be under way until the turn comes.
+            if self._mark is not None and self._mark.holds(batch):
+                return
             cursor = self._write.cursor()
             if self._fence is not None:
                 check(self._write, batch.epochs)

@@ -99,6 +99,11 @@ def _absolute(path: str | None) -> str | None:
 
 _URL = re.compile(r"kafka://([^/\s,@]+:\d{1,5}(?:,[^/\s,@]+:\d{1,5})*)/([A-Za-z0-9._-]{1,249})")
 
+LEADERS_MS = 5_000
+"""How often a client asks who leads."""
+SILENCE_MS_MAX = 20_000
+"""How long a broker may take to answer; one that has its clients wait for their quotas takes up to about 10 s."""
+
 _EVERY_CLIENT: dict[str, Any] = {
     # Brokers that make topics on demand would make ours at the first look for it: with one partition and one copy.
     "allow.auto.create.topics": False,
@@ -106,7 +111,9 @@ _EVERY_CLIENT: dict[str, Any] = {
     "socket.keepalive.enable": True,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1_000,
-    "topic.metadata.refresh.interval.ms": 60_000,
+    # A broker that stands still, or lost its power, closes nothing: who leads instead of it is heard of by asking.
+    "topic.metadata.refresh.interval.ms": LEADERS_MS,
+    "socket.timeout.ms": SILENCE_MS_MAX,
     "retry.backoff.ms": 50,
     # Its own lines would go to standard error: what matters comes back as an error of a call.
     "log_level": 0,

@@ -26,7 +26,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
-from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, Admin, Watermarks, open_topic, topic_state
+from hookline.journal.kafka.topic import (
+    ADMIN_SECONDS,
+    MESSAGE_BYTES_MAX,
+    Admin,
+    Watermarks,
+    answered,
+    made_anew,
+    open_topic,
+    topic_state,
+)
 from hookline.journal.port import (
     Done,
     JournalAway,
@@ -39,6 +48,7 @@ from hookline.journal.port import (
 from hookline.journal.reading import PENDING_BYTES_MAX, Wake, awaited, lock_folder, size_bytes
 from hookline.journal.record import Record, journal_ms, note_clock
 from hookline.telemetry.log import logger
+from hookline.whole_file import write_whole
 
 Settled = Callable[["Call", KafkaError | None, Message], None]
 
@@ -167,6 +177,7 @@ class KafkaAppender:
         self._on_failed = on_failed
         self._pending_bytes_max = pending_bytes_max
         self._closed = False
+        self._topic_id = ""
         self._calls: set[Call] = set()
         self._turns = Turns()
         self._in_flight: dict[int, int] = {}
@@ -189,18 +200,17 @@ class KafkaAppender:
     def open(self) -> None:
         """Make or check the topic; raise JournalAway while brokers do not answer, JournalUnusable when it is not the
         one that this folder began with."""
-        known = self._folder / TOPIC_FILE
+        noted = self._folder / TOPIC_FILE
+        known = noted.read_text() if noted.exists() else ""
         retention_seconds = self._retention_ms / 1000
         topic = open_topic(
-            self._address, self._partitions, retention_seconds, self._retention_bytes, is_known=known.exists()
+            self._address, self._partitions, retention_seconds, self._retention_bytes, is_known=bool(known)
         )
-        if not known.exists():
-            known.write_text(topic)
-        elif known.read_text() != topic:
-            raise JournalUnusable(
-                f"the topic {self._address.topic} was made anew since {self._folder} was used with it: bring the old"
-                " one back, or begin anew as docs/explanation/kafka.md says (A topic that is lost)"
-            )
+        if not known:
+            write_whole(noted, topic.encode())
+        elif known != topic:
+            raise JournalUnusable(made_anew(self._address))
+        self._topic_id = topic
         self._ends = {number: self._watermarks.of(number)[1] for number in range(self._partitions)}
         self.away = ""
 
@@ -258,7 +268,7 @@ class KafkaAppender:
             positions = [TopicPartition(self._address.topic, number, offset) for number, offset in expired.items()]
             try:
                 for dropping in self._admin.client.delete_records(positions, request_timeout=ADMIN_SECONDS).values():
-                    dropping.result(ADMIN_SECONDS)
+                    answered(dropping)
             except KafkaException as error:
                 raise JournalAway(f"Kafka did not drop old records: {error.args[0].str()}") from error
         for number, start in starts.items():
@@ -271,9 +281,9 @@ class KafkaAppender:
 
     def state(self) -> str:
         """Ask brokers whether the topic takes records, and keep the answer in ``away``: until they say that it does,
-        every append is refused at once. Where others have added partitions, a user's records go where those
-        others put them."""
-        self.away, partitions = topic_state(self._admin, self._address, STATE_SECONDS)
+        every append is refused at once. One that was made anew meanwhile takes none. Where others have added
+        partitions, a user's records go where those others put them."""
+        self.away, partitions = topic_state(self._admin, self._address, STATE_SECONDS, self._topic_id)
         if partitions > self._partitions and not self.away:
             self._follow(partitions)
         return self.away

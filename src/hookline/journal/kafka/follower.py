@@ -6,20 +6,24 @@ here waits: ``read`` ends where what has arrived ends, and ``on_arrival`` is cal
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from hookline.journal.damaged import note_given_again
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Run
 from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.kafka.topic import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, OffsetExpired
+from hookline.telemetry.log import logger
 
 AHEAD_BYTES = 8 * 1024 * 1024
 """What is read ahead of a partition; its consumer rests until half of it is taken."""
@@ -30,6 +34,8 @@ ENDS_SECONDS = 0.25
 CLOSE_SECONDS = 0.5
 """The thread looks so often whether it is to end, but where it asks brokers that do not answer."""
 _POLL_SECONDS = 0.1
+_TRUNCATED = re.compile(r"truncation detected .*: broker end offset is (\d+)")
+"""What the client says where another leader lacks what it has read: where that begins, also when others came since."""
 
 
 class _Ahead:
@@ -47,6 +53,8 @@ class _Ahead:
         self.rests = False
         self.error: JournalError | None = None
         self.is_placed = False
+        self.lost: int | None = None
+        """The first offset that brokers lost of what has arrived, while the topic ends before the next one."""
 
 
 class KafkaFollower:
@@ -203,7 +211,7 @@ class KafkaFollower:
             if error is None:
                 values.setdefault(partition, []).append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                self._lost(partition)
+                self._lost(partition, error.str())
             # Others are told again for as long as they last.
         for partition, those in values.items():
             self._add(partition, those)
@@ -236,26 +244,36 @@ class KafkaFollower:
         if partition in self._ends:
             self._ends[partition] = max(self._ends[partition], end)
 
-    def _lost(self, partition: int) -> None:
-        """The place is below what is kept: what to go on from is for the reader to decide."""
+    def _lost(self, partition: int, reason: str) -> None:
+        """The position is not in the topic: below what is kept, and where to go on is for the reader to decide, or
+        beyond its end."""
         try:
             start, end = self._watermarks.of(partition)
         except JournalAway:
             start, end = -1, -1
+        told = _TRUNCATED.search(reason)
         with self._lock:
             ahead = self._ahead.get(partition)
             if ahead is None:
                 return
+            ends = [each for each in (end, int(told[1]) if told else -1) if 0 <= each < ahead.expected]
             if 0 <= ahead.expected < start:
                 ahead.error = OffsetExpired(start)
-            elif ahead.expected > end >= 0:
-                ahead.error = JournalError(
-                    f"partition {partition} of {self._topic} ends at {end}, before offset {ahead.expected}: brokers "
-                    "lost what they had acknowledged, or this is another topic"
-                )
+            elif ends:
+                ahead.lost = min(ends)
+                next_step = "it goes on once the topic has come to the next offset again; see to the brokers' disks"
+                numbers = {"ends": ahead.lost, "next_offset": ahead.expected}
+                logger().error("partition_behind", partition=partition, **numbers, next_step=next_step)
             else:
                 ahead.is_placed = False  # it was a moment's confusion: try the same place again
         self._on_arrival()
+
+    def _go_on(self, partition: int, ahead: _Ahead, first: int) -> None:
+        """The topic has come to the position again, by events that have the offsets of those that were lost."""
+        with suppress(OSError):  # it is in the log
+            note_given_again(self._folder, partition, first, ahead.expected)
+        with self._lock:
+            ahead.lost, ahead.is_placed = None, False
 
     def _look_at_ends(self) -> None:
         """Learn the ends: from the fetches where there are some, by asking where a partition rests."""
@@ -265,8 +283,9 @@ class KafkaFollower:
         for partition in list(self._ends):
             ahead = self._ahead.get(partition)
             position = TopicPartition(self._topic, partition)
+            lost = ahead.lost if ahead is not None else None
             try:
-                if ahead is not None and not ahead.rests:
+                if ahead is not None and not ahead.rests and lost is None:
                     known = self._consumer.get_watermark_offsets(position, cached=True)
                     end = known[1] if known else -1
                 elif asks:
@@ -275,5 +294,7 @@ class KafkaFollower:
                     continue
             except (KafkaException, JournalAway):
                 continue
+            if ahead is not None and lost is not None and end >= ahead.expected:
+                self._go_on(partition, ahead, lost)
             with self._lock:
                 self._raise_end(partition, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -102,6 +103,18 @@ class _Refusal:
 
 T = TypeVar("T")
 
+ADMIN_SECONDS = 5.0
+"""How long to wait for brokers when the topic is opened; a role that is told to end meanwhile ends after it."""
+
+
+def answered(answer: Future[T], seconds: float = ADMIN_SECONDS) -> T:
+    """Wait for what brokers are asked, and return it; raise KafkaException also for one that is silent."""
+    try:
+        return answer.result(seconds)
+    except TimeoutError:  # the client's own limit comes a moment later
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+
+
 ASK_SECONDS = 5.0
 """How long to ask, while a partition's leader changes too."""
 TRY_SECONDS = 2.0
@@ -126,9 +139,10 @@ class Watermarks:
 
     def at(self, partition: int, time_ms: int) -> int:
         """Return the offset of the first record received at this time or later, the end when there is none."""
+        _, end = self.of(partition)  # first: what is stored after the answer that there is none must not be below it
         position = TopicPartition(self._topic, partition, max(time_ms, 0))
         (found,) = self._ask(lambda seconds: self._consumer.offsets_for_times([position], seconds))
-        return int(found.offset) if found.offset >= 0 else self.of(partition)[1]
+        return int(found.offset) if found.offset >= 0 else end
 
     def partition_count(self) -> int:
         """Return how many partitions the topic has now; 0 when it is gone."""
@@ -168,8 +182,6 @@ class Watermarks:
             self._consumer.list_topics(self._topic, TRY_SECONDS)
 
 
-ADMIN_SECONDS = 5.0
-"""How long to wait for brokers when the topic is opened; a role that is told to end meanwhile ends after it."""
 REPLICAS = 3
 """Copies of every record, where there are so many brokers."""
 MESSAGE_BYTES_MAX = 2 * 1024 * 1024
@@ -221,16 +233,19 @@ def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECOND
     return len(found.partitions) if found is not None else 0
 
 
-def topic_state(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> tuple[str, int]:
+def topic_state(asking: Admin, address: KafkaAddress, timeout_seconds: float, known_id: str = "") -> tuple[str, int]:
     """Return why the topic does not take records just now, empty when it does as far as brokers tell; and how many
-    partitions it has."""
+    partitions it has. With ``known_id`` another topic of the same name takes none."""
     try:
         found = _look(asking.client, address, timeout_seconds)
+        is_another = found is not None and known_id and _id(asking.client, address, timeout_seconds) != known_id
     except KafkaException as error:
         return str(asking.explained(error)), 0
     asking.forget()
     if found is None:
         return lost(address), 0
+    if is_another:
+        return made_anew(address), 0
     for number, partition in sorted(found.partitions.items()):
         if partition.leader < 0:
             return f"partition {number} of topic {address.topic} has no broker that leads it", len(found.partitions)
@@ -244,6 +259,14 @@ def lost(address: KafkaAddress) -> str:
     return (
         f"the topic {address.topic} is gone, and all events with it that were not delivered: bring it back from a copy"
         " of the brokers' data, or begin anew as docs/explanation/kafka.md says (A topic that is lost)"
+    )
+
+
+def made_anew(address: KafkaAddress) -> str:
+    """Return the sentence for a topic that has only the name of the one before."""
+    return (
+        f"the topic {address.topic} was made anew since this data folder was used with it: bring the old one back, or"
+        " begin anew as docs/explanation/kafka.md says (A topic that is lost)"
     )
 
 
@@ -272,7 +295,7 @@ def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retentio
     }
     topic = NewTopic(address.topic, partitions, replicas, config=config)
     try:
-        admin.create_topics([topic], request_timeout=ADMIN_SECONDS)[address.topic].result(ADMIN_SECONDS)
+        answered(admin.create_topics([topic], request_timeout=ADMIN_SECONDS)[address.topic])
     except KafkaException as error:
         if error.args[0].code() in NOT_ALLOWED:
             make = f"--create --partitions {partitions} --replication-factor {replicas}"
@@ -309,7 +332,7 @@ def _adopt(admin: AdminClient, address: KafkaAddress, found: Any, partitions: in
 def _add_partitions(admin: AdminClient, address: KafkaAddress, kept: int, partitions: int) -> None:
     more = admin.create_partitions([NewPartitions(address.topic, partitions)])
     try:
-        more[address.topic].result(ADMIN_SECONDS)
+        answered(more[address.topic])
     except KafkaException as error:
         if error.args[0].code() not in NOT_ALLOWED:
             raise
@@ -323,14 +346,14 @@ def _settle(admin: AdminClient, address: KafkaAddress, retention: dict[str, str]
     """Bring the topic's retention in line, where that is allowed; return how many copies have to be in sync."""
     try:
         resource = ConfigResource(ResourceType.TOPIC, address.topic)
-        present = next(iter(admin.describe_configs([resource]).values())).result(ADMIN_SECONDS)
+        present = answered(next(iter(admin.describe_configs([resource]).values())))
         changes = {name: value for name, value in retention.items() if present[name].value != value}
         if changes:
             entries = [
                 ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()
             ]
             resource = ConfigResource(ResourceType.TOPIC, address.topic, incremental_configs=entries)
-            next(iter(admin.incremental_alter_configs([resource]).values())).result(ADMIN_SECONDS)
+            answered(next(iter(admin.incremental_alter_configs([resource]).values())))
         return int(present["min.insync.replicas"].value or 1)
     except KafkaException as error:
         if error.args[0].code() not in NOT_ALLOWED:
@@ -357,7 +380,7 @@ def _brokers(admin: AdminClient) -> int:
 def _is_empty(admin: AdminClient, address: KafkaAddress, found: Any) -> bool:
     latest: Any = OffsetSpec.latest  # the library has no types for it
     ends = admin.list_offsets({TopicPartition(address.topic, number): latest() for number in found.partitions})
-    return all(end.result(ADMIN_SECONDS).offset == 0 for end in ends.values())
+    return all(answered(end).offset == 0 for end in ends.values())
 
 
 def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int) -> Any:
@@ -373,12 +396,12 @@ def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int
         time.sleep(_POLL_SECONDS)
 
 
-def _id(admin: AdminClient, address: KafkaAddress) -> str:
-    deadline = time.monotonic() + ADMIN_SECONDS
+def _id(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> str:
+    deadline = time.monotonic() + timeout_seconds
     while True:
-        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=ADMIN_SECONDS)
+        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=timeout_seconds)
         try:
-            return str(described[address.topic].result(ADMIN_SECONDS).topic_id)
+            return str(answered(described[address.topic], timeout_seconds).topic_id)
         except KafkaException as error:
             # The broker that was asked may not have heard yet of a topic that was just made.
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:

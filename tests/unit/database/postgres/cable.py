@@ -16,6 +16,8 @@ class Cable:
         self.port: int = self._listening.getsockname()[1]
         self.cut_after = b""
         """Once a client says this, it reaches the server, and the connection breaks when that answers."""
+        self.cuts_at_once = False
+        """Whether it breaks before."""
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -42,6 +44,8 @@ class Cable:
                     self.cuts += 1
                     lost.set()
                 server.sendall(data)
+                if self.cuts_at_once and lost.is_set():
+                    client.shutdown(socket.SHUT_RDWR)
             server.shutdown(socket.SHUT_RDWR)
 
     def _answer(self, client: socket.socket, server: socket.socket, lost: threading.Event) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from hookline.bench.machine import wait_until
 from hookline.database.connect import connect
+from hookline.database.connection import transaction
 from hookline.database.location import Schema
 from hookline.database.outages import OUTAGES
 from hookline.database.postgres import pool as pool_module
@@ -23,6 +25,7 @@ from tests.postgres import TEMPLATE, PostgresServer
 
 INSERT = "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
 COUNT = "SELECT count(*) FROM source_activity"
+WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
 @pytest.fixture
@@ -112,6 +115,24 @@ def test_one_that_stands_still_behind_many_statements_at_once_keeps_nobody_from_
         with pytest.raises(DatabaseAway):
             still.execute("COMMIT")
         assert other.execute(COUNT).fetchone() == (1,)
+
+
+def test_who_waited_for_its_turn_sees_what_was_written_meanwhile(postgres: PostgresServer, schema: Schema) -> None:
+    """Also where an administrator has made it the database's default that a transaction sees one moment: the epochs
+    by which old owners are kept from writing are read in it."""
+    name = schema.url.partition("@/")[2].partition("?")[0]
+    postgres.admin(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
+
+    def seen() -> object:
+        with closing(connect(schema)) as other, transaction(other) as execute:
+            return execute(COUNT).fetchone()
+
+    with closing(connect(schema)) as first, ThreadPoolExecutor(1) as thread:
+        with transaction(first) as execute:
+            execute(INSERT, ("a", 1))
+            waiting = thread.submit(seen)
+            wait_until(lambda: postgres.run(schema.url, WAITS) == [(1,)], 30, "the other one waits for its turn")
+        assert waiting.result(30) == (1,)
 
 
 def test_a_transaction_after_an_error_does_not_commit(schema: Schema) -> None:

@@ -138,21 +138,23 @@ def test_sums_and_sources(store: SeriesStore, log: SeriesLog) -> None:
 
 
 def test_who_fails_most(store: SeriesStore, log: SeriesLog) -> None:
-    """Most failures first, and nobody without any."""
+    """Most failures first, and nobody without any; who is gone takes nobody's place."""
     failing = {
         "a": DestinationCounts(failures=2),
         "b": DestinationCounts(failures=9, not_delivered=1),
         "c": DestinationCounts(),
     }
     store.add_time_buckets([TimeBucket(at=NOW - 20, destinations=failing)])
-    assert [(each.destination, each.failures) for each in log.top_failing("1h", NOW, 5)] == [("b", 9), ("a", 2)]
-    assert len(log.top_failing("30d", NOW, 1)) == 1
+    found = log.top_failing("1h", NOW, 5, lambda id: True)
+    assert [(each.destination, each.failures) for each in found] == [("b", 9), ("a", 2)]
+    assert len(log.top_failing("30d", NOW, 1, lambda id: True)) == 1
+    assert [each.destination for each in log.top_failing("1h", NOW, 1, lambda id: id != "b")] == ["a"]
 
 
 def test_before_the_first_slot(log: SeriesLog) -> None:
     """No file yet: every value is unknown, and every sum 0."""
     assert set(log.totals("1h", NOW).values["delivered"]) == {None}
-    assert (log.top_failing("1h", NOW, 5), log.sums("crm", "1h", NOW).counts["failures"]) == ([], 0)
+    assert (log.top_failing("1h", NOW, 5, lambda id: True), log.sums("crm", "1h", NOW).counts["failures"]) == ([], 0)
 
 
 @pytest.mark.parametrize(

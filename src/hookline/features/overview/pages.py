@@ -121,7 +121,7 @@ async def overview(services: Services, range: Range) -> Overview:
 
 
 def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
-    found = series_log(services).top_failing(range, now, FAILING_SHOWN)
+    found = series_log(services).top_failing(range, now, FAILING_SHOWN, services.store.destination)
     named = ((each, services.store.destination(each.destination)) for each in found)
     return [
         FailingView(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)

@@ -203,9 +203,13 @@ class NotificationWatch:
         messages: list[NewMessage] = []
         for rule in turn.rules.values():
             mine = [outage for outage in outages if outage.rule == rule.id and not outage.is_over]
-            wanted = [
-                (outage, what) for outage in mine if (what := self._wanted(rule, outage, turn.now_ms)) is not None
-            ]
+            wanted = []
+            for outage in mine:
+                what = self._wanted(rule, outage, turn.now_ms)
+                if outage.held and what in (None, "reminder"):  # its end was held back, and it began again
+                    outage.held, outage.changed = False, True
+                if what is not None:
+                    wanted.append((outage, what))
             spoken = [each for each in wanted if not self._hold_back(rule, *each, turn.now_ms)]
             held = [outage for outage, _ in spoken if outage.held]
             if held:

@@ -297,6 +297,24 @@ def test_what_was_over_in_the_night_is_said_in_the_morning(rig: Rig) -> None:
     assert rig.pass_time(3600) == []
 
 
+def test_an_end_that_was_held_back_and_was_none_is_not_made_up_for(rig: Rig) -> None:
+    """What began again in the night ends by day with a message of its own, which is no summary of the night."""
+    at(rig, 2026, 11, 23, 20, 50)
+    rig.put(quietHours=BERLIN)
+    rig.begins()
+    rig.pass_time(300)
+    at(rig, 2026, 11, 23, 23, 0)
+    rig.ends()
+    rig.pass_time(600)
+    rig.begins()
+    assert rig.pass_time(600) == []
+    at(rig, 2026, 11, 24, 6, 0)
+    assert rig.pass_time(3600) == []
+    rig.ends()
+    (recovered,) = rig.pass_time(600)
+    assert (recovered.what, recovered.title) == ("recovered", "Recovered: Destination crm")
+
+
 def test_what_is_critical_may_break_the_quiet(rig: Rig) -> None:
     """Severities in `except` are said at once."""
     at(rig, 2026, 11, 23, 22, 0)

@@ -11,6 +11,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
@@ -55,6 +56,15 @@ class Turn(NamedTuple):
     notices: Sequence[Notice]
 
 
+class Tried(NamedTuple):
+    """Hold what came of sending a message, until it is written down."""
+
+    at_ms: int
+    error: str | None = None
+    due_ms: int | None = None
+    note: str | None = None
+
+
 class NotificationWatch:
     """The one loop."""
 
@@ -80,6 +90,8 @@ class NotificationWatch:
         self._clock = clock
         self._retry_seconds = retry_seconds
         self._has_cursor = True
+        self._tried: dict[int, Tried] = {}
+        """By message: what is not written yet, because the disk refuses it. It is not sent again meanwhile."""
 
     async def run_forever(self) -> None:
         """Look and send every few seconds until cancelled."""
@@ -120,9 +132,11 @@ class NotificationWatch:
             )
 
     async def send_due(self) -> None:
-        """Send everything that is due now."""
-        while due := await asyncio.to_thread(self._log.due, self._now_ms(), AT_ONCE_MAX):
+        """Send everything that is due now; what came of it is written again where the disk refused that."""
+        while due := await asyncio.to_thread(self._due):
             await asyncio.gather(*map(self._send, due))
+        for message_id in list(self._tried):
+            await self._write(message_id)
 
     async def test(self, rule: Notification, channel: Channel) -> tuple[Result, int]:
         """Send a test message at once; return what came of it and how many milliseconds it took."""
@@ -274,12 +288,20 @@ class NotificationWatch:
 
     # how it is sent
 
+    def _due(self) -> list[Queued]:
+        due = self._log.due(self._now_ms(), AT_ONCE_MAX + len(self._tried))
+        return [message for message in due if message.id not in self._tried]
+
     async def _send(self, message: Queued) -> None:
+        self._tried[message.id] = await self._send_once(message)
+        with suppress(sqlite.Error, OSError):
+            await self._write(message.id)
+
+    async def _send_once(self, message: Queued) -> Tried:
         rule = next((each for each in self._rules() if each.id == message.rule), None)
         channel = next((each for each in rule.channels if each.key == message.channel), None) if rule else None
         if channel is None:
-            await asyncio.to_thread(self._log.tried, message.id, self._now_ms(), "its channel was removed")
-            return
+            return Tried(self._now_ms(), "its channel was removed")
         result = await self._channels.send(channel, message.content, f"notification-{message.id}")
         error, due_ms = result.error, None
         if error is not None and not result.final and message.tries < len(self._retry_seconds):
@@ -293,7 +315,11 @@ class NotificationWatch:
                 reason=error or result.note,
                 tries_again=due_ms is not None,
             )
-        await asyncio.to_thread(self._log.tried, message.id, self._now_ms(), error, due_ms, result.note)
+        return Tried(self._now_ms(), error, due_ms, result.note)
+
+    async def _write(self, message_id: int) -> None:
+        await asyncio.to_thread(self._log.tried, message_id, *self._tried[message_id])
+        del self._tried[message_id]
 
     def _rules(self) -> list[Notification]:
         return [stored.object for stored in self._store.in_force("notification")]

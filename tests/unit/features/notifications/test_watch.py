@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -224,6 +225,23 @@ def test_an_end_replaces_a_begin_that_could_not_be_sent(rig: Rig) -> None:
     sent = rig.pass_time(1200)
     assert whats(sent) == ["recovered"]
     assert [message.state for message in rig.messages] == ["sent", "replaced"]
+
+
+def test_a_result_that_cannot_be_written_is_no_reason_to_send_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message was sent once, and is noted as sent as soon as the disk lets that be written."""
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    rig.begins()
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.log, "tried", full)
+        for _ in range(20):
+            with suppress(OSError):
+                rig.look()
+    assert whats([content for _, content in rig.channels.sent]) == ["opened"]
+    assert rig.pass_time(300) == []
+    assert [(message.state, message.tries) for message in rig.messages] == [("sent", 1)]
 
 
 def test_each_channel_is_served_by_itself(rig: Rig) -> None:

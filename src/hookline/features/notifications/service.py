@@ -109,7 +109,9 @@ class NotificationWatch:
 
     def look(self) -> None:
         """Compare the notices with what was said of them, and write down what is to be said."""
-        rules = {rule.id: rule for rule in self._rules() if rule.enabled}
+        every = self._rules()
+        self._log.follow_channels(every)
+        rules = {rule.id: rule for rule in every if rule.enabled}
         cursor = self._log.cursor() if rules or self._has_cursor else None
         if not rules:
             if cursor is not None:
@@ -289,6 +291,7 @@ class NotificationWatch:
     # how it is sent
 
     def _due(self) -> list[Queued]:
+        self._log.follow_channels(self._rules())
         due = self._log.due(self._now_ms(), AT_ONCE_MAX + len(self._tried))
         return [message for message in due if message.id not in self._tried]
 

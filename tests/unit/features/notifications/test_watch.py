@@ -244,6 +244,25 @@ def test_a_result_that_cannot_be_written_is_no_reason_to_send_again(rig: Rig, mo
     assert [(message.state, message.tries) for message in rig.messages] == [("sent", 1)]
 
 
+def test_a_message_follows_its_channel_when_that_is_edited(rig: Rig) -> None:
+    """What waits for another try goes to the channel as it is now, and one that has it already gets it no more."""
+    hooks = [{"webhook": {"url": f"https://{name}.example/x"}} for name in ("one", "two")]
+    rig.put(to=[{"email": ["a@b.example"]}, *hooks])
+    rig.channels.results = [Result("no such user"), Result("down"), Result()]
+    rig.begins()
+    rig.pass_time(70, step=10)
+    signed = [{"webhook": {**hook["webhook"], "secret": "s3cret"}} for hook in hooks]
+    rig.put(to=[{"email": ["c@d.example"]}, *signed])
+    rig.channels.results = [Result("busy")]
+    rig.pass_time(600)
+    assert [channel.shown for channel, _ in rig.channels.sent[3:]] == ["c@d.example", "one.example", "c@d.example"]
+    assert {(message.to, message.state) for message in rig.messages} == {
+        ("c@d.example", "sent"),
+        ("one.example", "sent"),
+        ("two.example", "sent"),
+    }
+
+
 def test_each_channel_is_served_by_itself(rig: Rig) -> None:
     """One that fails is tried again alone; one that was removed meanwhile gets nothing."""
     rig.put(to=[{"email": ["a@b.example"]}, {"webhook": {"url": "https://hook.example/x"}}])

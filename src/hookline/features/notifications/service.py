@@ -15,14 +15,19 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from hookline.api.services import Services, part
 from hookline.beats import next_beat
 from hookline.connections.notifications import Channel, Notification
 from hookline.connections.store import Store
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
+from hookline.events.timestamps import iso
 from hookline.features.fleet.metrics import OwnMetrics
 from hookline.features.fleet.service import own_metrics
+from hookline.features.insights.service import series_log
+from hookline.features.notices.conditions.traffic import FailedShare
 from hookline.features.notices.log import Notice, NoticeLog
 from hookline.features.notices.service import notice_log
 from hookline.features.notifications.channels import Channels, Result
@@ -34,11 +39,11 @@ from hookline.features.notifications.log import (
     What,
     message_log,
 )
-from hookline.features.notifications.rules import is_about, is_quiet, reaches
+from hookline.features.notifications.rules import SHARE_KIND, is_about, is_quiet, reaches
 from hookline.features.notifications.wording import TEXT_CHARACTERS_MAX, Content, Key, OutageNotice, content_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
-from hookline.telemetry.notices import KINDS, TRIGGER_OF
+from hookline.telemetry.notices import KINDS, OTHERS, TRIGGER_OF, sentence
 
 POLL_SECONDS = 5.0
 RETRY_SECONDS = (5.0, 30.0, 120.0, 600.0, 1800.0)
@@ -49,11 +54,12 @@ TOKEN_BYTES = 8
 
 
 class Turn(NamedTuple):
-    """Hold what one look works with: the time, the rules by id, and the notices."""
+    """Hold what one look works with: the time, the rules by id, the notices, and the newest that was seen before."""
 
     now_ms: int
     rules: Mapping[str, Notification]
     notices: Sequence[Notice]
+    seen: int
 
 
 class Tried(NamedTuple):
@@ -76,6 +82,7 @@ class NotificationWatch:
         log: MessageLog,
         channels: Channels,
         metrics: OwnMetrics,
+        shares: FailedShare,
         clock: Callable[[], float] = time.time,
         retry_seconds: Sequence[float] = RETRY_SECONDS,
     ) -> None:
@@ -87,6 +94,7 @@ class NotificationWatch:
         self._log = log
         self._channels = channels
         self._metrics = metrics
+        self._shares = shares
         self._clock = clock
         self._retry_seconds = retry_seconds
         self._has_cursor = True
@@ -121,7 +129,7 @@ class NotificationWatch:
             return
         self._has_cursor = True
         begins_with = self._notices.last_id() if cursor is None else cursor
-        turn = Turn(self._now_ms(), rules, self._notices.to_notify(begins_with))
+        turn = Turn(self._now_ms(), rules, self._notices.to_notify(begins_with), begins_with)
         outages = self._log.outages()
         self._follow(turn, outages)
         messages = self._say(turn, outages)
@@ -159,12 +167,35 @@ class NotificationWatch:
             outage.is_over = True  # its rule was deleted or disabled: nobody is told of its end
         for rule in turn.rules.values():
             mine = [outage for outage in outages if outage.rule == rule.id]
-            about = [notice for notice in turn.notices if is_about(rule, notice.kind, notice.subject)]
+            about = [
+                judged
+                for notice in turn.notices
+                if is_about(rule, notice.kind, notice.subject)
+                and (judged := self._judged(rule, notice, mine, turn)) is not None
+            ]
             present = {(notice.kind, notice.subject): notice for notice in about if notice.resolved_at is None}
             for outage in mine:
                 self._keep_up(rule, outage, present, turn)
             for notice in about:
                 self._take(rule, notice, mine, outages, turn)
+
+    def _judged(self, rule: Notification, notice: Notice, mine: Sequence[Outage], turn: Turn) -> Notice | None:
+        """Return a notice as it is for a rule, None where it is none: a share of failed requests is one notice for all
+        rules, and each has a share and a time of its own."""
+        if notice.kind != SHARE_KIND or notice.subject == OTHERS:
+            return notice
+        key = (notice.kind, notice.subject)
+        known = next((outage.notices[key] for outage in mine if key in outage.notices), None)
+        found = self._shares.of_rule(rule, turn.now_ms).get(notice.subject)
+        if found is None or (found.weak and known is None):
+            return None
+        since = iso(turn.now_ms) if notice.id <= turn.seen else notice.since
+        return msgspec.structs.replace(
+            notice,
+            message=sentence(*key, found.detail),
+            count=found.count,
+            since=since if known is None else iso(known.since_ms),
+        )
 
     def _keep_up(self, rule: Notification, outage: Outage, present: Mapping[Key, Notice], turn: Turn) -> None:
         for key, known in list(outage.notices.items()):
@@ -388,4 +419,5 @@ def notification_watch(services: Services) -> NotificationWatch:
         message_log(services),
         channels(services),
         own_metrics(services),
+        FailedShare(series_log(services).recent),
     )

@@ -12,6 +12,7 @@ import pytest
 from hookline.features.notices.conditions.finding import Moment
 from hookline.features.notifications.channels import Result
 from hookline.features.notifications.log import FailingChannels
+from hookline.insights.series import Recent
 from tests.unit.conftest import LocationOf
 from tests.unit.connections.examples import change, destination, source
 from tests.unit.features.notifications.rig import Rig, whats
@@ -73,6 +74,25 @@ def test_the_same_cause_in_another_form_is_no_second_message(rig: Rig) -> None:
     assert rig.pass_time(600) == []
     rig.ends()
     assert whats(rig.pass_time(600)) == ["recovered"]
+
+
+def test_each_rule_judges_the_share_over_its_own_time(rig: Rig) -> None:
+    """One notice stands for all rules; each speaks of it while its own share is reached."""
+    slow = {"id": "slow", "threshold": {"failedShare": 0.05, "for": "1h"}}
+    rig.put(threshold={"failedShare": 0.5})
+    rig.put(**slow)
+    rig.begins(kind=DEGRADED, count=3)
+    rig.requests[3600]["crm"] = Recent(900, 100)
+    (first,) = rig.pass_time(300)
+    assert (first.notification, "10% of 1000 requests in the last 60 min" in first.items[0].message) == ("slow", True)
+    rig.requests[300]["crm"] = Recent(20, 80)
+    (second,) = rig.pass_time(300)
+    assert (second.notification, "80% of 100 requests in the last 5 min" in second.items[0].message) == ("ops", True)
+    assert second.items[0].since > first.items[0].since
+    rig.requests[300]["crm"] = Recent(97, 3)
+    assert [(each.notification, each.what) for each in rig.pass_time(300)] == [("ops", "recovered")]
+    rig.ends(kind=DEGRADED)
+    assert [(each.notification, each.what) for each in rig.pass_time(300)] == [("slow", "recovered")]
 
 
 def test_a_later_outage_is_another_message(rig: Rig) -> None:

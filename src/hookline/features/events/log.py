@@ -14,7 +14,7 @@ import msgspec
 from hookline.api.problem import Problem
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
-from hookline.journal.reading import Place, newest_first
+from hookline.journal.reading import Place, newest_first, read_on
 from hookline.journal.record import Record
 from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
 from hookline.settings import Settings
@@ -272,12 +272,23 @@ class EventLog:
         low, high = self._journal().start(partition), end
         while low < high:
             middle = (low + high) // 2
-            record = self._journal().get(partition, middle)
-            if record is not None and record.received_at < until_ms:
-                low = middle + 1
-            else:  # what cannot be read is not shown in any case
+            found = self._at_or_after(partition, middle, high)
+            if found is not None and found.record.received_at < until_ms:
+                low = found.offset + 1
+            else:
                 high = middle
         return high
+
+    def _at_or_after(self, partition: int, offset: int, end: int) -> Place | None:
+        """Return the first record from an offset on that can be read: what is damaged says nothing about the others."""
+        record = self._journal().get(partition, offset)
+        if record is not None:
+            return Place(partition, offset, record)
+        groups = read_on(self._journal(), partition, offset, end)
+        places = (
+            Place(partition, at, each) for group in groups for at, each in enumerate(group.records, group.first_offset)
+        )
+        return next((place for place in places if offset <= place.offset < end), None)
 
     def _newest_records(self) -> Iterator[Record]:
         deadline = self._clock() + SEARCH_SECONDS_MAX

@@ -80,6 +80,7 @@ def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()
 
 
 ACTIONS_KEPT = 1_000
+_BEGINS = "state = CASE state WHEN 'preparing' THEN 'running' ELSE state END"
 
 
 class TooManyReplays(Exception):
@@ -158,19 +159,19 @@ class ReplayStore:
         """Return the replays that have not ended, oldest first."""
         return self._database.read(lambda connection: read_replays(connection, "WHERE ended_at IS NULL ORDER BY lane"))
 
-    def want(self, lane: int, state: State, rate: float | None) -> None:
-        """Pause, resume or cancel a replay, or change its rate."""
+    def want(self, lane: int, state: State | None, rate: float | None) -> None:
+        """Pause, resume or cancel a replay, and change its rate; without a state it goes on as it does."""
         with self._transaction() as execute:
             execute(
-                "UPDATE replays SET state = ?1, rate = ?2, paused_at = CASE WHEN ?1 = 'paused'"
-                " THEN coalesce(paused_at, ?3) END WHERE lane = ?4",
+                "UPDATE replays SET state = coalesce(?1, state), rate = ?2, paused_at = CASE"
+                " WHEN coalesce(?1, state) = 'paused' THEN coalesce(paused_at, ?3) END WHERE lane = ?4",
                 (state, rate, self._steady_ms(), lane),
             )
 
     def plan(self, lane: int, total: int) -> None:
-        """Note how many events a replay comes to."""
+        """Note how many events a replay comes to; one of single events that are too many to name begins now."""
         with self._transaction() as execute:
-            execute("UPDATE replays SET total = ? WHERE lane = ?", (total, lane))
+            execute(f"UPDATE replays SET total = ?, {_BEGINS} WHERE lane = ?", (total, lane))
 
     def prepare(self, lane: int, positions: dict[int, OffsetSet]) -> None:
         """Give a replay of single events their positions; it begins, unless it was paused or cancelled meanwhile."""
@@ -179,8 +180,7 @@ class ReplayStore:
         total = sum(each.count for each in positions.values())
         with self._transaction() as execute:
             execute(
-                "UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?,"
-                " state = CASE state WHEN 'preparing' THEN 'running' ELSE state END WHERE lane = ?",
+                f"UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?, {_BEGINS} WHERE lane = ?",
                 (encode_offset_sets(positions), _json(starts), _json(ends), total, lane),
             )
 

@@ -169,11 +169,11 @@ def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
     replay = _replay(services, id)
     if _has_ended(services, replay) or (replay.state == "cancelled" and change.state != "cancelled"):
         raise Problem(409, "replay_ended", f"Replay {id!r} has ended; make a new one.")
-    state: State = replay.state if change.state is msgspec.UNSET else change.state
+    state = None if change.state is msgspec.UNSET else change.state
     rate = replay.rate if change.rate is msgspec.UNSET else change.rate
     require_match(_tag(replay))
     replay_store(services).want(replay.lane, state, rate)
-    fields = (("state", replay.state, state), ("rate", replay.rate, rate))
+    fields = (("state", replay.state, state or replay.state), ("rate", replay.rate, rate))
     changed = (AuditChange(f"replays/{id}", *field) for field in fields if field[1] != field[2])
     the_call().changed(f"replays/{id}", *changed)
     return view_of(services, _replay(services, id))

@@ -80,16 +80,17 @@ def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()
 
 
 ACTIONS_KEPT = 1_000
+_OPEN_COUNT = "SELECT count(*) FROM replays WHERE ended_at IS NULL"
 _BEGINS = "state = CASE state WHEN 'preparing' THEN 'running' ELSE state END"
 
 
 class TooManyReplays(Exception):
-    """So many replays are open that another one has to wait."""
+    """So many replays are open that what was asked for has to wait."""
 
     code = "too_many_replays"
 
     def __init__(self) -> None:
-        super().__init__(f"{OPEN_MAX} replays have not ended yet; wait for one, or cancel one")
+        super().__init__(f"at most {OPEN_MAX} replays may be under way; wait for some, or cancel some")
 
 
 class ReplayStore:
@@ -108,12 +109,18 @@ class ReplayStore:
         self._now_ms = now_ms
         self._steady_ms = steady_ms or now_ms
 
+    def require_room(self, count: int) -> None:
+        """Raise TooManyReplays unless so many may begin now."""
+        ((open_now,),) = self._database.rows(_OPEN_COUNT)
+        if open_now + count > OPEN_MAX:
+            raise TooManyReplays
+
     def create(
         self, request: ReplayRequest, version: int, starts: Offsets, ends: Offsets, author: str, state: State
     ) -> Replay:
         """Give the request a lane of its own; raise TooManyReplays."""
         with self._transaction() as execute:
-            ((count,),) = execute("SELECT count(*) FROM replays WHERE ended_at IS NULL").fetchall()
+            ((count,),) = execute(_OPEN_COUNT).fetchall()
             if count >= OPEN_MAX:
                 raise TooManyReplays
             ((lane,),) = execute(

@@ -186,7 +186,10 @@ class NotificationWatch:
             return notice
         key = (notice.kind, notice.subject)
         known = next((outage.notices[key] for outage in mine if key in outage.notices), None)
-        found = self._shares.of_rule(rule, turn.now_ms).get(notice.subject)
+        try:
+            found = self._shares.of_rule(rule, turn.now_ms).get(notice.subject)
+        except (sqlite.Error, OSError):  # the series cannot be read: what is known stays, and nothing else waits for it
+            return None if known is None else notice
         if found is None or (found.weak and known is None):
             return None
         since = iso(turn.now_ms) if notice.id <= turn.seen else notice.since

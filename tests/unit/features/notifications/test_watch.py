@@ -20,6 +20,14 @@ from tests.unit.features.notifications.rig import Rig, whats
 DEGRADED = "destination_degraded"
 
 
+class Away(dict[int, dict[str, Recent]]):
+    """Series that cannot be read."""
+
+    def __getitem__(self, seconds: int) -> dict[str, Recent]:
+        """Fail."""
+        raise OSError("input/output error")
+
+
 @pytest.fixture
 def rig(location_of: LocationOf) -> Iterator[Rig]:
     """An installation with one rule: whatever destination fails."""
@@ -93,6 +101,19 @@ def test_each_rule_judges_the_share_over_its_own_time(rig: Rig) -> None:
     assert [(each.notification, each.what) for each in rig.pass_time(300)] == [("ops", "recovered")]
     rig.ends(kind=DEGRADED)
     assert [(each.notification, each.what) for each in rig.pass_time(300)] == [("slow", "recovered")]
+
+
+def test_what_is_judged_waits_for_the_series_alone(rig: Rig) -> None:
+    """While they cannot be read an outage that is known goes on, and everything else is notified."""
+    rig.put(threshold={"failedShare": 0.2})
+    rig.begins(kind=DEGRADED, count=35)
+    assert whats(rig.pass_time(90)) == ["opened"]
+    kept, rig.requests = rig.requests, Away()
+    rig.begins("erp")
+    assert [item.subject for each in rig.pass_time(600) for item in each.items] == ["erp"]
+    rig.requests = kept
+    rig.requests[300].clear()
+    assert [(each.what, each.items[0].subject) for each in rig.pass_time(600)] == [("recovered", "crm")]
 
 
 def test_a_later_outage_is_another_message(rig: Rig) -> None:

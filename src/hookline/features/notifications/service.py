@@ -27,6 +27,7 @@ from hookline.events.timestamps import iso
 from hookline.features.fleet.metrics import OwnMetrics
 from hookline.features.fleet.service import own_metrics
 from hookline.features.insights.service import series_log
+from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.conditions.traffic import FailedShare
 from hookline.features.notices.log import Notice, NoticeLog
 from hookline.features.notices.service import notice_log
@@ -54,12 +55,14 @@ TOKEN_BYTES = 8
 
 
 class Turn(NamedTuple):
-    """Hold what one look works with: the time, the rules by id, the notices, and the newest that was seen before."""
+    """Hold what one look works with: the time, the rules by id, the notices, the newest that was seen before, and what
+    rules find by their shares."""
 
     now_ms: int
     rules: Mapping[str, Notification]
     notices: Sequence[Notice]
     seen: int
+    shares: dict[str, Mapping[str, Finding] | None]
 
 
 class Tried(NamedTuple):
@@ -129,7 +132,7 @@ class NotificationWatch:
             return
         self._has_cursor = True
         begins_with = self._notices.last_id() if cursor is None else cursor
-        turn = Turn(self._now_ms(), rules, self._notices.to_notify(begins_with), begins_with)
+        turn = Turn(self._now_ms(), rules, self._notices.to_notify(begins_with), begins_with, {})
         outages = self._log.outages()
         self._follow(turn, outages)
         messages = self._say(turn, outages)
@@ -186,10 +189,10 @@ class NotificationWatch:
             return notice
         key = (notice.kind, notice.subject)
         known = next((outage.notices[key] for outage in mine if key in outage.notices), None)
-        try:
-            found = self._shares.of_rule(rule, turn.now_ms).get(notice.subject)
-        except (sqlite.Error, OSError):  # the series cannot be read: what is known stays, and nothing else waits for it
+        shares = self._shares_of(rule, turn)
+        if shares is None:  # what is known stays, and nothing else waits for it
             return None if known is None else notice
+        found = shares.get(notice.subject)
         if found is None or (found.weak and known is None):
             return None
         since = iso(turn.now_ms) if notice.id <= turn.seen else notice.since
@@ -199,6 +202,14 @@ class NotificationWatch:
             count=found.count,
             since=since if known is None else iso(known.since_ms),
         )
+
+    def _shares_of(self, rule: Notification, turn: Turn) -> Mapping[str, Finding] | None:
+        """Return what a rule finds by its share, None while the series cannot be read; once in each look."""
+        if rule.id not in turn.shares:
+            turn.shares[rule.id] = None
+            with suppress(sqlite.Error, OSError):
+                turn.shares[rule.id] = self._shares.of_rule(rule, turn.now_ms)
+        return turn.shares[rule.id]
 
     def _keep_up(self, rule: Notification, outage: Outage, present: Mapping[Key, Notice], turn: Turn) -> None:
         for key, known in list(outage.notices.items()):

@@ -368,3 +368,15 @@ def test_a_replay_is_counted_before_it_is_sent(signed_in: Page, hookline: Hookli
     assert sum("x-hookline-replay" in request.headers for request in picky.requests) >= 4
     page.get_by_role("link", name="Replays").click()
     expect(page.locator("table.list tbody tr").first).to_contain_text("4 of 4")
+
+
+def test_what_is_typed_never_stands_in_an_address(overview: Page) -> None:
+    """Where a form is sent before the scripts are there, or without them, its secrets go into no log and no history."""
+    overview.route("**/static/*.js*", lambda route: route.abort())
+    overview.goto("/destinations/new")
+    for name in ("name", "id", "settings.sharedSecret"):
+        overview.locator(f"[name='{name}']").fill("s3cret")
+    overview.locator("[name='settings.webhooks.0.url']").fill("https://crm.example.com/s3cret")
+    with overview.expect_navigation():
+        overview.get_by_role("button", name="Add destination").click()
+    assert "s3cret" not in overview.url

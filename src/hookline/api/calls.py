@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cached_property
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -79,12 +78,10 @@ class Call:
 
     @cached_property
     def session_key(self) -> str | None:
-        """Return what the session cookie holds."""
-        try:
-            found = SimpleCookie(self.headers.get("cookie", "")).get(session_store(self.services).cookie_name)
-        except CookieError:
-            return None
-        return None if found is None else found.value
+        """Return what the session cookie holds. Those beside it are of others on the host or its domain, and may be
+        anything: the standard library's parser takes none where one of them is of no right form."""
+        pairs = (each.strip().partition("=") for each in self.headers.get("cookie", "").split(";"))
+        return {name: value for name, _, value in pairs}.get(session_store(self.services).cookie_name)
 
     def changed(self, target: str, *changes: AuditChange) -> None:
         """Say what was changed, where it is not a version of the connections."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -18,6 +19,8 @@ from hookline.api.calls import Call, current_call
 from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
 from hookline.api.services import Services, control_database, part
 from hookline.database.connect import Shared
+from hookline.database.sqlite import OperationalError
+from hookline.telemetry.log import logger
 
 HEADER = "idempotency-key"
 REPEATED = (b"idempotency-replayed", b"true")
@@ -32,7 +35,8 @@ _PROBLEMS: dict[State, Problem] = {
     "lost": Problem(
         409,
         "idempotency_outcome_unknown",
-        "Hookline ended while it served the first request with this key; look whether it was done, then use a new key.",
+        "Hookline ended while it served the first request with this key, or could not keep its answer; look whether it"
+        " was done, then use a new key.",
     ),
     "other_request": Problem(422, "idempotency_key_reused", "This key was used for another request; use a new one."),
 }
@@ -92,8 +96,8 @@ class Idempotency:
                 if message["more_body"] or start is None:
                     return
                 # Before it leaves: whoever gets the answer may rely on getting it again.
-                _settle(answers, key, start, b"".join(parts))
                 settled = True
+                _settle(answers, key, start, b"".join(parts))
                 await send(start)
                 message = {"type": "http.response.body", "body": b"".join(parts), "more_body": False}
                 start = None
@@ -101,6 +105,10 @@ class Idempotency:
 
         try:
             await self._app(scope, _replayed(body), send_kept)
+        except asyncio.CancelledError:  # by a stop: some of it may be done
+            answers.lose(key)
+            settled = True
+            raise
         finally:
             if not settled:
                 answers.give_back(key)
@@ -113,7 +121,11 @@ def _settle(answers: KeptAnswers, key: bytes, start: Message, body: bytes) -> No
         answers.give_back(key)
         return
     headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"] if bytes(name) in KEPT_HEADERS)
-    answers.keep(key, KeptAnswer(start["status"], headers, body))
+    try:
+        answers.keep(key, KeptAnswer(start["status"], headers, body))
+    except OperationalError as error:  # the change is made already, so its answer must say so
+        answers.lose(key)
+        logger().warning("idempotent_answer_not_kept", reason=str(error))
 
 
 def _key(scope: HTTPScope, call: Call) -> bytes:
@@ -221,12 +233,14 @@ class KeptAnswers:
             execute("UPDATE idempotency_keys SET answer = ? WHERE digest = ?", (_sealed(key, answer), digest))
         self._running.discard(digest)
 
+    def lose(self, key: bytes) -> None:
+        """Nobody knows what came of the request; it is not begun again under its key."""
+        self._running.discard(sha256(b"digest" + key).digest())
+
     def give_back(self, key: bytes) -> None:
         """The request changed nothing; it may be sent again."""
-        digest = sha256(b"digest" + key).digest()
-        with self._database.transaction() as execute:
-            execute("DELETE FROM idempotency_keys WHERE digest = ?", (digest,))
-        self._running.discard(digest)
+        self.lose(key)
+        self._database.note(("DELETE FROM idempotency_keys WHERE digest = ?", (sha256(b"digest" + key).digest(),)))
 
 
 def _sealed(key: bytes, answer: KeptAnswer) -> bytes:

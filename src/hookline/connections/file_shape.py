@@ -184,11 +184,11 @@ class YamlTree:
     ``value`` is None for an empty document and for one that cannot be read at all.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, values_max: int = VALUES_MAX) -> None:
         self.problems: list[Problem] = []
         self.value: Any = None
         self._root: yaml.Node | None = None
-        self._values_left = VALUES_MAX
+        self._values_max = self._values_left = values_max
         self._scalars = yaml.constructor.SafeConstructor()
         try:
             if self._is_bounded(text):
@@ -229,8 +229,8 @@ class YamlTree:
                 self._problem("extra_document", "", message, event.start_mark)
             elif depth > DEPTH_MAX:
                 self._problem("invalid_yaml", "", f"nested deeper than {DEPTH_MAX} levels", event.start_mark)
-            elif values > VALUES_MAX:
-                self._problem("invalid_yaml", "", f"more than {VALUES_MAX} values in one file", event.start_mark)
+            elif values > self._values_max:
+                self._problem("invalid_yaml", "", f"more than {self._values_max} values in one file", event.start_mark)
             else:
                 continue
             return False

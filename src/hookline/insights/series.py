@@ -7,7 +7,8 @@ are old.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from hookline.database.connect import insert_many
@@ -185,26 +186,27 @@ class SeriesLog:
         )
         return int(rows[0][0]) if rows else 0
 
-    def top_failing(self, range: Range, now_seconds: int, limit: int) -> list[Failing]:
-        """Return the destinations with most failed requests over about the range."""
+    def top_failing(self, range: Range, now_seconds: int, limit: int, exists: Callable[[str], object]) -> list[Failing]:
+        """Return the destinations with most failed requests over about the range, of those that there still are."""
         span = SPANS[range]
         rows = self._rows(
             "SELECT destination, sum(failures) AS failed, coalesce(sum(not_delivered), 0), coalesce(sum(delivered), 0)"
             " FROM destination_series WHERE resolution = ? AND at >= ? GROUP BY destination HAVING sum(failures) > 0"
-            " ORDER BY failed DESC, destination LIMIT ?",
-            (span.coarse, first_of(now_seconds, span.seconds, span.coarse), limit),
+            " ORDER BY failed DESC, destination",
+            (span.coarse, first_of(now_seconds, span.seconds, span.coarse)),
         )
-        return [Failing(*row) for row in rows]
+        return [Failing(*row) for row in islice((row for row in rows if exists(row[0])), limit)]
 
     def recent(self, seconds: int, now_seconds: int, destination: str | None = None) -> dict[str, Recent]:
-        """Return what every destination, or one, came to in so many seconds, rounded up to minutes; without those that
-        did nothing."""
+        """Return what every destination, or one, came to in so many seconds, rounded up to rows that are kept so long;
+        without those that did nothing."""
+        resolution = next((each for each in _RECENT if seconds < RESOLUTIONS[each]), DAY)
         one = "" if destination is None else " AND destination = ?"
         rows = self._rows(
             "SELECT destination, coalesce(sum(delivered), 0), coalesce(sum(failures), 0),"
             " coalesce(sum(not_delivered), 0)"
             f" FROM destination_series WHERE resolution = ? AND at >= ?{one} GROUP BY destination",
-            (MINUTE, first_of(now_seconds, seconds, MINUTE), *(() if destination is None else (destination,))),
+            (resolution, first_of(now_seconds, seconds, resolution), *(() if destination is None else (destination,))),
         )
         return {row[0]: Recent(*row[1:]) for row in rows}
 
@@ -280,6 +282,8 @@ DAY = 24 * HOUR
 
 RESOLUTIONS = {10: 2 * HOUR, MINUTE: 26 * HOUR, 600: 8 * DAY, HOUR: 32 * DAY, DAY: 400 * DAY}
 """Seconds per row, and for how many seconds rows are kept: somewhat more than the range they answer."""
+
+_RECENT = (MINUTE, 10 * MINUTE, HOUR)
 
 Range = Literal["1h", "24h", "7d", "30d"]
 

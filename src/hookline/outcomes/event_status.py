@@ -160,9 +160,11 @@ class EventStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 DAMAGE_LOOKED_AT_MAX = 100
+"""Ranges of damaged records that are looked at for a message that is not found, newest first."""
 EARLIER_LOOKED_AT_MAX = 1_000
 """Retry rows before an event, looked at for one of the same user."""
-"""Ranges of damaged records that are looked at for a message that is not found, newest first."""
+DELETED_SOURCES_MAX = 1_000
+"""Sources that were deleted last of all, looked at for a message that no other has sent."""
 
 
 class FoundMessage(NamedTuple):
@@ -351,8 +353,15 @@ class EventStatuses:
 
     # connections
 
-    def _source_ids(self) -> list[str]:
-        return [*(source.id for source in self._current().sources), SYNC_SOURCE]
+    def _source_ids(self) -> Iterator[str]:
+        """Yield whoever may have sent a message: those in force, then those that were deleted since."""
+        yield from (source.id for source in self._current().sources)
+        yield SYNC_SOURCE
+        deleted = (
+            "SELECT id FROM objects WHERE kind = 'source' GROUP BY id HAVING count(*) = count(until)"
+            " ORDER BY max(until) DESC LIMIT ?"
+        )
+        yield from (id for (id,) in self._query(deleted, (DELETED_SOURCES_MAX,)))
 
     def _current(self) -> Snapshot:
         row = self._query("SELECT max(version) FROM versions")

@@ -80,15 +80,17 @@ def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()
 
 
 ACTIONS_KEPT = 1_000
+_OPEN_COUNT = "SELECT count(*) FROM replays WHERE ended_at IS NULL"
+_BEGINS = "state = CASE state WHEN 'preparing' THEN 'running' ELSE state END"
 
 
 class TooManyReplays(Exception):
-    """So many replays are open that another one has to wait."""
+    """So many replays are open that what was asked for has to wait."""
 
     code = "too_many_replays"
 
     def __init__(self) -> None:
-        super().__init__(f"{OPEN_MAX} replays have not ended yet; wait for one, or cancel one")
+        super().__init__(f"at most {OPEN_MAX} replays may be under way; wait for some, or cancel some")
 
 
 class ReplayStore:
@@ -107,12 +109,18 @@ class ReplayStore:
         self._now_ms = now_ms
         self._steady_ms = steady_ms or now_ms
 
+    def require_room(self, count: int) -> None:
+        """Raise TooManyReplays unless so many may begin now."""
+        ((open_now,),) = self._database.rows(_OPEN_COUNT)
+        if open_now + count > OPEN_MAX:
+            raise TooManyReplays
+
     def create(
         self, request: ReplayRequest, version: int, starts: Offsets, ends: Offsets, author: str, state: State
     ) -> Replay:
         """Give the request a lane of its own; raise TooManyReplays."""
         with self._transaction() as execute:
-            ((count,),) = execute("SELECT count(*) FROM replays WHERE ended_at IS NULL").fetchall()
+            ((count,),) = execute(_OPEN_COUNT).fetchall()
             if count >= OPEN_MAX:
                 raise TooManyReplays
             ((lane,),) = execute(
@@ -158,19 +166,19 @@ class ReplayStore:
         """Return the replays that have not ended, oldest first."""
         return self._database.read(lambda connection: read_replays(connection, "WHERE ended_at IS NULL ORDER BY lane"))
 
-    def want(self, lane: int, state: State, rate: float | None) -> None:
-        """Pause, resume or cancel a replay, or change its rate."""
+    def want(self, lane: int, state: State | None, rate: float | None) -> None:
+        """Pause, resume or cancel a replay, and change its rate; without a state it goes on as it does."""
         with self._transaction() as execute:
             execute(
-                "UPDATE replays SET state = ?1, rate = ?2, paused_at = CASE WHEN ?1 = 'paused'"
-                " THEN coalesce(paused_at, ?3) END WHERE lane = ?4",
+                "UPDATE replays SET state = coalesce(?1, state), rate = ?2, paused_at = CASE"
+                " WHEN coalesce(?1, state) = 'paused' THEN coalesce(paused_at, ?3) END WHERE lane = ?4",
                 (state, rate, self._steady_ms(), lane),
             )
 
     def plan(self, lane: int, total: int) -> None:
-        """Note how many events a replay comes to."""
+        """Note how many events a replay comes to; one of single events that are too many to name begins now."""
         with self._transaction() as execute:
-            execute("UPDATE replays SET total = ? WHERE lane = ?", (total, lane))
+            execute(f"UPDATE replays SET total = ?, {_BEGINS} WHERE lane = ?", (total, lane))
 
     def prepare(self, lane: int, positions: dict[int, OffsetSet]) -> None:
         """Give a replay of single events their positions; it begins, unless it was paused or cancelled meanwhile."""
@@ -179,8 +187,7 @@ class ReplayStore:
         total = sum(each.count for each in positions.values())
         with self._transaction() as execute:
             execute(
-                "UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?,"
-                " state = CASE state WHEN 'preparing' THEN 'running' ELSE state END WHERE lane = ?",
+                f"UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?, {_BEGINS} WHERE lane = ?",
                 (encode_offset_sets(positions), _json(starts), _json(ends), total, lane),
             )
 

@@ -9,6 +9,7 @@ import pytest
 from hookline.api import idempotency as module
 from hookline.api.idempotency import KEPT_MS, KeptAnswer, KeptAnswers, kept_answers
 from hookline.api.services import control_database
+from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import WAIT_SECONDS, Answer, Running, source
 
 ANSWER = KeptAnswer(201, ((b"location", b"/x"),), b'{"secret": "shown-once"}')
@@ -74,6 +75,22 @@ def test_a_request_that_is_being_served_is_not_begun_again(control: Running) -> 
     after_restart = KeptAnswers(control_database(control.services))
     assert after_restart.take(b"key", b"body") == "lost"
     assert after_restart.take(b"key", b"other") == "other_request"
+
+
+def test_an_answer_that_cannot_be_kept_is_given_and_its_request_not_done_again(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change is made, so the answer says so; who lost it and repeats is told that it may have been done."""
+
+    def full(*_: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_answers(control.services), "keep", full)
+        assert post(control, {"destination": "crm"}, path="/replays").status == 422
+        assert post(control, source("a")).status == 201
+    again = post(control, source("a"))
+    assert (again.status, again.json["code"]) == (409, "idempotency_outcome_unknown")
 
 
 def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

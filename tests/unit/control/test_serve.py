@@ -69,10 +69,10 @@ class Process:
         """One request with the token; the connection stays open."""
         return self.ask("GET", path).getresponse()
 
-    def ask(self, method: str, path: str) -> http.client.HTTPConnection:
+    def ask(self, method: str, path: str, **headers: str) -> http.client.HTTPConnection:
         """Send one request with the token, and do not wait for its answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
-        connection.request(method, path, headers=BEARER)
+        connection.request(method, path, headers={**BEARER, **headers})
         return connection
 
     def is_ready(self) -> bool:
@@ -107,7 +107,8 @@ def test_sigterm_ends_it_at_once_with_a_stream_open(folder: Path) -> None:
 
 
 def test_a_request_that_a_stop_does_not_wait_for_is_told_so(folder: Path) -> None:
-    """Collect hangs, and with it a request: it gets an answer that says what to do, and the log no fault."""
+    """Collect hangs, and with it a request: it gets an answer that says what to do, and the log no fault. Whether it
+    was done is open, so its idempotency key does not begin it again."""
     with socket.socket() as hanging:
         hanging.bind(("127.0.0.1", 0))
         hanging.listen()
@@ -115,14 +116,21 @@ def test_a_request_that_a_stop_does_not_wait_for_is_told_so(folder: Path) -> Non
         source = '{"sources": [{"id": "site", "name": "Site", "writeKeys": ["wk_site"]}]}'
         running = Process(folder, source, settings={"collect": collect})
         wait_until(running.is_ready)
-        asked = running.ask("POST", "/api/v1/sources/site/test-event")
+        once = {"Idempotency-Key": "k1"}
+        asked = running.ask("POST", "/api/v1/sources/site/test-event", **once)
         with hanging.accept()[0] as met:
             met.recv(1)
             running.process.send_signal(signal.SIGTERM)
             answer = asked.getresponse()
             told = json.load(answer)
             assert running.process.wait(WAIT_SECONDS) == 0
-    assert (answer.status, told["code"], answer.headers["Retry-After"]) == (503, "stopping", "5")
+        assert (answer.status, told["code"], answer.headers["Retry-After"]) == (503, "stopping", "5")
+        after = Process(folder, source, settings={"collect": collect})
+        wait_until(after.is_ready)
+        again = after.ask("POST", "/api/v1/sources/site/test-event", **once).getresponse()
+        assert (again.status, json.load(again)["code"]) == (409, "idempotency_outcome_unknown")
+        after.process.send_signal(signal.SIGTERM)
+        assert after.process.wait(WAIT_SECONDS) == 0
     assert "look before you repeat it" in told["detail"]
     assert "Traceback" not in running.error()
 

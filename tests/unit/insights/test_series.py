@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.database.connect import connect
-from hookline.insights.series import DAY, HOUR, SeriesLog, SeriesStore, percentile
+from hookline.insights.series import DAY, HOUR, MINUTE, RESOLUTIONS, SeriesLog, SeriesStore, percentile
 from hookline.telemetry.time_buckets import DestinationCounts, SourceCounts, TimeBucket
 from tests.unit.conftest import LocationOf
 
@@ -138,21 +138,32 @@ def test_sums_and_sources(store: SeriesStore, log: SeriesLog) -> None:
 
 
 def test_who_fails_most(store: SeriesStore, log: SeriesLog) -> None:
-    """Most failures first, and nobody without any."""
+    """Most failures first, and nobody without any; who is gone takes nobody's place."""
     failing = {
         "a": DestinationCounts(failures=2),
         "b": DestinationCounts(failures=9, not_delivered=1),
         "c": DestinationCounts(),
     }
     store.add_time_buckets([TimeBucket(at=NOW - 20, destinations=failing)])
-    assert [(each.destination, each.failures) for each in log.top_failing("1h", NOW, 5)] == [("b", 9), ("a", 2)]
-    assert len(log.top_failing("30d", NOW, 1)) == 1
+    found = log.top_failing("1h", NOW, 5, lambda id: True)
+    assert [(each.destination, each.failures) for each in found] == [("b", 9), ("a", 2)]
+    assert len(log.top_failing("30d", NOW, 1, lambda id: True)) == 1
+    assert [each.destination for each in log.top_failing("1h", NOW, 1, lambda id: id != "b")] == ["a"]
+
+
+@pytest.mark.parametrize("days", [1, 7, 30])
+def test_what_a_long_time_came_to(store: SeriesStore, log: SeriesLog, days: int) -> None:
+    """Rows of minutes are kept for a day: what is asked for longer is added up from those that are kept so long."""
+    store.add_time_buckets([time_bucket(NOW - ago * HOUR - 10, delivered=1) for ago in range(31 * 24)])
+    store.add_time_buckets([TimeBucket(at=NOW - ago * MINUTE) for ago in range(RESOLUTIONS[MINUTE] // MINUTE)])
+    store.drop_old(NOW)
+    assert log.recent(days * 24 * HOUR, NOW)["crm"].delivered in (days * 24, days * 24 + 1)
 
 
 def test_before_the_first_slot(log: SeriesLog) -> None:
     """No file yet: every value is unknown, and every sum 0."""
     assert set(log.totals("1h", NOW).values["delivered"]) == {None}
-    assert (log.top_failing("1h", NOW, 5), log.sums("crm", "1h", NOW).counts["failures"]) == ([], 0)
+    assert (log.top_failing("1h", NOW, 5, lambda id: True), log.sums("crm", "1h", NOW).counts["failures"]) == ([], 0)
 
 
 @pytest.mark.parametrize(

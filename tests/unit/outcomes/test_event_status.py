@@ -355,6 +355,15 @@ def test_an_unknown_message(rig: Rig) -> None:
     assert [each.source for each in found if each is not None] == ["website", "app"]
 
 
+def test_an_event_outlives_its_source(rig: Rig) -> None:
+    """Whoever asks for it by its id alone need not know that the source was deleted."""
+    begin(rig, "m")
+    rig.answer_all()
+    rig.checkpoint()
+    rig.change(Delete("destination", "crm"), Delete("source", "website"))
+    assert (rig.event("m").source, rig.status_at("m", "crm")) == ("website", "delivered")
+
+
 def test_a_damaged_record_is_named(rig: Rig) -> None:
     """Where a message is not found, what the disk has lost is said, and not what it cannot be."""
     begin(rig, "m")

@@ -123,7 +123,7 @@ def test_the_list_has_pages_whose_filters_stay(control: Running) -> None:
 
 
 def test_the_flow_is_that_of_the_last_slots(tmp_path: Path) -> None:
-    """Delivered per second over the time buckets that deliver reported."""
+    """Delivered per second over the time buckets that deliver reported; long after the last report there is none."""
     assert rates(tmp_path) == {}
     (tmp_path / "run").mkdir()
     time_buckets = [
@@ -131,7 +131,8 @@ def test_the_flow_is_that_of_the_last_slots(tmp_path: Path) -> None:
         TimeBucket(at=TIME_BUCKET_SECONDS, destinations={"crm": DestinationCounts(delivered=10, waiting=2)}),
     ]
     write_time_buckets(tmp_path / "run", time_buckets)
-    assert rates(tmp_path) == {"crm": 40 / (2 * TIME_BUCKET_SECONDS)}
+    assert rates(tmp_path, lambda: 2 * TIME_BUCKET_SECONDS) == {"crm": 40 / (2 * TIME_BUCKET_SECONDS)}
+    assert rates(tmp_path, lambda: 100 * TIME_BUCKET_SECONDS) == {}
 
 
 def test_an_address_has_only_what_is_asked_for() -> None:

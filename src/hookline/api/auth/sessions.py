@@ -13,9 +13,8 @@ from hookline.database.connect import Shared
 
 IDLE_MS = 12 * 3_600_000
 LIFETIME_MS = 7 * 86_400_000
-SESSIONS_MAX = 1_000
-OWN_SESSIONS_MAX = 50
-"""Of one account, or of the admin token: who signs in again and again signs nobody else out."""
+SESSIONS_PER_ACCOUNT_MAX = 100
+"""Of each account by itself: whoever signs in again and again must not sign out everybody else."""
 NOTED_EVERY_MS = 60_000
 """Use is written down at most so often: each time is a write to the disk."""
 
@@ -77,13 +76,9 @@ class Sessions:
             execute("DELETE FROM sessions WHERE used_at < ? OR opened_at < ?", (now - IDLE_MS, now - LIFETIME_MS))
             execute("DELETE FROM ended_sessions WHERE ended_at < ?", (now - LIFETIME_MS,))
             execute(
-                "DELETE FROM sessions WHERE account IS NOT DISTINCT FROM ?1 AND digest NOT IN (SELECT digest FROM"
-                " sessions WHERE account IS NOT DISTINCT FROM ?1 ORDER BY used_at DESC LIMIT ?2)",
-                (account, OWN_SESSIONS_MAX - 1),
-            )
-            execute(
-                "DELETE FROM sessions WHERE digest NOT IN (SELECT digest FROM sessions ORDER BY used_at DESC LIMIT ?)",
-                (SESSIONS_MAX - 1,),
+                "DELETE FROM sessions WHERE account IS NOT DISTINCT FROM ?1 AND digest NOT IN (SELECT digest"
+                " FROM sessions WHERE account IS NOT DISTINCT FROM ?1 ORDER BY used_at DESC LIMIT ?2)",
+                (account, SESSIONS_PER_ACCOUNT_MAX - 1),
             )
             execute(
                 "INSERT INTO sessions (digest, account, admin_token, opened_at, used_at, address, agent)"

@@ -10,7 +10,7 @@ from litestar.exceptions import InternalServerException
 from litestar.params import FromPath
 
 from hookline.api.audit.log import audit_log
-from hookline.api.auth.access import Connection, local_path, require_same_origin, session_cookie
+from hookline.api.auth.access import local_path, require_same_origin, session_cookie
 from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, refusal_of
 from hookline.api.auth.identity import caller_of
 from hookline.api.auth.service import (
@@ -45,9 +45,9 @@ class SignIn(Controller):
     async def show_login(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Show the form, or go on when already signed in."""
         after = local_path(request.query_params.get("next"))
-        if is_signed_in(request, services):
+        if is_signed_in(services):
             return redirect(after)
-        return _form(services, after, "", why=why_signed_out(request, services))
+        return _form(services, after, "", why=why_signed_out(services))
 
     @post("/login", request_max_body_size=FORM_BYTES_MAX, needs="open")
     async def sign_in(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
@@ -78,11 +78,9 @@ class SignIn(Controller):
         return signed_in(redirect(after), services, found, "sign_in")
 
     @get("/open/{code:str}", needs="open")
-    async def open_by_link(
-        self, request: Request[Any, Any, Any], services: FromServices, code: FromPath[str]
-    ) -> Response[str]:
+    async def open_by_link(self, services: FromServices, code: FromPath[str]) -> Response[str]:
         """Open a session with the code of the one-time link; where nobody has an account yet, offer to make one."""
-        if is_signed_in(request, services):
+        if is_signed_in(services):
             return redirect("/")
         if not login_link(services).consume(code):
             wait_seconds = login_throttle(services).begin(the_call().address)
@@ -121,9 +119,9 @@ async def _found(services: Services, account: str, password: str, others_first: 
     return None if known is None else person(known)
 
 
-def is_signed_in(request: Connection, services: Services) -> bool:
+def is_signed_in(services: Services) -> bool:
     """Return whether the browser has an open session."""
-    return session_store(services).is_open(request.cookies.get(session_store(services).cookie_name))
+    return session_store(services).is_open(the_call().session_key)
 
 
 WHY_ENDED = {
@@ -135,9 +133,9 @@ WHY_ENDED = {
 RAN_OUT = "Your session ended: it lasts 12 hours without use, and 7 days at most. Sign in again."
 
 
-def why_signed_out(request: Connection, services: Services) -> str:
+def why_signed_out(services: Services) -> str:
     """Return why a browser that was signed in is not any more; empty for one that never was."""
-    key = request.cookies.get(session_store(services).cookie_name)
+    key = the_call().session_key
     if not key:
         return ""
     return WHY_ENDED.get(session_store(services).why_ended(key) or "", RAN_OUT)

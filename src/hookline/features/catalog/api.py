@@ -3,6 +3,7 @@ and what is wrong with one that is being written."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -141,7 +142,7 @@ class Kinds(Controller):
     async def check_kind(self, data: JSONBody[KindToCheck]) -> KindCheck:
         """Check the text of a `kind.yaml`: everything wrong with it, each with its place. Nothing is installed."""
         the_call().only_looked = True
-        manifest, faults = manifest_faults(data.manifest)
+        manifest, faults = await asyncio.to_thread(manifest_faults, data.manifest)
         problems = [FieldError(fault.pointer, fault.detail) for fault in faults]
         return KindCheck(problems, manifest.name if manifest else None, manifest.form if manifest else None)
 

@@ -32,6 +32,12 @@ def manifest_faults(text: str) -> tuple[Manifest | None, list[KindFault]]:
     """Return what a ``kind.yaml`` says, None where it cannot be read, and everything wrong with it."""
     if len(text) > FILE_CHARACTERS_MAX:
         return None, [KindFault("", f"the file has more than {FILE_CHARACTERS_MAX} characters; shorten it")]
+    from hookline.connections.file_shape import YamlTree  # here: YAML is wanted rarely
+
+    # A few aliases may stand for billions of values, and a number in base 60 takes the square of its length.
+    for problem in YamlTree(text, FILE_CHARACTERS_MAX).problems:
+        line = f"line {problem.line}: " if problem.line else ""
+        return None, [KindFault("", f"this is not YAML that can be read: {line}{problem.message}")]
     try:
         manifest = msgspec.yaml.decode(text.encode("utf-8", "replace"), type=Manifest)
     except msgspec.ValidationError as error:
@@ -39,7 +45,7 @@ def manifest_faults(text: str) -> tuple[Manifest | None, list[KindFault]]:
         place = str(error).partition(" - at ")[2]
         allowed = _allowed(place) if said.detail.startswith("Invalid enum value") else []
         return None, [KindFault(said.pointer, said.detail + (f"; write {' or '.join(allowed)}" if allowed else ""))]
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         return None, [KindFault("", f"this is not YAML that can be read: {str(error).splitlines()[0]}")]
     found: dict[KindFault, None] = {}
     for fault in _faults(manifest):

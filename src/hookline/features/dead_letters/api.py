@@ -31,7 +31,7 @@ from hookline.api.problem import Problem, not_found
 from hookline.api.services import Services, deliver_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.service import event_log
-from hookline.features.replays.api import begin, require_replayable
+from hookline.features.replays.api import begin, begin_all
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.outcomes.delivery import Attempt
 from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
@@ -187,9 +187,7 @@ class DeadLetters(Controller):
             )
             for each in destinations
         ]
-        for request in requests:  # before any begins
-            require_replayable(services, request)
-        return Listing([view_of(services, await begin(services, request)) for request in requests])
+        return Listing([view_of(services, each) for each in await begin_all(services, requests)])
 
     @post("/discard", status_code=200, needs="editor")
     async def discard_dead_letters(self, services: FromServices, data: JSONBody[DeadLetterSelection]) -> Discarded:

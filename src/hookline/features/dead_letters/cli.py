@@ -13,7 +13,7 @@ from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import HERE, USAGE, Flag
 from hookline.cli.confirm import confirm
 from hookline.cli.tables import print_items
-from hookline.cli.target import Options
+from hookline.cli.target import Options, printable
 from hookline.features.events.cli.tail import attempt_line
 from hookline.features.replays.cli import line, moment
 
@@ -223,7 +223,8 @@ def print_one(admin: AdminApi, id: str, as_json: bool) -> int:
     print(_line(letter))
     for attempt in letter["history"]:
         print(f"    {attempt_line(attempt)}")
-    print(json.dumps(letter["payload"], indent=2, ensure_ascii=False) if letter["payload"] else "no longer stored")
+    text = json.dumps(letter["payload"], indent=2, ensure_ascii=False) if letter["payload"] else "no longer stored"
+    print(printable(text, keep="\n"))
     return 0
 
 
@@ -262,4 +263,4 @@ def _line(letter: Json) -> str:
     ]
     parts.append(f"{letter['attempts']} attempts")
     parts += [text for text in (answer, letter["error"], letter["replay"] and f"replay {letter['replay']}") if text]
-    return ", ".join(parts)
+    return printable(", ".join(parts))

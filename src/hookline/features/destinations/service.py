@@ -57,6 +57,14 @@ class DestinationPast:
             (_lane(lane), None if ends is None else _offsets(ends)) for lane, ends in self._rows(query, destination)
         ]
 
+    def changes(self, destination: str) -> list[int]:
+        """Return when each of its versions came into force, ascending by the clock."""
+        query = (
+            "SELECT v.at FROM objects AS o JOIN versions AS v ON v.version = o.since"
+            " WHERE o.kind = 'destination' AND o.id = ? ORDER BY v.at"
+        )
+        return [at for (at,) in self._rows(query, destination)]
+
     def at(self, destination: str, at_ms: int, lane: int) -> Destination | None:
         """Return the destination as it was when a lane of it sent something; None when it is not known at all.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ class AttemptSearch:
         self._events = events
         self._destination = destination
         self._urls: dict[int, RequestUrls | None] = {}
+        self._changes = past.changes(destination)
         self.lanes = past.lanes(destination)
         """The replay of each lane, None for the destination's own."""
 
@@ -120,8 +122,8 @@ class AttemptSearch:
         )
 
     def _urls_then(self, attempt: LoggedAttempt) -> RequestUrls | None:
-        # One look for each minute: settings change seldom, and a page has many attempts.
-        key = attempt.at_ms // 60_000
+        # One look for all between two changes: settings change seldom, and a page has many attempts.
+        key = bisect_right(self._changes, attempt.at_ms)
         if key not in self._urls:
             then = self._past.at(self._destination, attempt.at_ms, attempt.lane)
             self._urls[key] = None if then is None else RequestUrls(then)

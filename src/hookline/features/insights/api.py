@@ -91,11 +91,12 @@ class Metrics(Controller):
     ) -> FailingReport:
         """Return the destinations with the most failed requests. Deleted ones are left out."""
         now = int(time.time())
-        failing = await asyncio.to_thread(series_log(services).top_failing, range, now, limit)
+        store = services.store
+        failing = await asyncio.to_thread(series_log(services).top_failing, range, now, limit, store.destination)
         items = [
             FailingDestination(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)
             for each in failing
-            if (stored := services.store.destination(each.destination)) is not None
+            if (stored := store.destination(each.destination)) is not None
         ]
         span = SPANS[range]
         since = (now - span.seconds) // span.coarse * span.coarse

@@ -336,7 +336,7 @@ def _path(destination: str) -> str:
 def _line(attempt: Json) -> str:
     event = printable(" ".join(attempt[name] for name in ("type", "event", "messageId") if attempt[name]))
     replay = f", replay {attempt['replay']}" if attempt["replay"] else ""
-    return f"{attempt['id']}  {event or 'no longer stored'}  {printable(attempt_line(attempt))}{replay}"
+    return f"{attempt['id']}  {event or 'no longer stored'}  {attempt_line(attempt)}{replay}"
 
 
 def _cells(attempt: Json, at: Callable[[str | None], str]) -> list[object]:

@@ -14,7 +14,7 @@ from hookline.api.calls import current_author, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import Services, deliver_reader
+from hookline.api.services import Services, deliver_reader, part
 from hookline.features.events.attempt_search import last_ending
 from hookline.features.issues.service import (
     IssueDetail,
@@ -117,15 +117,10 @@ class Issues(Controller):
             detail = f"This issue has no dead letters, and no event of {issue.destination} waits for a retry."
             ending = await last_ending(services, issue.destination)
             raise Problem(409, "nothing_to_retry", f"{detail} {ending}".rstrip())
-        if letters and (running := open_replay(services, issue)) is not None:
-            detail = (
-                f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
-            )
-            raise Problem(409, "already_retried", detail)
         replay = None
         if letters:
             request = ReplayRequest(destination=issue.destination, rate=asked.rate, dead_letters=wanted)
-            replay = view_of(services, await begin(services, request))
+            replay = await _begin(services, issue, request)
         stored = services.store.destination(issue.destination)
         if retrying and stored is not None and stored.lane is not None:
             replay_store(services).try_lane(stored.lane.number, current_author())
@@ -158,6 +153,22 @@ class Issues(Controller):
             raise not_found("issue", issue_id)
         _changed(issue, "note", before.note, issue.note)
         return await detail_of(services, issue)
+
+
+@part
+def _retry_turn(services: Services) -> asyncio.Lock:
+    """Return what keeps two who retry an issue in the same moment from beginning a replay each."""
+    return asyncio.Lock()
+
+
+async def _begin(services: Services, issue: Issue, request: ReplayRequest) -> ReplayView:
+    async with _retry_turn(services):
+        if (running := open_replay(services, issue)) is not None:
+            detail = (
+                f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
+            )
+            raise Problem(409, "already_retried", detail)
+        return view_of(services, await begin(services, request))
 
 
 def cursor_of(issue: Issue) -> str:

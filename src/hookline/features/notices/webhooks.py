@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -49,6 +50,19 @@ class Answered(NamedTuple):
     error: str | None = None
 
 
+class Tried(NamedTuple):
+    """Hold what came of sending a notice: the URLs left to try, why, and when."""
+
+    unsent: Unsent
+    left: Sequence[str]
+    error: str | None
+    due_ms: int | None
+
+
+Key = tuple[int, bool, int]
+"""A notice, whether it is over, and how often it was sent as such."""
+
+
 class NoticeWebhooks:
     """The one sender."""
 
@@ -69,6 +83,8 @@ class NoticeWebhooks:
         self._clock = clock
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._tried: dict[Key, Tried] = {}
+        """What is not written yet, because the disk refuses it. It is not sent again meanwhile."""
 
     async def run_forever(self) -> None:
         """Send what is due until cancelled; without URLs there is nothing to do."""
@@ -79,7 +95,7 @@ class NoticeWebhooks:
             self._wake.clear()
             try:
                 await self.send_due()
-            except sqlite.Error as error:  # the disk is full: what was sent may be sent again
+            except sqlite.Error as error:  # the disk is full: it is looked again
                 logger().warning("notices_not_written", error=str(error))
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all sending
                 logger().error("notice_webhooks_failed", exc_info=True)
@@ -94,11 +110,26 @@ class NoticeWebhooks:
             self._loop.call_soon_threadsafe(self._wake.set)
 
     async def send_due(self) -> None:
-        """Send everything that is due now."""
-        while due := await asyncio.to_thread(self._log.due, self._now_ms(), AT_ONCE_MAX):
+        """Send everything that is due now; what came of it is written again where the disk refused that."""
+        while due := await asyncio.to_thread(self._due):
             await asyncio.gather(*map(self._send, due))
+        for key in list(self._tried):
+            await self._write(key)
+
+    def _due(self) -> list[Unsent]:
+        due = self._log.due(self._now_ms(), AT_ONCE_MAX + len(self._tried))
+        return [unsent for unsent in due if _key(unsent) not in self._tried]
 
     async def _send(self, unsent: Unsent) -> None:
+        self._tried[_key(unsent)] = await self._send_once(unsent)
+        with suppress(sqlite.Error):
+            await self._write(_key(unsent))
+
+    async def _write(self, key: Key) -> None:
+        await asyncio.to_thread(self._log.sent, *self._tried[key])
+        del self._tried[key]
+
+    async def _send_once(self, unsent: Unsent) -> Tried:
         # A URL that was taken out of the settings is told no more.
         urls = [url for url in unsent.urls if url in self._urls]
         answers = await asyncio.gather(*(self._send_to(url, unsent.notice) for url in urls))
@@ -108,7 +139,7 @@ class NoticeWebhooks:
         if left and unsent.sends < len(self._retry_seconds):
             due_ms = self._now_ms() + int(self._retry_seconds[unsent.sends] * 1000)
         error = "; ".join(f"{_host(url)}: {_in_words(answer)}" for url, answer in failed) or None
-        await asyncio.to_thread(self._log.sent, unsent, left, error, due_ms)
+        return Tried(unsent, left, error, due_ms)
 
     async def _send_to(self, url: str, notice: Notice) -> Answered:
         try:
@@ -148,6 +179,10 @@ class NoticeWebhooks:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
+
+
+def _key(unsent: Unsent) -> Key:
+    return unsent.notice.id, unsent.notice.resolved_at is not None, unsent.sends
 
 
 def checked(settings: Settings) -> dict[str, ReceiverUrl]:

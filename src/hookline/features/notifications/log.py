@@ -163,6 +163,33 @@ class MessageLog:
             _insert(execute, message, None, now_ms, "failed" if error else "sent", None, error or note, tries=1)
             _drop_old(execute)
 
+    def follow_channels(self, rules: Sequence[Notification]) -> None:
+        """Turn messages that wait for a channel which was edited to the channel that it became: the one in its place,
+        else another of its kind, if nothing was written for that."""
+        waiting = self._database.rows(
+            "SELECT id, rule, at, channel, channel_kind FROM notification_messages WHERE due IS NOT NULL ORDER BY id"
+        )
+        channels = {rule.id: rule.channels for rule in rules} if waiting else {}
+        for id, rule, at, key, kind in waiting:
+            now = channels.get(rule, ())
+            if any(channel.kind == kind for channel in now) and all(channel.key != key for channel in now):
+                self._follow_channel(id, rule, at, key, [each if each.kind == kind else None for each in now])
+
+    def _follow_channel(self, id: int, rule: str, at: int, key: str, now: Sequence[Channel | None]) -> None:
+        with self._database.transaction() as execute:
+            written = execute(
+                "SELECT channel FROM notification_messages WHERE rule = ? AND at = ? AND what <> 'test' ORDER BY id",
+                (rule, at),
+            ).fetchall()
+            before = list(dict.fromkeys(channel for (channel,) in written))
+            free = {index: each for index, each in enumerate(now) if each is not None and each.key not in before}
+            became = free.get(before.index(key)) or next(iter(free.values()), None)
+            if became is not None:
+                execute(
+                    "UPDATE notification_messages SET channel = ?, shown = ? WHERE id = ?",
+                    (became.key, became.shown, id),
+                )
+
     def due(self, now_ms: int, limit: int) -> list[Queued]:
         """Return what is to be sent now, longest waiting first."""
         rows = self._database.rows(

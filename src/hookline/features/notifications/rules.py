@@ -10,7 +10,7 @@ from hookline.features.notices.log import Notice
 from hookline.telemetry.notices import KINDS, OTHERS, TRIGGER_OF, TRIGGERS
 
 SHARE_KIND = "destination_degraded"
-"""The one kind that a share of failed requests opens: its count is in percent."""
+"""The one kind that a share of failed requests opens: one notice for all rules, which have shares of their own."""
 
 
 def is_about(rule: Notification, kind: str, subject: str) -> bool:
@@ -29,10 +29,9 @@ def reaches(rule: Notification, notice: Notice, since_ms: int, now_ms: int) -> b
     if threshold is None:
         return True
     names = TRIGGERS[TRIGGER_OF[notice.kind]].thresholds
-    share = threshold.failed_share if "failedShare" in names else None
-    if share is not None:
-        # With a share, `for` is the time over which the share is judged; a breaker that is open is beyond any share.
-        return notice.kind != SHARE_KIND or notice.count >= share * 100
+    if "failedShare" in names and threshold.failed_share is not None:
+        # `for` is the time over which the share is judged, not how long to wait.
+        return True
     if threshold.count is not None and "count" in names and notice.count < threshold.count:
         return False
     seconds = rule.lasting_seconds if "for" in names and not KINDS[notice.kind].passing else None

@@ -11,8 +11,11 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
+
+import msgspec
 
 from hookline.api.services import Services, part
 from hookline.beats import next_beat
@@ -20,8 +23,12 @@ from hookline.connections.notifications import Channel, Notification
 from hookline.connections.store import Store
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
+from hookline.events.timestamps import iso
 from hookline.features.fleet.metrics import OwnMetrics
 from hookline.features.fleet.service import own_metrics
+from hookline.features.insights.service import series_log
+from hookline.features.notices.conditions.finding import Finding
+from hookline.features.notices.conditions.traffic import FailedShare
 from hookline.features.notices.log import Notice, NoticeLog
 from hookline.features.notices.service import notice_log
 from hookline.features.notifications.channels import Channels, Result
@@ -33,11 +40,11 @@ from hookline.features.notifications.log import (
     What,
     message_log,
 )
-from hookline.features.notifications.rules import is_about, is_quiet, reaches
+from hookline.features.notifications.rules import SHARE_KIND, is_about, is_quiet, reaches
 from hookline.features.notifications.wording import TEXT_CHARACTERS_MAX, Content, Key, OutageNotice, content_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
-from hookline.telemetry.notices import KINDS, TRIGGER_OF
+from hookline.telemetry.notices import KINDS, OTHERS, TRIGGER_OF, sentence
 
 POLL_SECONDS = 5.0
 RETRY_SECONDS = (5.0, 30.0, 120.0, 600.0, 1800.0)
@@ -48,11 +55,23 @@ TOKEN_BYTES = 8
 
 
 class Turn(NamedTuple):
-    """Hold what one look works with: the time, the rules by id, and the notices."""
+    """Hold what one look works with: the time, the rules by id, the notices, the newest that was seen before, and what
+    rules find by their shares."""
 
     now_ms: int
     rules: Mapping[str, Notification]
     notices: Sequence[Notice]
+    seen: int
+    shares: dict[str, Mapping[str, Finding] | None]
+
+
+class Tried(NamedTuple):
+    """Hold what came of sending a message, until it is written down."""
+
+    at_ms: int
+    error: str | None = None
+    due_ms: int | None = None
+    note: str | None = None
 
 
 class NotificationWatch:
@@ -66,6 +85,7 @@ class NotificationWatch:
         log: MessageLog,
         channels: Channels,
         metrics: OwnMetrics,
+        shares: FailedShare,
         clock: Callable[[], float] = time.time,
         retry_seconds: Sequence[float] = RETRY_SECONDS,
     ) -> None:
@@ -77,9 +97,12 @@ class NotificationWatch:
         self._log = log
         self._channels = channels
         self._metrics = metrics
+        self._shares = shares
         self._clock = clock
         self._retry_seconds = retry_seconds
         self._has_cursor = True
+        self._tried: dict[int, Tried] = {}
+        """By message: what is not written yet, because the disk refuses it. It is not sent again meanwhile."""
 
     async def run_forever(self) -> None:
         """Look and send every few seconds until cancelled."""
@@ -97,7 +120,9 @@ class NotificationWatch:
 
     def look(self) -> None:
         """Compare the notices with what was said of them, and write down what is to be said."""
-        rules = {rule.id: rule for rule in self._rules() if rule.enabled}
+        every = self._rules()
+        self._log.follow_channels(every)
+        rules = {rule.id: rule for rule in every if rule.enabled}
         cursor = self._log.cursor() if rules or self._has_cursor else None
         if not rules:
             if cursor is not None:
@@ -107,7 +132,7 @@ class NotificationWatch:
             return
         self._has_cursor = True
         begins_with = self._notices.last_id() if cursor is None else cursor
-        turn = Turn(self._now_ms(), rules, self._notices.to_notify(begins_with))
+        turn = Turn(self._now_ms(), rules, self._notices.to_notify(begins_with), begins_with, {})
         outages = self._log.outages()
         self._follow(turn, outages)
         messages = self._say(turn, outages)
@@ -120,9 +145,11 @@ class NotificationWatch:
             )
 
     async def send_due(self) -> None:
-        """Send everything that is due now."""
-        while due := await asyncio.to_thread(self._log.due, self._now_ms(), AT_ONCE_MAX):
+        """Send everything that is due now; what came of it is written again where the disk refused that."""
+        while due := await asyncio.to_thread(self._due):
             await asyncio.gather(*map(self._send, due))
+        for message_id in list(self._tried):
+            await self._write(message_id)
 
     async def test(self, rule: Notification, channel: Channel) -> tuple[Result, int]:
         """Send a test message at once; return what came of it and how many milliseconds it took."""
@@ -143,12 +170,46 @@ class NotificationWatch:
             outage.is_over = True  # its rule was deleted or disabled: nobody is told of its end
         for rule in turn.rules.values():
             mine = [outage for outage in outages if outage.rule == rule.id]
-            about = [notice for notice in turn.notices if is_about(rule, notice.kind, notice.subject)]
+            about = [
+                judged
+                for notice in turn.notices
+                if is_about(rule, notice.kind, notice.subject)
+                and (judged := self._judged(rule, notice, mine, turn)) is not None
+            ]
             present = {(notice.kind, notice.subject): notice for notice in about if notice.resolved_at is None}
             for outage in mine:
                 self._keep_up(rule, outage, present, turn)
             for notice in about:
                 self._take(rule, notice, mine, outages, turn)
+
+    def _judged(self, rule: Notification, notice: Notice, mine: Sequence[Outage], turn: Turn) -> Notice | None:
+        """Return a notice as it is for a rule, None where it is none: a share of failed requests is one notice for all
+        rules, and each has a share and a time of its own."""
+        if notice.kind != SHARE_KIND or notice.subject == OTHERS:
+            return notice
+        key = (notice.kind, notice.subject)
+        known = next((outage.notices[key] for outage in mine if key in outage.notices), None)
+        shares = self._shares_of(rule, turn)
+        if shares is None:  # what is known stays, and nothing else waits for it
+            return None if known is None else notice
+        found = shares.get(notice.subject)
+        if found is None or (found.weak and known is None):
+            return None
+        since = iso(turn.now_ms) if notice.id <= turn.seen else notice.since
+        return msgspec.structs.replace(
+            notice,
+            message=sentence(*key, found.detail),
+            count=found.count,
+            since=since if known is None else iso(known.since_ms),
+        )
+
+    def _shares_of(self, rule: Notification, turn: Turn) -> Mapping[str, Finding] | None:
+        """Return what a rule finds by its share, None while the series cannot be read; once in each look."""
+        if rule.id not in turn.shares:
+            turn.shares[rule.id] = None
+            with suppress(sqlite.Error, OSError):
+                turn.shares[rule.id] = self._shares.of_rule(rule, turn.now_ms)
+        return turn.shares[rule.id]
 
     def _keep_up(self, rule: Notification, outage: Outage, present: Mapping[Key, Notice], turn: Turn) -> None:
         for key, known in list(outage.notices.items()):
@@ -203,9 +264,13 @@ class NotificationWatch:
         messages: list[NewMessage] = []
         for rule in turn.rules.values():
             mine = [outage for outage in outages if outage.rule == rule.id and not outage.is_over]
-            wanted = [
-                (outage, what) for outage in mine if (what := self._wanted(rule, outage, turn.now_ms)) is not None
-            ]
+            wanted = []
+            for outage in mine:
+                what = self._wanted(rule, outage, turn.now_ms)
+                if outage.held and what in (None, "reminder"):  # its end was held back, and it began again
+                    outage.held, outage.changed = False, True
+                if what is not None:
+                    wanted.append((outage, what))
             spoken = [each for each in wanted if not self._hold_back(rule, *each, turn.now_ms)]
             held = [outage for outage, _ in spoken if outage.held]
             if held:
@@ -270,12 +335,21 @@ class NotificationWatch:
 
     # how it is sent
 
+    def _due(self) -> list[Queued]:
+        self._log.follow_channels(self._rules())
+        due = self._log.due(self._now_ms(), AT_ONCE_MAX + len(self._tried))
+        return [message for message in due if message.id not in self._tried]
+
     async def _send(self, message: Queued) -> None:
+        self._tried[message.id] = await self._send_once(message)
+        with suppress(sqlite.Error, OSError):
+            await self._write(message.id)
+
+    async def _send_once(self, message: Queued) -> Tried:
         rule = next((each for each in self._rules() if each.id == message.rule), None)
         channel = next((each for each in rule.channels if each.key == message.channel), None) if rule else None
         if channel is None:
-            await asyncio.to_thread(self._log.tried, message.id, self._now_ms(), "its channel was removed")
-            return
+            return Tried(self._now_ms(), "its channel was removed")
         result = await self._channels.send(channel, message.content, f"notification-{message.id}")
         error, due_ms = result.error, None
         if error is not None and not result.final and message.tries < len(self._retry_seconds):
@@ -289,7 +363,11 @@ class NotificationWatch:
                 reason=error or result.note,
                 tries_again=due_ms is not None,
             )
-        await asyncio.to_thread(self._log.tried, message.id, self._now_ms(), error, due_ms, result.note)
+        return Tried(self._now_ms(), error, due_ms, result.note)
+
+    async def _write(self, message_id: int) -> None:
+        await asyncio.to_thread(self._log.tried, message_id, *self._tried[message_id])
+        del self._tried[message_id]
 
     def _rules(self) -> list[Notification]:
         return [stored.object for stored in self._store.in_force("notification")]
@@ -355,4 +433,5 @@ def notification_watch(services: Services) -> NotificationWatch:
         message_log(services),
         channels(services),
         own_metrics(services),
+        FailedShare(series_log(services).recent),
     )

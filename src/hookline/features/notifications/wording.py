@@ -22,9 +22,12 @@ ITEMS_SHOWN_MAX = 10
 TITLE_CHARACTERS_MAX = 150
 """As long as a header of Slack may be."""
 TEXT_CHARACTERS_MAX = 1_500
+SLACK_CHARACTERS_MAX = 3_000
+"""Of one section as it is sent, escaped: Slack refuses the whole message where one is longer."""
 BODY_VERSION = 1
 SEVERITIES = ("info", "warning", "critical")
 
+_CUT_ENTITY = re.compile(r"&[a-z]{0,3}\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]+")
 
 
@@ -234,12 +237,14 @@ def slack_body(content: Content) -> dict[str, Any]:
     if content.text:
         blocks.append(_section(_slack(content.text)))
     for item in content.items:
-        lines = [f"*{_slack(_words(item, content.zone))}*", _slack(_times(item, content.zone))]
+        lines = ["", _slack(_times(item, content.zone))]
         if item.over_at is None:
             lines.append(f"Next: {_slack(item.next_step)}")
         if item.link:
             lines.append(f"<{_slack(item.link)}|{_slack(_verb(item))}>")
-        blocks.append(_section("\n".join(lines)))
+        rest = "\n".join(lines)
+        words = _slack(_words(item, content.zone), SLACK_CHARACTERS_MAX - len(rest) - 2)
+        blocks.append(_section(f"*{words}*{rest}"))
     if content.more:
         blocks.append(_section(f"And {content.more} more."))
     word = "All notices" if content.items else "Open Hookline"
@@ -272,8 +277,9 @@ def _section(text: str) -> dict[str, Any]:
     return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
 
 
-def _slack(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _slack(text: str, characters_max: int = SLACK_CHARACTERS_MAX) -> str:
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escaped if len(escaped) <= characters_max else f"{_CUT_ENTITY.sub('', escaped[: characters_max - 1])}…"
 
 
 def _words(item: Item, zone: str) -> str:

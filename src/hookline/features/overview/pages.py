@@ -102,7 +102,8 @@ async def overview(services: Services, range: Range) -> Overview:
     reports = role_metrics(services).reports()
     sources, destinations = services.store.sources(), services.store.destinations()
     page = await event_log(services).newest(EventFilter(), EVENTS_SHOWN)
-    notices = notice_log(services).newest(NOTICES_SHOWN, is_open=True)
+    notices = notice_log(services).newest(NOTICES_SHOWN, is_open=True, is_acknowledged=False)
+    notices += notice_log(services).newest(NOTICES_SHOWN - len(notices), is_open=True, is_acknowledged=True)
     return Overview(
         notices=sorted(map(notice_view, notices), key=lambda each: (each.acknowledged, each.rank)),
         notices_more=max(0, sum(own_metrics(services).notices_open.values()) - NOTICES_SHOWN),
@@ -121,7 +122,7 @@ async def overview(services: Services, range: Range) -> Overview:
 
 
 def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
-    found = series_log(services).top_failing(range, now, FAILING_SHOWN)
+    found = series_log(services).top_failing(range, now, FAILING_SHOWN, services.store.destination)
     named = ((each, services.store.destination(each.destination)) for each in found)
     return [
         FailingView(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -118,6 +119,17 @@ class Replays(Controller):
         replay_store(services).forget(replay.lane)
 
 
+async def begin_all(services: Services, requests: Sequence[ReplayRequest]) -> list[Replay]:
+    """Begin several replays; raise Problem, before any begins, where one of them cannot be."""
+    for request in requests:
+        require_replayable(services, request)
+    try:
+        replay_store(services).require_room(len(requests))
+    except TooManyReplays as error:
+        raise _too_many(error) from None
+    return [await begin(services, request) for request in requests]
+
+
 async def begin(services: Services, request: ReplayRequest) -> Replay:
     """Give a request its lane and have it counted; raise Problem for one that cannot be."""
     destination, starts, ends = await _prepared(services, request)
@@ -125,12 +137,16 @@ async def begin(services: Services, request: ReplayRequest) -> Replay:
     try:
         made = replay_store(services).create(request, services.store.version, starts, ends, current_author(), state)
     except TooManyReplays as error:
-        raise Problem(409, "too_many_replays", f"{error}.") from None
+        raise _too_many(error) from None
     replay_planner(services).plan(made, destination)
     name = f"replays/{replay_id(made.lane)}"
     fields = msgspec.to_builtins(request).items()
     the_call().changed(name, *(AuditChange(name, path, None, value) for path, value in fields if value is not None))
     return made
+
+
+def _too_many(error: TooManyReplays) -> Problem:
+    return Problem(409, "too_many_replays", f"{error}.")
 
 
 async def _prepared(services: Services, request: ReplayRequest) -> tuple[Destination, Offsets, Offsets]:
@@ -169,11 +185,11 @@ def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
     replay = _replay(services, id)
     if _has_ended(services, replay) or (replay.state == "cancelled" and change.state != "cancelled"):
         raise Problem(409, "replay_ended", f"Replay {id!r} has ended; make a new one.")
-    state: State = replay.state if change.state is msgspec.UNSET else change.state
+    state = None if change.state is msgspec.UNSET else change.state
     rate = replay.rate if change.rate is msgspec.UNSET else change.rate
     require_match(_tag(replay))
     replay_store(services).want(replay.lane, state, rate)
-    fields = (("state", replay.state, state), ("rate", replay.rate, rate))
+    fields = (("state", replay.state, state or replay.state), ("rate", replay.rate, rate))
     changed = (AuditChange(f"replays/{id}", *field) for field in fields if field[1] != field[2])
     the_call().changed(f"replays/{id}", *changed)
     return view_of(services, _replay(services, id))

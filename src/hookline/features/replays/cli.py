@@ -16,7 +16,7 @@ from hookline.cli.admin_api import AdminApi, CommandFailed
 from hookline.cli.app import HERE, USAGE, Flag
 from hookline.cli.confirm import confirm
 from hookline.cli.tables import print_items
-from hookline.cli.target import Options
+from hookline.cli.target import Options, printable
 from hookline.settings import parse_duration
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
@@ -260,7 +260,7 @@ def _dry_lines(view: View) -> Iterator[str]:
     yield f"{_events(view['total'])} to {view['destination']}, about {_duration(view['etaSeconds'])}; the first:"
     for event in view["sample"]:
         name = f" “{event['event']}”" if event["event"] else ""
-        yield f"  {event['receivedAt']}  {event['type']}{name}  {event['messageId']}  {event['userId']}"
+        yield printable(f"  {event['receivedAt']}  {event['type']}{name}  {event['messageId']}  {event['userId']}")
 
 
 def _until_ended(admin: AdminApi, view: View, quiet: bool) -> View:

@@ -85,6 +85,15 @@ def test_a_planted_cookie_is_worth_nothing(control: Running) -> None:
     assert home(control, second).status == 200
 
 
+@pytest.mark.parametrize("other", ['seen={"page": 1}', "basket[1]=2", "naïve=1", "=", 'half="', "two words"])
+def test_cookies_of_others_keep_nobody_out(asked: Running, other: str) -> None:
+    """Sites of the same host or domain set cookies as they like, and browsers send them along."""
+    cookie = cookie_of(login(asked, TOKEN))
+    for header in (f"{other}; {cookie}", f"{cookie}; {other}"):
+        assert home(asked, header).status == 200
+        assert asked.call("GET", "/login", headers={"Cookie": header}, token=False).headers["location"] == "/"
+
+
 def test_signing_out_ends_the_session(control: Running) -> None:
     """Afterwards the old cookie opens nothing; another site cannot sign one out."""
     cookie = cookie_of(login(control, TOKEN))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,17 @@ def test_text_that_is_no_manifest() -> None:
         manifest, found = manifest_faults(text)
         assert manifest is None
         assert len(found) == 1
+
+
+def test_text_that_would_take_for_ever() -> None:
+    """A few lines that stand for billions of values, or a number with thousands of places, are refused at once."""
+    again = [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in pairwise("abcdefghijk")]
+    for text, words in (
+        ("\n".join(["a: &a [x]", *again]), "the aliases stand for too much"),
+        ("a: " + ":".join(["1"] * 30_000), "cannot be read as int"),
+    ):
+        manifest, ((pointer, detail),) = manifest_faults(text)
+        assert (manifest, pointer, words in detail) == (None, "", True)
 
 
 @pytest.mark.parametrize("kind", own_ids())

@@ -154,6 +154,19 @@ def test_a_retry_of_all_begins_nothing_where_one_destination_is_disabled(control
     assert control.api("GET", "/replays").json["items"] == []
 
 
+def test_a_retry_of_all_begins_nothing_where_there_is_no_room_for_each(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many replays may be open; those of the first destinations do not begin alone."""
+    monkeypatch.setattr("hookline.replays.store.OPEN_MAX", 1)
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 5)
+    answer = control.api("POST", "/dead-letters/retry", {"outcome": "refused"})
+    assert (answer.status, answer.json["code"]) == (409, "too_many_replays")
+    assert control.api("GET", "/replays").json["items"] == []
+
+
 def test_a_retry_of_all_leaves_out_deleted_destinations(control: Running) -> None:
     """Their dead letters stay, and are refused where they are named."""
     connect_two(control)

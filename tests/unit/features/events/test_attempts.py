@@ -95,6 +95,29 @@ def test_it_is_rendered_with_the_settings_of_then(rig: Rig) -> None:
         assert request["signatures"][0]["value"].encode() in sent
 
 
+def test_a_change_holds_for_what_is_sent_from_then_on(rig: Rig) -> None:
+    """Also where attempts before and after it are of one minute, each is listed with the URL that it was sent to."""
+    rig.append("m1")
+    rig.turn()
+    rig.answer_all(200)
+    rig.checkpoint()
+    rig.clock.seconds += 2
+    moved = destination("crm")
+    rig.change(
+        replace(moved, settings=replace(moved.settings, webhooks=(Webhook(url="https://new.example.com/hook"),)))
+    )
+    rig.follow()
+    rig.clock.seconds += 2
+    rig.append("m2")
+    rig.turn()
+    rig.answer_all(200)
+    rig.checkpoint()
+    with Running(rig.folder) as control:
+        sent_to = {each["messageId"]: each["url"] for each in attempts(control)}
+        assert sent_to == {"m1": "https://crm.example.com/0", "m2": "https://new.example.com/hook"}
+        assert [each["messageId"] for each in attempts(control, "?url=https://crm.example.com/0")] == ["m1"]
+
+
 def test_why_leads_to_the_attempt(rig: Rig) -> None:
     """The id in an event's status is the one of the list, for failures and successes."""
     rig.append("m1")

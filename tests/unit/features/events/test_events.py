@@ -134,13 +134,15 @@ def test_within_a_time(control: Running) -> None:
     assert control.api("GET", "/events?from=yesterday").status == 400
 
 
-def test_within_a_time_beside_damage(control: Running) -> None:
-    """Where the halving meets an event that cannot be read any more, it leaves out that one alone."""
+def test_damage_hides_no_others_from_a_search_before_a_time(control: Running) -> None:
+    """What cannot be read says nothing about when the events around it were accepted."""
+    began = 1_700_000_000_000
     for number in range(9):
-        control.append(record(f"m{number}"))
+        control.append(replace(record(f"m{number}"), received_at=began + number * 1000))
     (segment,) = (control.data_path / "journal" / "0").glob("*.seg")
-    segment.write_bytes(segment.read_bytes().replace(b"m4", b"xx"))
-    assert ids(control, "?to=2100-01-01T00:00:00Z") == [f"m{number}" for number in range(8, -1, -1) if number != 4]
+    data = segment.read_bytes()
+    segment.write_bytes(data.replace(b'"m4"', b'"mX"').replace(b'"m5"', b'"mX"'))
+    assert ids(control, "?to=2023-11-14T22:13:28Z") == ["m7", "m6", "m3", "m2", "m1", "m0"]
 
 
 def test_at_one_destination(control: Running) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
+from typing import Any
 
 import pytest
 
@@ -18,6 +22,7 @@ from hookline.features.issues.pages import IssuePage, issue_page
 from hookline.features.issues.service import detail_of, issue_store
 from hookline.features.issues.store import NAMED_MAX, IssueStore
 from hookline.features.issues.watch import QUIET_SECONDS, IssueWatch
+from hookline.features.replays import api as replays_api
 from hookline.insights.series import SeriesLog, SeriesStore
 from hookline.outcomes.cause import cause_of
 from hookline.outcomes.reader import DeliverReader
@@ -262,6 +267,25 @@ def test_retry_sends_the_dead_letters_of_this_cause_only(world: World) -> None:
     world.deliver.execute("DELETE FROM dead_letters WHERE http_status = 422")
     problem = world.control.api("POST", path).json
     assert (problem["code"], "became a dead letter at" in problem["detail"]) == ("nothing_to_retry", True)
+
+
+def test_two_who_retry_at_once_send_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one's replay is being made, the other waits, and hears of it."""
+    world.control.append(record("m0"))
+    world.fail(0)
+    path, both = f"/issues/{world.one()['id']}/retry", Barrier(2)
+    span = replays_api._span
+
+    def met(*given: Any) -> Any:
+        with suppress(BrokenBarrierError):
+            both.wait(1.0)
+        return span(*given)
+
+    monkeypatch.setattr(replays_api, "_span", met)
+    with ThreadPoolExecutor(2) as people:
+        answers = list(people.map(lambda _: world.control.api("POST", path), range(2)))
+    assert sorted(answer.status for answer in answers) == [200, 409]
+    assert len(world.control.api("GET", "/replays").json["items"]) == 1
 
 
 def test_the_next_step_fits_what_is_left(world: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hookline.database.open import ensure
+from hookline.database.sqlite import OperationalError
 from hookline.features.fleet.metrics import OwnMetrics
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.log import Notice, NoticeLog
@@ -103,6 +104,27 @@ def test_resolving_is_sent_too(log: NoticeLog, receiver: Receiver) -> None:
     assert [request.json["resolvedAt"] is None for request in receiver.requests] == [True, False]
     assert [request.message_id for request in receiver.requests] == ["notice-1-opened", "notice-1-resolved"]
     assert "x-signature" not in receiver.requests[0].headers
+
+
+def test_what_cannot_be_written_is_not_sent_again(
+    log: NoticeLog, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is noted as soon as the disk lets that be written; that it is over is sent all the same."""
+
+    def full(*_: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    sending = Sending(log, receiver.url())
+    sending.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "sent", full)
+        for _ in range(3):
+            with pytest.raises(OperationalError):
+                sending.send(5)
+    assert (sending.send(5).webhooks_waiting, len(receiver.requests)) == (0, 1)
+    log.settle([], [], [1], sending.now_ms, sending.urls)
+    sending.send(5)
+    assert [request.message_id for request in receiver.requests] == ["notice-1-opened", "notice-1-resolved"]
 
 
 def test_a_failure_is_tried_again_at_that_url_alone(log: NoticeLog, receiver: Receiver) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.service import notice_log
 from tests.unit.control.running import Running
+from tests.unit.features.accounts.test_access import sign_in
 
 NOW_MS = 1_760_000_000_123
 
@@ -87,3 +88,15 @@ def test_what_is_not_there_or_cannot_be_asked(asked: Running, method: str, path:
     """Each is a problem with its code."""
     answer = asked.api(method, path)
     assert (answer.status, answer.json["code"]) == (status, code)
+
+
+def test_what_was_acknowledged_takes_nobodys_place_on_the_overview(control: Running) -> None:
+    """An older notice that nobody has seen is shown before newer ones that somebody has."""
+    seen = [Finding("source_silent", f"s{number:02}", "x") for number in range(12)]
+    notice_log(control.services).settle([(Finding("role_down", "b", "x"), 0)], [], [], NOW_MS, [])
+    notice_log(control.services).settle([(each, 0) for each in seen], [], [], NOW_MS, [])
+    for id in range(2, 14):
+        control.api("POST", f"/notices/{id}/acknowledge")
+    page = control.call("GET", "/", headers=sign_in(control), token=False).text
+    assert "Role b is not running" in page
+    assert [f"Source {each.subject} is silent" in page for each in seen] == [False] * 3 + [True] * 9

@@ -14,11 +14,14 @@ from hookline.connections.store import Store
 from hookline.database.location import DatabaseLocation
 from hookline.features.fleet.metrics import OwnMetrics
 from hookline.features.notices.conditions.finding import Finding
+from hookline.features.notices.conditions.traffic import FailedShare
 from hookline.features.notices.log import NoticeLog
 from hookline.features.notifications.channels import Channels, Result
 from hookline.features.notifications.log import MessageLog, SentMessage
+from hookline.features.notifications.rules import SHARE_KIND
 from hookline.features.notifications.service import NotificationWatch
 from hookline.features.notifications.wording import Content
+from hookline.insights.series import Recent
 from hookline.settings import Settings
 
 BEGIN_MS = 1_795_000_000_000
@@ -55,6 +58,8 @@ class Rig:
         self.notices = NoticeLog(location)
         self.log = MessageLog(location)
         self.channels = Recorded()
+        self.requests: dict[int, dict[str, Recent]] = {300: {}, 3600: {}}
+        """What destinations came to in so many seconds."""
         self.watch = self._watch()
         self._open: dict[tuple[str, str], Finding] = {}
 
@@ -66,6 +71,7 @@ class Rig:
             self.log,
             self.channels,
             OwnMetrics(),
+            FailedShare(lambda seconds, now: self.requests[seconds]),
             clock=lambda: self.now_ms / 1000,
         )
 
@@ -84,6 +90,8 @@ class Rig:
 
     def begins(self, subject: str = "crm", kind: str = "destination_breaker_open", count: int = 1, **more: Any) -> None:
         """Open a notice, or refresh it."""
+        if kind == SHARE_KIND:
+            self.requests[300][subject] = Recent(100 - count, count)
         finding = Finding(kind, subject, more.pop("detail", "server error 503"), count, **more)
         open_ones = self.notices.open_ones()
         if (kind, subject) in open_ones:

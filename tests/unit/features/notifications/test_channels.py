@@ -7,6 +7,7 @@ import hashlib
 import hmac
 from collections.abc import Iterator
 from email.message import Message
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hookline.features.notifications import mail
 from hookline.features.notifications.channels import SMTP_MISSING, Channels, Result
 from hookline.features.notifications.mail import MailServer as ParsedServer
 from hookline.features.notifications.mail import parse_mail_server
-from hookline.features.notifications.wording import Content, OutageNotice, content_of
+from hookline.features.notifications.wording import Content, OutageNotice, content_of, slack_body
 from hookline.settings import Deliver, Networks, Secrets, Settings, Smtp
 from tests.service.deliver.certificates import Authority
 from tests.service.receiver import Receiver
@@ -241,6 +242,20 @@ def test_a_webhook_is_signed(receiver: Receiver) -> None:
     assert (body["version"], body["type"], body["what"], body["notification"]) == (1, "notification", "opened", "ops")
     assert body["notices"][0]["subject"] == "crm"
     assert body["notices"][0]["overAt"] is None
+
+
+@pytest.mark.parametrize("character", ["&", "x", "<"])
+def test_slack_gets_no_section_that_it_would_refuse(character: str) -> None:
+    """Names of events come from anybody: however long they are once escaped, all notices of the message arrive."""
+    long = NOTICE._replace(kind="event_name_new", subject="website", message=f"It sent {character * 2_000}")
+    message = content_of(
+        "opened", "ops", "Ops", [NOTICE, long], now_ms=NOW_MS, zone="UTC", pages="https://h", token="t"
+    )
+    texts = [each["text"]["text"] for each in slack_body(message)["blocks"] if each["type"] == "section"]
+    assert max(map(len, texts)) <= 3_000
+    assert "keeps failing" in texts[0]
+    assert unescape(texts[1].partition("\n")[0]).strip("*…").endswith(character)
+    assert "https://h/sources/website/schema" in texts[1]
 
 
 @pytest.mark.parametrize("kind", ["slack", "webhook"])

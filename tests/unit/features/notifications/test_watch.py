@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -11,11 +12,20 @@ import pytest
 from hookline.features.notices.conditions.finding import Moment
 from hookline.features.notifications.channels import Result
 from hookline.features.notifications.log import FailingChannels
+from hookline.insights.series import Recent
 from tests.unit.conftest import LocationOf
 from tests.unit.connections.examples import change, destination, source
 from tests.unit.features.notifications.rig import Rig, whats
 
 DEGRADED = "destination_degraded"
+
+
+class Away(dict[int, dict[str, Recent]]):
+    """Series that cannot be read."""
+
+    def __getitem__(self, seconds: int) -> dict[str, Recent]:
+        """Fail."""
+        raise OSError("input/output error")
 
 
 @pytest.fixture
@@ -72,6 +82,38 @@ def test_the_same_cause_in_another_form_is_no_second_message(rig: Rig) -> None:
     assert rig.pass_time(600) == []
     rig.ends()
     assert whats(rig.pass_time(600)) == ["recovered"]
+
+
+def test_each_rule_judges_the_share_over_its_own_time(rig: Rig) -> None:
+    """One notice stands for all rules; each speaks of it while its own share is reached."""
+    slow = {"id": "slow", "threshold": {"failedShare": 0.05, "for": "1h"}}
+    rig.put(threshold={"failedShare": 0.5})
+    rig.put(**slow)
+    rig.begins(kind=DEGRADED, count=3)
+    rig.requests[3600]["crm"] = Recent(900, 100)
+    (first,) = rig.pass_time(300)
+    assert (first.notification, "10% of 1000 requests in the last 60 min" in first.items[0].message) == ("slow", True)
+    rig.requests[300]["crm"] = Recent(20, 80)
+    (second,) = rig.pass_time(300)
+    assert (second.notification, "80% of 100 requests in the last 5 min" in second.items[0].message) == ("ops", True)
+    assert second.items[0].since > first.items[0].since
+    rig.requests[300]["crm"] = Recent(97, 3)
+    assert [(each.notification, each.what) for each in rig.pass_time(300)] == [("ops", "recovered")]
+    rig.ends(kind=DEGRADED)
+    assert [(each.notification, each.what) for each in rig.pass_time(300)] == [("slow", "recovered")]
+
+
+def test_what_is_judged_waits_for_the_series_alone(rig: Rig) -> None:
+    """While they cannot be read an outage that is known goes on, and everything else is notified."""
+    rig.put(threshold={"failedShare": 0.2})
+    rig.begins(kind=DEGRADED, count=35)
+    assert whats(rig.pass_time(90)) == ["opened"]
+    kept, rig.requests = rig.requests, Away()
+    rig.begins("erp")
+    assert [item.subject for each in rig.pass_time(600) for item in each.items] == ["erp"]
+    rig.requests = kept
+    rig.requests[300].clear()
+    assert [(each.what, each.items[0].subject) for each in rig.pass_time(600)] == [("recovered", "crm")]
 
 
 def test_a_later_outage_is_another_message(rig: Rig) -> None:
@@ -226,6 +268,42 @@ def test_an_end_replaces_a_begin_that_could_not_be_sent(rig: Rig) -> None:
     assert [message.state for message in rig.messages] == ["sent", "replaced"]
 
 
+def test_a_result_that_cannot_be_written_is_no_reason_to_send_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message was sent once, and is noted as sent as soon as the disk lets that be written."""
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    rig.begins()
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.log, "tried", full)
+        for _ in range(20):
+            with suppress(OSError):
+                rig.look()
+    assert whats([content for _, content in rig.channels.sent]) == ["opened"]
+    assert rig.pass_time(300) == []
+    assert [(message.state, message.tries) for message in rig.messages] == [("sent", 1)]
+
+
+def test_a_message_follows_its_channel_when_that_is_edited(rig: Rig) -> None:
+    """What waits for another try goes to the channel as it is now, and one that has it already gets it no more."""
+    hooks = [{"webhook": {"url": f"https://{name}.example/x"}} for name in ("one", "two")]
+    rig.put(to=[{"email": ["a@b.example"]}, *hooks])
+    rig.channels.results = [Result("no such user"), Result("down"), Result()]
+    rig.begins()
+    rig.pass_time(70, step=10)
+    signed = [{"webhook": {**hook["webhook"], "secret": "s3cret"}} for hook in hooks]
+    rig.put(to=[{"email": ["c@d.example"]}, *signed])
+    rig.channels.results = [Result("busy")]
+    rig.pass_time(600)
+    assert [channel.shown for channel, _ in rig.channels.sent[3:]] == ["c@d.example", "one.example", "c@d.example"]
+    assert {(message.to, message.state) for message in rig.messages} == {
+        ("c@d.example", "sent"),
+        ("one.example", "sent"),
+        ("two.example", "sent"),
+    }
+
+
 def test_each_channel_is_served_by_itself(rig: Rig) -> None:
     """One that fails is tried again alone; one that was removed meanwhile gets nothing."""
     rig.put(to=[{"email": ["a@b.example"]}, {"webhook": {"url": "https://hook.example/x"}}])
@@ -295,6 +373,24 @@ def test_what_was_over_in_the_night_is_said_in_the_morning(rig: Rig) -> None:
     assert summary.title == "During quiet hours: 1 notice has been resolved"
     assert rig.log.outages() == []
     assert rig.pass_time(3600) == []
+
+
+def test_an_end_that_was_held_back_and_was_none_is_not_made_up_for(rig: Rig) -> None:
+    """What began again in the night ends by day with a message of its own, which is no summary of the night."""
+    at(rig, 2026, 11, 23, 20, 50)
+    rig.put(quietHours=BERLIN)
+    rig.begins()
+    rig.pass_time(300)
+    at(rig, 2026, 11, 23, 23, 0)
+    rig.ends()
+    rig.pass_time(600)
+    rig.begins()
+    assert rig.pass_time(600) == []
+    at(rig, 2026, 11, 24, 6, 0)
+    assert rig.pass_time(3600) == []
+    rig.ends()
+    (recovered,) = rig.pass_time(600)
+    assert (recovered.what, recovered.title) == ("recovered", "Recovered: Destination crm")
 
 
 def test_what_is_critical_may_break_the_quiet(rig: Rig) -> None:

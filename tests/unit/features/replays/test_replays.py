@@ -12,8 +12,10 @@ from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.features.replays import planning
 from hookline.features.replays.planning import Planning
-from hookline.features.replays.service import replay_planner, replay_store, replay_watch
+from hookline.features.replays.service import replay_planner, replay_progress, replay_store, replay_watch
 from hookline.journal.record import Record
+from hookline.outcomes.reader import SavedReplay
+from hookline.replays.offset_set import OffsetSet
 from tests.unit.control.running import Running, destination, record, source, wait_until
 from tests.unit.features.accounts.test_access import sign_in
 
@@ -183,6 +185,41 @@ def test_single_events_are_prepared_over_a_restart(control: Running) -> None:
         replay_watch(after.services).look()
         wait_until(lambda: after.api("GET", f"/replays/{id}").json["state"] == "queued")
         assert after.api("GET", f"/replays/{id}").json["total"] == 1
+
+
+def test_single_events_that_are_too_many_to_name_are_sent_all_the_same(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their stretch is read again instead, once they are counted."""
+    monkeypatch.setattr(planning, "RUNS_MAX", 1)
+    begin(control, *(record(f"m{number}", ("Order", "Other")[number % 2]) for number in range(6)))
+    id = control.api("POST", "/replays", {"destination": "crm", "event": "Order"}).json["id"]
+    wait_until(lambda: control.api("GET", f"/replays/{id}").json["total"] == 3)
+    made = replay_store(control.services).get(int(id[1:]))
+    assert made is not None
+    assert (made.state, made.is_prepared) == ("running", True)
+
+
+def test_another_rate_does_not_take_back_that_a_replay_begins(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events may be found between the look at it and the change."""
+    begin(control, record("m0"))
+    replay_planner(control.services).close()
+    id = control.api("POST", "/replays", {"destination": "crm", "messageIds": ["m0"]}).json["id"]
+    store, progress = replay_store(control.services), replay_progress(control.services)
+
+    def prepared_meanwhile(lane: int) -> SavedReplay | None:
+        monkeypatch.undo()
+        store.prepare(lane, {0: OffsetSet([0])})
+        return progress.of(lane)
+
+    monkeypatch.setattr(progress, "of", prepared_meanwhile)
+    assert control.api("PATCH", f"/replays/{id}", {"rate": 5}).json["rate"] == 5
+    assert control.api("GET", f"/replays/{id}").json["state"] == "queued"
+    made = store.get(int(id[1:]))
+    assert made is not None
+    assert made.state == "running"
 
 
 def test_a_count_that_fails_is_made_again(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,7 +326,8 @@ def _line_of_event(event: Json) -> str:
 
 def _cells_of_event(event: Json, at: Callable[[str | None], str]) -> list[str]:
     statuses = ", ".join(f"{each['id']} {each['status']}" for each in event["destinations"]) or event["status"] or ""
-    name = event["event"].get("event") or event["event"].get("name") or ""
+    body = event["event"] if isinstance(event["event"], dict) else {}  # it was erased, or rejected and is no object
+    name = body.get("event") or body.get("name") or ""
     return [at(event["receivedAt"]), event["type"], str(name), event["userId"] or "", event["messageId"], statuses]
 
 

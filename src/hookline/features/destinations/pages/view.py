@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +41,10 @@ MARKS: dict[State, tuple[str, str, str]] = {
     "disabled": ("off", "○", "Off"),
 }
 """How each state is shown: as which kind, with which shape and word."""
+
+
+RATE_SECONDS = 60
+"""How long a time bucket counts for the rate of now: a report has three of ten seconds, and comes a moment later."""
 
 
 class OverlapView(NamedTuple):
@@ -117,9 +122,11 @@ def destination_rows(services: Services, destinations: Sequence[Stored[Destinati
     ]
 
 
-def rates(data_path: Path) -> dict[str, float]:
-    """Return how many events each destination got per second over the last reports; one that is missing got none."""
-    time_buckets = read_time_buckets(data_path / "run")
+def rates(data_path: Path, clock: Callable[[], float] = time.time) -> dict[str, float]:
+    """Return how many events each destination got per second over the last reports; one that is missing got none. What
+    a deliver process reported that is no longer there says nothing of now."""
+    now_seconds = int(clock())
+    time_buckets = [each for each in read_time_buckets(data_path / "run") if now_seconds - each.at <= RATE_SECONDS]
     seconds = len(time_buckets) * TIME_BUCKET_SECONDS
     delivered: Counter[str] = Counter()
     for time_bucket in time_buckets:

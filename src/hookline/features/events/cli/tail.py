@@ -49,7 +49,11 @@ def find(admin: AdminApi, message_id: str, source: str | None) -> Event:
 
 
 def lines(event: Event) -> Iterator[str]:
-    """The time line as text."""
+    """The time line as text; what senders and receivers said cannot steer the terminal."""
+    return map(printable, _lines(event))
+
+
+def _lines(event: Event) -> Iterator[str]:
     what = " ".join(str(event[name]) for name in ("type", "messageId") if event.get(name))
     name = (event.get("event") or {}).get("event") if isinstance(event.get("event"), dict) else None
     yield f"{what}{f' “{name}”' if name else ''}"
@@ -90,7 +94,7 @@ def _because(at: dict[str, Any]) -> str:
 
 
 def attempt_line(attempt: dict[str, Any]) -> str:
-    """One attempt as text."""
+    """One attempt as text, which cannot steer the terminal."""
     parts = [f"{attempt['at']}  attempt {attempt['number']}  {attempt['outcome']}"]
     if attempt.get("httpStatus"):
         parts.append(f"status {attempt['httpStatus']}")
@@ -104,7 +108,7 @@ def attempt_line(attempt: dict[str, Any]) -> str:
         parts.append(attempt["remark"])
     if attempt.get("nextAt"):
         parts.append(f"next try {attempt['nextAt']}")
-    return ", ".join(parts)
+    return printable(", ".join(parts))
 
 
 class StreamMessage(NamedTuple):

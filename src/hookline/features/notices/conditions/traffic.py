@@ -109,30 +109,43 @@ class FailedShare:
 
     def __init__(self, recent: Callable[[int, int], Mapping[str, Recent]]) -> None:
         self._recent = recent
+        # What was read for this second, by span: rules often share theirs.
+        self._read_at = 0
+        self._read: dict[int, Mapping[str, Recent]] = {}
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """Destinations of which a rule's share of requests failed, over the time that the rule says."""
+        """Destinations of which some rule's share of requests failed, over the time that the rule says."""
         found: dict[str, Finding] = {}
-        read: dict[int, Mapping[str, Recent]] = {}
         for rule in moment.waits_for("destination_failing"):
-            share = None if rule.threshold is None else rule.threshold.failed_share
-            if share is None:
-                continue
-            seconds = int(rule.lasting_seconds or DEFAULT_SHARE_SECONDS)
-            if seconds not in read:
-                read[seconds] = self._recent(seconds, moment.now_ms // 1000)
-            for destination, counts in read[seconds].items():
-                requests = counts.delivered + counts.failures
-                failed = counts.failures / requests if requests else 0.0
-                if destination not in moment.enabled or not rule.covers("destination_failing", destination, ""):
-                    continue
-                if requests >= REQUESTS_MIN and failed >= share * WEAK:
-                    minutes = max(1, seconds // 60)
-                    detail = f"{failed:.0%} of {requests} requests in the last {minutes} min"
-                    finding = Finding(self.kinds[0], destination, detail, round(failed * 100), weak=failed < share)
-                    if destination not in found or found[destination].weak:
-                        found[destination] = finding
+            for destination, finding in self.of_rule(rule, moment.now_ms).items():
+                if destination in moment.enabled and (destination not in found or found[destination].weak):
+                    found[destination] = finding
         return list(found.values())
+
+    def of_rule(self, rule: Notification, now_ms: int) -> dict[str, Finding]:
+        """Return what one rule finds by its own share and time, by destination."""
+        share = None if rule.threshold is None else rule.threshold.failed_share
+        if share is None:
+            return {}
+        seconds = int(rule.lasting_seconds or DEFAULT_SHARE_SECONDS)
+        found: dict[str, Finding] = {}
+        for destination, counts in self._counts(seconds, now_ms // 1000).items():
+            requests = counts.delivered + counts.failures
+            failed = counts.failures / requests if requests else 0.0
+            if requests < REQUESTS_MIN or failed < share * WEAK:
+                continue
+            if rule.covers("destination_failing", destination, ""):
+                detail = f"{failed:.0%} of {requests} requests in the last {max(1, seconds // 60)} min"
+                weak = failed < share
+                found[destination] = Finding(self.kinds[0], destination, detail, round(failed * 100), weak=weak)
+        return found
+
+    def _counts(self, seconds: int, now_seconds: int) -> Mapping[str, Recent]:
+        if self._read_at != now_seconds:
+            self._read_at, self._read = now_seconds, {}
+        if seconds not in self._read:
+            self._read[seconds] = self._recent(seconds, now_seconds)
+        return self._read[seconds]
 
     def close(self) -> None:
         """Nothing is held: whoever made what reads closes it."""

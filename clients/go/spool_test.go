@@ -278,7 +278,7 @@ func TestSpoolTrouble(t *testing.T) {
 	equal(t, "accepted", c.Flush().Accepted, 1)
 }
 
-// A box that cannot be taken over or read is told; it keeps no box behind it and does not slow down what is ours.
+// A box that cannot be taken over or read is reported; it keeps no box behind it and does not slow down what is ours.
 func TestSpoolBadBox(t *testing.T) {
 	for _, bad := range []string{"", "lock", "0000000001.log"} {
 		s := newService(t)
@@ -316,7 +316,7 @@ func TestSpoolBadBox(t *testing.T) {
 	}
 }
 
-// A line that is no event is told once, however often its batch is tried, and leaves the others alone.
+// A line that is no event is reported once, however often its batch is tried, and leaves the others alone.
 func TestSpoolDamagedLine(t *testing.T) {
 	s := newService(t, reply{status: 503}, reply{status: 503})
 	h, o := &told{}, Options{Spool: t.TempDir()}

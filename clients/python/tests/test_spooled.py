@@ -273,7 +273,7 @@ def test_a_forked_child_has_a_box_of_its_own(spool: str) -> None:
 
 
 def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:
-    """What a crash of the machine left of a line is told once and skipped; the events around it arrive."""
+    """What a crash of the machine left of a line is reported once and skipped; the events around it arrive."""
     first = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
     first.track("u1", "one")
     first.close(0)
@@ -290,7 +290,7 @@ def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:
 
 @pytest.mark.parametrize("bad", ["box that is a file", "lock", "0000000001.log"])
 def test_a_box_that_cannot_be_read_keeps_no_other(spool: str, bad: str) -> None:
-    """It is told; the events of a box behind it arrive, and our own are not slowed down by it."""
+    """It is reported; the events of a box behind it arrive, and our own are not slowed down by it."""
     for name in ("in the bad box", "behind it"):
         left = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
         left.track("u1", name)

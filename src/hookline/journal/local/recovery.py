@@ -158,7 +158,7 @@ class Tail(NamedTuple):
 
 class _Scan(NamedTuple):
     """Say where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does, and
-    ``unsure`` where what nobody was told to be durable begins."""
+    ``unsure`` where what was acknowledged to nobody begins."""
 
     next_offset: int
     position: int

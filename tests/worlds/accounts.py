@@ -44,12 +44,13 @@ class Accounts:
         try:
             self._read(connection)
             yield from self._retries_left(connection)
+            yield from self._erased_left(connection)
             if not self._back_ms:
                 yield from self._tried_early(connection)
         finally:
             connection.close()
         for position, event in self._ledger.events.items():
-            if event.duplicate:
+            if event.duplicate or position in self._ledger.erasing:
                 continue
             for lane, destination in self._ledger.lanes_of(position).items():
                 yield from self._of(position, lane, destination)
@@ -167,6 +168,13 @@ class Accounts:
         if count:
             yield f"{count} retry rows are left although every lane is at rest"
 
+    def _erased_left(self, connection: Connection) -> Iterator[str]:
+        """Rows that are about events that were erased."""
+        for table in ("dead_letters", "attempts", "remarks"):
+            for lane, partition, offset in connection.execute(f'SELECT lane, partition, "offset" FROM {table}'):
+                if (partition, offset) in self._ledger.erasing:
+                    yield f"offset {partition, offset} was erased, and {table} of lane {lane} have it"
+
     def _tried_early(self, connection: Connection) -> Iterator[str]:
         """Attempts on record before the time that the one before had set; probes have their own times."""
         rows = connection.execute(
@@ -181,7 +189,8 @@ class Accounts:
     def _statuses(self) -> Iterator[str]:
         """What ``why`` says of the events that were not simply delivered, and of some that were."""
         undelivered = [key[1] for key in self._dead]
-        chosen = list(dict.fromkeys([*undelivered, *self._ledger.events]))[:FATES_ASKED_MAX]
+        known = [position for position in self._ledger.events if position not in self._ledger.erasing]
+        chosen = list(dict.fromkeys([*undelivered, *known]))[:FATES_ASKED_MAX]
         for position in chosen:
             event = self._ledger.events[position]
             if event.duplicate:

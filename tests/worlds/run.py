@@ -21,6 +21,7 @@ from tests.worlds.accounts import Accounts
 from tests.worlds.arrivals import Arrivals
 from tests.worlds.bounds import engine_exceeds, lanes_exceed
 from tests.worlds.connected import Connected
+from tests.worlds.erasing import Erasing
 from tests.worlds.ledger import Ledger
 from tests.worlds.limits import SMALL
 from tests.worlds.machine import Machine
@@ -83,6 +84,7 @@ class World:
         given = self._clock, self._machine, self._ledger, self._watch
         self._connected = Connected(plan.seed, plan.features, *given, self._starvation)
         self._replaying = Replaying(plan.seed, *given)
+        self._erasing = Erasing(*given, self._arrivals)
 
     # what the run is
 
@@ -123,6 +125,7 @@ class World:
     def close(self) -> None:
         """Let go of files."""
         self._replaying.close()
+        self._erasing.close()
         self._machine.close()
 
     def _check_until(self, seconds: float) -> None:
@@ -130,6 +133,7 @@ class World:
             self._scheduler.run_for(CHECK_SECONDS)
             self._connected.look()
             self._replaying.look()
+            self._erasing.look()
             role = self._machine.role
             self._watch.look(role is not None)
             for wrong in lanes_exceed(role) if role is not None else ():
@@ -151,7 +155,8 @@ class World:
         end = self._clock.seconds + REST_SECONDS_MAX
         while self._clock.seconds < end and not self._watch.violations:
             self._check_until(self._clock.seconds + CHECK_SECONDS)
-            if self._connected.at_rest and self._replaying.at_rest and at_rest(self._machine):
+            others = self._connected, self._replaying, self._erasing
+            if all(each.at_rest for each in others) and at_rest(self._machine):
                 return
             self._machine.start()
             self._connected.resume_all()  # control may have paused what was gone a moment ago
@@ -163,14 +168,18 @@ class World:
         for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver, self._clock.back_ms).wrong():
             self._watch.wrong(wrong)
         kept = {
-            (partition, group.first_offset + index): record.message_id
+            (partition, group.first_offset + index): record
             for partition in self._machine.ends()
             for group in self._machine.reader.read(partition, 0)
             for index, record in enumerate(group.records)
         }
         for position, event in self._ledger.events.items():
-            if kept.get(position) != event.record.message_id:
-                self._watch.wrong(f"{event.record.message_id} was acknowledged and is not in the journal")
+            record, message_id = kept.get(position), event.record.message_id
+            if position in self._ledger.erasing:
+                if record is None or not record.erased:
+                    self._watch.wrong(f"{message_id} was erased and is in the journal")
+            elif record is None or record.message_id != message_id:
+                self._watch.wrong(f"{message_id} was acknowledged and is not in the journal")
 
     # what happens to it
 
@@ -249,6 +258,8 @@ class World:
                     self._scheduler.after(fault.amount, self._replaying.resume, lane)
             case "replay_cancel":
                 self._replaying.cancel(fault.target)
+            case "erase":
+                self._erasing.ask(f"u{fault.target}")
 
     def crash_point(self, name: str) -> None:
         """The code passes a named point: the process ends here if it is armed."""

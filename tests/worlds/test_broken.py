@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.erasures import Erasures
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.order import Rate
 from hookline.deliver.lanes.replay_lane import ReplayLane
+from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
 from hookline.route.filters import Filters
 from tests.worlds import run as module
@@ -35,6 +37,8 @@ available = Rate.available
             property(lambda lane: not lane.in_flight),
             "neither delivered nor given up",
         ),
+        (400020, Feeder, "read_anew", lambda *_: None, "erased since"),
+        (400003, Erasures, "_give_back", lambda *_: None, "although its erasure is answered"),
     ],
 )
 def test_it_is_found(
@@ -46,7 +50,7 @@ def test_it_is_found(
     words: str,
 ) -> None:
     """Filters that stop nothing or take nothing out, one URL for all, three times the rate, drains and replays that
-    end too early or never."""
+    end too early or never, readers and queues that keep what is erased."""
     monkeypatch.setattr(module, "REST_SECONDS_MAX", 60.0)
     monkeypatch.setattr(owner, name, replacement)
     assert any(words in wrong for wrong in run(plan_of(seed)).violations)

@@ -209,6 +209,7 @@ class Checkpointer:
         self._ring_written = engine.ring.written
         results = engine.ring.since_checkpoint()
         self._add_blocks(batch, results, engine.clock.now_ms())
+        engine.ended = {number: lane for number, lane in engine.ended.items() if lane.in_flight}
         batch.today = engine.clock.steady_ms() // DAY_MS
         self._replays.gather(batch, results)
         if self._late_rows is not None:
@@ -263,7 +264,7 @@ class Checkpointer:
         batch.blocks.append(block)
         engine = self._engine
         for number, count in engine.lane_counts.add_results(block.entries).items():
-            lane = engine.lanes.get(number)
+            lane = engine.lanes.get(number) or engine.ended.get(number)
             if lane is not None and not lane.is_replay:
                 key = (lane.destination.id, block.partition)
                 batch.delivered[key] = batch.delivered.get(key, 0) + count

@@ -270,7 +270,7 @@ class LaneSet:
                 )
         lane.close()
         self._feeder.filtering = None
-        engine.lanes.pop(lane.number)
+        engine.ended[lane.number] = engine.lanes.pop(lane.number)
         engine.probing.discard(lane)
         engine.open_lanes.discard(lane)
         engine.batch.lanes_ended.add(lane.number)
@@ -281,6 +281,7 @@ class LaneSet:
     ) -> tuple[tuple[Target, ...], Filters | None, Gathering | None]:
         """Return the targets, the filters, and of a kind with a mapping what makes its requests; no targets, so that
         events wait, when something of them cannot be used."""
+        filters = None
         try:
             filters = filters_of(destination)
             clock, name = self._engine.clock, self._settings.service_name
@@ -302,7 +303,7 @@ class LaneSet:
             return tuple(targets), filters, None
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
-            return (), None, None
+            return (), filters, None
 
     def _gathering(
         self, resolved: Destination, start: LaneConfig, filters: Filters | None, replay: str | None

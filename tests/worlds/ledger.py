@@ -63,6 +63,8 @@ class Ledger:
         """Events that somebody asked to be erased."""
         self.erased: dict[Place, float] = {}
         """Of these: when deliver had answered that it has nothing of them."""
+        self.unusable: dict[str, float] = {}
+        """By destination: since when its settings cannot be used, where the role has to know it."""
         self._names: dict[int, str] = {}
         self._sent_to: set[LanePlace] = set()
         self._compiled: dict[tuple[Filter, ...], Filters] = {}

@@ -32,11 +32,13 @@ Kind = Literal[
     "replay_pause",
     "replay_cancel",
     "erase",
+    "secret",
+    "touch",
 ]
-Feature = Literal["filters", "all", "rates", "draining", "replays", "erasures"]
+Feature = Literal["filters", "all", "rates", "draining", "replays", "erasures", "secrets", "resuming"]
 FEATURES: tuple[Feature, ...] = ("filters", "all", "rates", "draining", "replays")
 """What people may use besides the plain options; a run has about half of them, one in eight has none."""
-LATER: tuple[Feature, ...] = ("erasures",)
+LATER: tuple[Feature, ...] = ("erasures", "secrets", "resuming")
 """What runs learned later: only seeds from ``LATER_FROM`` have it, by numbers of its own, so that the others stay what
 they were."""
 LATER_FROM = 400_000
@@ -82,6 +84,11 @@ PLAIN = 0.125
 """How often a run has no feature."""
 REPLAYS_MAX = 5
 ERASURES_MAX = 4
+SECRETS_LOST_MAX = 5
+PAUSES_MAX = 5
+KILLS_MAX = 3
+CATCH_UP_PAUSES = (0.3, 0.5, 1.1, 1.5, 2.5)
+"""Lengths in seconds after which events are sent at a chosen rate (``connected.resume``)."""
 RUSH_BURSTS = 12
 RUSH_SECONDS = 0.3
 USERS = 9
@@ -239,9 +246,9 @@ def _rush_at(seed: int, seconds: float) -> float:
 
 
 def _rush(seed: int, features: tuple[Feature, ...], seconds: float) -> Iterator[Burst]:
-    """Much that comes at once, while all are slow: then readers hold what they have read ahead, and it is erased."""
+    """Much that comes at once: readers hold what they have read ahead, and a kill finds results that are not saved."""
     at = _rush_at(seed, seconds)
-    for number in range(RUSH_BURSTS if "erasures" in features else 0):
+    for number in range(RUSH_BURSTS if "erasures" in features or "resuming" in features else 0):
         yield Burst(at + RUSH_SECONDS * number / RUSH_BURSTS, BURST_EVENTS_MAX)
 
 
@@ -258,3 +265,17 @@ def _later_uses(
             yield Fault(at + rng.uniform(RUSH_SECONDS, 3.0), "erase", rng.randrange(USERS))
         if rng.random() < 0.4:
             yield Fault(rng.uniform(0, seconds), "crash_point", 0, rng.choice(ERASURE_POINTS))
+    if "secrets" in features:
+        for _ in range(rng.randint(1, SECRETS_LOST_MAX)):
+            at, target = rng.uniform(0, seconds), rng.randrange(touchable)
+            yield Fault(at, "secret", target, rng.choice(("", "", "unnoticed")), rng.uniform(0.3, 8.0))
+    if "resuming" in features:
+        for _ in range(rng.randint(2, PAUSES_MAX)):
+            at, target = rng.uniform(0, seconds), rng.randrange(touchable)
+            yield Fault(at, "pause", target, amount=rng.choice(CATCH_UP_PAUSES))
+            yield Fault(at + rng.uniform(2.0, 12.0), "touch", target)
+        # A lane that stands still finds what was not saved at every start.
+        at = _rush_at(seed, seconds) + rng.uniform(0.0, RUSH_SECONDS)
+        yield Fault(at, "pause", rng.randrange(touchable), amount=2.5)
+        for number in range(rng.randint(0, KILLS_MAX)):
+            yield Fault(at + 0.01 + number * 0.6, "kill", amount=0.05)

@@ -12,7 +12,7 @@ import msgspec
 from hookline.deliver.lanes.lane import Lane
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.outcomes.outcome import Outcome
-from hookline.settings import Journal, Settings
+from hookline.settings import Journal, Secrets, Settings
 from hookline.simulation.outage import temporary_folder
 from hookline.simulation.scheduler import Answer, Crashed, NeverRests, Request, Scheduler, SimulatedClock
 from hookline.telemetry.crashpoints import crash_points_tell
@@ -23,6 +23,7 @@ from tests.worlds.bounds import engine_exceeds, lanes_exceed
 from tests.worlds.connected import Connected
 from tests.worlds.erasing import Erasing
 from tests.worlds.ledger import Ledger
+from tests.worlds.levels import Levels
 from tests.worlds.limits import SMALL
 from tests.worlds.machine import Machine
 from tests.worlds.plan import EVERY, REPLAY_OPENED, Fault, Plan
@@ -71,10 +72,16 @@ class World:
         self._clock = SimulatedClock()
         self._started = self._clock.seconds
         self._scheduler = Scheduler(self._clock)
-        settings = Settings(data_dir=str(folder), deliver=plan.deliver, journal=Journal(partitions=plan.partitions))
+        settings = Settings(
+            data_dir=str(folder),
+            deliver=plan.deliver,
+            journal=Journal(partitions=plan.partitions),
+            secrets=Secrets(dir=str(folder)),
+        )
         self._ledger = Ledger()
         self._watch = Watch(self._clock, self._ledger, plan.deliver, self._receiver_of, self._lane_of, SMALL)
         self._starvation = Starvation(self._clock, self._ledger, self._watch, plan.deliver, plan.destinations)
+        self._levels = Levels(self._clock, self._ledger, self._watch)
         self._arrivals = Arrivals(random.Random(f"{plan.seed}/arrivals"), self._clock, plan.destinations)
         self._armed: tuple[str, int] | None = None
         self._poke_lost = False
@@ -82,7 +89,7 @@ class World:
         self._counts: Counter[str] = Counter()
         self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed, self._ended)
         given = self._clock, self._machine, self._ledger, self._watch
-        self._connected = Connected(plan.seed, plan.features, *given, self._starvation)
+        self._connected = Connected(plan.seed, plan.features, *given, self._starvation, self._levels)
         self._replaying = Replaying(plan.seed, *given)
         self._erasing = Erasing(*given, self._arrivals)
 
@@ -136,6 +143,9 @@ class World:
             self._erasing.look()
             role = self._machine.role
             self._watch.look(role is not None)
+            lanes = role.engine.lanes.values() if role is not None else ()
+            for wrong in self._levels.found(lanes):
+                self._watch.wrong(wrong)
             for wrong in lanes_exceed(role) if role is not None else ():
                 self._watch.wrong(wrong)
             if role is None or self._machine.disk.full:
@@ -258,8 +268,13 @@ class World:
                     self._scheduler.after(fault.amount, self._replaying.resume, lane)
             case "replay_cancel":
                 self._replaying.cancel(fault.target)
+            case "touch":
+                self._connected.touch(f"d{fault.target}")
             case "erase":
                 self._erasing.ask(f"u{fault.target}")
+            case "secret":
+                self._connected.lose_secret(f"d{fault.target}", is_noticed=fault.what != "unnoticed")
+                self._scheduler.after(fault.amount, self._connected.find_secret, f"d{fault.target}")
 
     def crash_point(self, name: str) -> None:
         """The code passes a named point: the process ends here if it is armed."""
@@ -279,17 +294,21 @@ class World:
 
     def _kill(self, down_seconds: float) -> None:
         self._machine.kill()
-        self._watch.crashed(self._machine.saved_at, ring_kept=True)
+        self._crashed(ring_kept=True)
         self._scheduler.after(down_seconds, self._machine.start)
 
     def _cut_power(self, down_seconds: float) -> None:
         self._machine.cut_power()
-        self._watch.crashed(self._machine.saved_at, ring_kept=False)
+        self._crashed(ring_kept=False)
         self._scheduler.after(down_seconds, self._machine.start)
 
     def _ended(self) -> None:
         """The process ended by itself; with a full disk it could not save what it knew last."""
-        self._watch.crashed(self._machine.saved_at, ring_kept=True)
+        self._crashed(ring_kept=True)
+
+    def _crashed(self, ring_kept: bool) -> None:
+        self._watch.crashed(self._machine.saved_at, ring_kept)
+        self._levels.crashed(self._machine.saved_at)
 
     def _failed(self, error: BaseException | str) -> None:
         """The process reports an error that no crash explains."""

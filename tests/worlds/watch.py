@@ -254,6 +254,9 @@ class Watch:
         paused_at = self._ledger.paused_since(request.lane)
         if paused_at is not None and self._clock.seconds > paused_at + KNOWN_AFTER_SECONDS:
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
+        unusable_at = self._ledger.unusable.get(self._ledger.name_of(request.lane))
+        if unusable_at is not None and self._clock.seconds > unusable_at + KNOWN_AFTER_SECONDS:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, unusable since second {unusable_at:.3f}")
         erased_at = self._ledger.erased.get(key[1])
         if erased_at is not None:
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, erased since second {erased_at:.3f}")

@@ -170,6 +170,21 @@ def test_catching_up_does_not_begin_again(crm: Rig, how: str) -> None:
     assert set(crm.offsets("crm")) == set(range(57))
 
 
+def test_a_drain_that_ends_a_pause_keeps_no_rate_of_an_earlier_one(crm: Rig) -> None:
+    """That was chosen for what had waited then."""
+    pause(crm)
+    crm.append("waited")
+    resume(crm, rate=10.0)
+    crm.come_to_rest(seconds=0.1)
+    pause(crm)
+    crm.append(*(f"x{n}" for n in range(40)))
+    crm.store.drain("crm", "test", crm.appender.ends)
+    crm.follow()
+    assert crm.lane("crm").rate is None
+    crm.come_to_rest()
+    assert len(crm.offsets("crm")) == 42
+
+
 def test_catching_up_ends_although_one_fails_again(crm: Rig) -> None:
     """What is due later does not keep new events to the chosen rate."""
     crm.append("x0")

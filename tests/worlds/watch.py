@@ -203,9 +203,11 @@ class Watch:
         self.pace.restarted()
 
     def erased(self, places: set[Place]) -> None:
-        """Deliver has answered that it has nothing of these events any more: nothing of them is under way."""
+        """Deliver has answered that it has nothing of these events any more: nothing of them is under way, but for
+        requests that no longer matter, because another URL has taken the event."""
         for lane, message_id, _ in self._under_way:
-            if self._ledger.positions[message_id] in places:
+            tries = self.tries[lane, self._ledger.positions[message_id]]
+            if self._ledger.positions[message_id] in places and tries.answered_at is None:
                 self.wrong(f"{message_id} is under way in lane {lane} although its erasure is answered")
 
     def changed(self) -> None:

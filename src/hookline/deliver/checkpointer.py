@@ -343,5 +343,7 @@ def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
         if backfill.partition == partition
     )
     paused_ms = 0 if lane.start.paused is None else lane.start.paused.began_ms
-    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms))
+    ahead = [each & OFFSET_MASK for each in lane.already_delivered if each >> POSITION_SHIFT == partition]
+    done = positions.to_ranges(sorted(ahead))
+    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms, done))
     return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)

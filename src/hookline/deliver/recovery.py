@@ -104,6 +104,7 @@ class Recovery:
         if row is not None:
             lane.note_row(partition, True)
             saved = positions.decode_cursor(row.blob)
+            lane.skip_done(partition << POSITION_SHIFT | each for each in positions.to_offsets(saved.done))
             for backfill in saved.backfills:
                 lane.backfill(LaneCursor(partition, backfill.next_offset, False, backfill.end, backfill.source))
             if saved.paused_ms:

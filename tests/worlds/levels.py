@@ -31,7 +31,7 @@ class Levels:
         """Yield lanes that keep to the rate of a catch-up that is over."""
         now = self._clock.seconds
         for lane in lanes:
-            if lane.is_replay:
+            if lane.is_replay or lane.drains:  # what is drained gets nothing more that a rate could hold up
                 continue
             if lane.paused:
                 self._ended.discard(lane.number)

@@ -15,6 +15,7 @@ from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, POSITI
 from hookline.settings import Deliver, Settings
 from tests.worlds.asked_replay import AskedReplay
 from tests.worlds.ledger import LanePlace, Ledger, Place
+from tests.worlds.totals import Totals
 from tests.worlds.watch import Tries, Watch
 
 FATES_ASKED_MAX = 12
@@ -33,6 +34,7 @@ class Accounts:
         self._back_ms = back_ms
         self._window_ms = int(deliver.retry_window * 1000)
         self._delivered: set[LanePlace] = set()
+        self._saved: set[LanePlace] = set()
         self._dead: dict[LanePlace, tuple[str, int]] = {}
         self._replays: dict[int, tuple[str, int]] = {}
         """By lane: state, and how many events the books say were delivered."""
@@ -44,12 +46,15 @@ class Accounts:
         try:
             self._read(connection)
             yield from self._retries_left(connection)
+            yield from self._erased_left(connection)
+            yield from Totals(self._ledger).wrong(connection, self._saved)
+            yield from self._in_ring_alone()
             if not self._back_ms:
                 yield from self._tried_early(connection)
         finally:
             connection.close()
         for position, event in self._ledger.events.items():
-            if event.duplicate:
+            if event.duplicate or position in self._ledger.erasing:
                 continue
             for lane, destination in self._ledger.lanes_of(position).items():
                 yield from self._of(position, lane, destination)
@@ -62,10 +67,8 @@ class Accounts:
     def _read(self, connection: Connection) -> None:
         ring = (self._data / "progress.ring").read_bytes()
         blocks = [bytes(row[0]) for row in connection.execute("SELECT entries FROM outcome_blocks")]
-        for block in (*blocks, ring):
-            for position, at_ms, tag, result, _ in ENTRY.iter_unpack(block):
-                if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
-                    self._delivered.add((tag >> URL_BITS, (position >> POSITION_SHIFT, position & OFFSET_MASK)))
+        self._saved = {key for block in blocks for key in _successes(block)}
+        self._delivered = self._saved | set(_successes(ring))
         for lane, partition, offset, status, at_ms in connection.execute(
             'SELECT lane, partition, "offset", status, at FROM dead_letters'
         ):
@@ -167,6 +170,19 @@ class Accounts:
         if count:
             yield f"{count} retry rows are left although every lane is at rest"
 
+    def _in_ring_alone(self) -> Iterator[str]:
+        """Results that no block has; of a lane that had ended nobody looks in the ring after a crash."""
+        for lane, place in sorted(self._delivered - self._saved):
+            if self._ledger.gone_since(lane) is None:
+                yield f"only the ring knows that offset {place} was delivered in lane {lane}"
+
+    def _erased_left(self, connection: Connection) -> Iterator[str]:
+        """Rows that are about events that were erased."""
+        for table in ("dead_letters", "attempts", "remarks"):
+            for lane, partition, offset in connection.execute(f'SELECT lane, partition, "offset" FROM {table}'):
+                if (partition, offset) in self._ledger.erasing:
+                    yield f"offset {partition, offset} was erased, and {table} of lane {lane} have it"
+
     def _tried_early(self, connection: Connection) -> Iterator[str]:
         """Attempts on record before the time that the one before had set; probes have their own times."""
         rows = connection.execute(
@@ -181,7 +197,8 @@ class Accounts:
     def _statuses(self) -> Iterator[str]:
         """What ``why`` says of the events that were not simply delivered, and of some that were."""
         undelivered = [key[1] for key in self._dead]
-        chosen = list(dict.fromkeys([*undelivered, *self._ledger.events]))[:FATES_ASKED_MAX]
+        known = [position for position in self._ledger.events if position not in self._ledger.erasing]
+        chosen = list(dict.fromkeys([*undelivered, *known]))[:FATES_ASKED_MAX]
         for position in chosen:
             event = self._ledger.events[position]
             if event.duplicate:
@@ -200,3 +217,9 @@ class Accounts:
             yield f"{name}: its status is {status}, and no filter stops it"
         elif lane is not None and (status == "delivered") != ((lane, position) in self._delivered):
             yield f"{name}: its status is {status}, which the results do not say"
+
+
+def _successes(entries: bytes) -> Iterator[LanePlace]:
+    for position, at_ms, tag, result, _ in ENTRY.iter_unpack(entries):
+        if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
+            yield tag >> URL_BITS, (position >> POSITION_SHIFT, position & OFFSET_MASK)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
 from hookline.simulation.scheduler import SimulatedClock
-from tests.worlds.plan import SOURCES
+from tests.worlds.plan import SOURCES, USERS
 
 RESENT = 0.12
 """How often a caller sends an earlier event again."""
@@ -15,7 +15,6 @@ NOT_WANTED = 0.05
 """How often the caller excludes every destination."""
 AIMED = 0.1
 """How often an event is for one destination alone, as those of audiences are."""
-USERS = 9
 EVENTS = ("Order", "Heartbeat", "Order", "View")
 CARD = b'"card":"4000"'
 """What a filter may take out of a body."""
@@ -40,6 +39,11 @@ class Arrivals:
     def refused(self, records: Sequence[Record]) -> None:
         """These were not acknowledged: the caller sends them again later."""
         self._refused += records
+
+    def forget(self, user: str) -> None:
+        """Send nothing again that a user has sent up to now."""
+        self._sent = [record for record in self._sent if record.user_key != user]
+        self._refused = [record for record in self._refused if record.user_key != user]
 
     def _next(self) -> Record:
         rng = self.rng

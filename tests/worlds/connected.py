@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from hookline.connections.store import ChangeRefused
 from hookline.features.destinations.service import LaneWatch
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
+from tests.worlds.levels import Levels
 from tests.worlds.machine import Machine
 from tests.worlds.plan import SOURCES, Feature
 from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, WELL, Receiver
@@ -61,6 +63,7 @@ class Connected:
         ledger: Ledger,
         watch: Watch,
         starvation: Starvation,
+        levels: Levels,
     ) -> None:
         self._seed = seed
         self._features = features
@@ -69,8 +72,11 @@ class Connected:
         self._ledger = ledger
         self._watch = watch
         self._starvation = starvation
+        self._levels = levels
         self._receivers: dict[tuple[str, int], Receiver] = {}
         self._paused: dict[str, Pause] = {}
+        self._without_secret: set[str] = set()
+        self._touched = 0
         self._control = LaneWatch(machine.settings, machine.store, clock.monotonic)
 
     def begin(self, destinations: int) -> None:
@@ -97,6 +103,8 @@ class Connected:
             self._starvation.well_since.pop(destination, None)
 
     def _is_well(self, destination: str) -> bool:
+        if destination in self._without_secret:
+            return False
         behaviours = (receiver.behaviour for (id, _), receiver in self._receivers.items() if id == destination)
         return all(behaviour.name in HARMLESS for behaviour in behaviours)
 
@@ -109,6 +117,36 @@ class Connected:
         else:
             with contextlib.suppress(ChangeRefused):  # nobody enables what is still being drained
                 self._change([Put(self._destination(id, rng, enabled=rng.random() < ENABLED))])
+
+    def lose_secret(self, id: str, *, is_noticed: bool) -> None:
+        """Take a destination's secret away; unless somebody changes it as well, nobody notices before a restart."""
+        self._secret(id).unlink(missing_ok=True)
+        self._without_secret.add(id)
+        self._starvation.well_since.pop(id, None)
+        if is_noticed and self.touch(id):
+            self._ledger.unusable[id] = self._clock.seconds
+
+    def find_secret(self, id: str) -> None:
+        """Put a secret back and have the destination look for it."""
+        if id not in self._without_secret:
+            return
+        self._secret(id).write_text("s3cret")
+        self._without_secret.discard(id)
+        self._ledger.unusable.pop(id, None)
+        self.touch(id)
+        if self._is_well(id):
+            self._starvation.well_since.setdefault(id, self._clock.seconds)
+
+    def touch(self, id: str) -> bool:
+        """Change a destination in nothing that matters; return whether it exists."""
+        found = next((each for each in self._snapshot.destinations if each.id == id), None)
+        if found is not None:
+            self._touched += 1
+            self._change([Put(replace(found, name=f"{id} {self._touched}"))])
+        return found is not None
+
+    def _secret(self, id: str) -> Path:
+        return self._machine.settings.data_path / f"secret-{id}"
 
     def pause(self, id: str) -> None:
         """Pause a destination that is enabled and not paused."""
@@ -132,6 +170,7 @@ class Connected:
             self._watch.resumed(replay.lane, paused_ms)
         self._note_change()
         self._watch.pace.changed(lane.number)
+        self._levels.changed(lane.number)
         ordered = any(each.id == id and each.delivery.order != "none" for each in self._snapshot.destinations)
         was_known = self._machine.up and paused_ms > 1_000 * KNOWN_AFTER_SECONDS
         if rate is not None and was_known and not ordered:  # rows that wait for their user's turn do not catch up
@@ -197,8 +236,10 @@ class Connected:
                 self.resume(id, 0.0)
 
     def heal(self) -> None:
-        """Every receiver is well, nothing is paused."""
+        """Every receiver is well, nothing is paused, every secret is there."""
         self.resume_all()
+        for id in sorted(self._without_secret):
+            self.find_secret(id)
         for destination in dict.fromkeys(id for id, _ in self._receivers):
             self.behave(destination, WELL.name)
 
@@ -240,7 +281,7 @@ class Connected:
 
     def _featured(self, plain: Destination, rng: random.Random) -> Destination:
         """The destination with what this run has of features."""
-        options, filters = plain.delivery, plain.filters
+        options, filters, settings = plain.delivery, plain.filters, plain.settings
         fixed = random.Random(f"{self._seed}/features/{plain.id}")
         if "all" in self._features and fixed.random() < 0.6:
             options = replace(options, fan_out="all")
@@ -248,7 +289,11 @@ class Connected:
             options = replace(options, max_rate=rng.choice(LOW_RATES))
         if "filters" in self._features and rng.random() < 0.7:
             filters = tuple(rng.sample(FILTERS, rng.randint(1, 3)))
-        return replace(plain, delivery=options, filters=filters)
+        if "secrets" in self._features and isinstance(settings, WebhookSettings):
+            settings = replace(settings, shared_secret=f"file:secret-{plain.id}")
+            if plain.id not in self._without_secret:
+                self._secret(plain.id).write_text("s3cret")
+        return replace(plain, delivery=options, filters=filters, settings=settings)
 
 
 def _lasted_ms(pause: Pause, clock: SimulatedClock) -> int:

@@ -59,6 +59,12 @@ class Ledger:
         """By lane."""
         self.drained: dict[int, int] = {}
         """By lane: from which version on it is gone because the role said that nothing was left to drain."""
+        self.erasing: set[Place] = set()
+        """Events that somebody asked to be erased."""
+        self.erased: dict[Place, float] = {}
+        """Of these: when deliver had answered that it has nothing of them."""
+        self.unusable: dict[str, float] = {}
+        """By destination: since when its settings cannot be used, where the role has to know it."""
         self._names: dict[int, str] = {}
         self._sent_to: set[LanePlace] = set()
         self._compiled: dict[tuple[Filter, ...], Filters] = {}
@@ -114,7 +120,8 @@ class Ledger:
 
     def must_be_replayed(self, position: Place, lane: int) -> bool:
         """Whether the replay has to send the event, whatever versions it met."""
-        return not self.events[position].duplicate and all(self._replay_verdicts(position, self.replays[lane]))
+        is_gone = self.events[position].duplicate or position in self.erasing
+        return not is_gone and all(self._replay_verdicts(position, self.replays[lane]))
 
     def urls_of_all(self, position: Place, lane: int) -> int | None:
         """How many URLs must accept the event, with fan-out ``all``; 0 when one is enough; None when that changed."""

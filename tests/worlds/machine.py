@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.store.batch import Batch
 from hookline.journal.local.disk import END_NAME, EndFile
+from hookline.journal.local.erase import erase_records
 from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.recovery import recover
@@ -125,6 +126,11 @@ class Machine:
         except JournalError:
             return False
         return True
+
+    def erase(self, partition: int, offsets: Sequence[int]) -> None:
+        """Overwrite records as collect does; raise OSError when the disk refuses it."""
+        folder = self._data / "journal" / str(partition)
+        erase_records(folder, self.disk, self.reader.locate(partition, offsets))
 
     def poke(self) -> None:
         """Collect's datagram after a commit."""
@@ -255,7 +261,10 @@ class Machine:
 
     def _committed(self, gathered_at: float) -> None:
         self.saved_at = gathered_at
-        self._commits.append((_size(self._data / "deliver.db-wal"), gathered_at))
+        size = _size(self._data / "deliver.db-wal")
+        if size < self._commits[-1][0]:  # an erasure has emptied the log: all before is in the database
+            self._commits.clear()
+        self._commits.append((size, gathered_at))
 
     def close(self) -> None:
         """Let go of everything."""

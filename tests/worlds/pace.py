@@ -49,6 +49,11 @@ class Pace:
         """The lane's settings changed: what waits may not be its any more."""
         self._catching_up.pop(lane, None)
 
+    def forget(self, erased: set[Place]) -> None:
+        """Events will not be sent any more; with the last one that waited, a catch-up has ended."""
+        waiting = {lane: (rate, places - erased) for lane, (rate, places) in self._catching_up.items()}
+        self._catching_up = {lane: each for lane, each in waiting.items() if each[1]}
+
     def restarted(self) -> None:
         """What a process saves of unused attempts ends with it; a new one begins with a full burst."""
         self._left.clear()

@@ -31,10 +31,17 @@ Kind = Literal[
     "replay",
     "replay_pause",
     "replay_cancel",
+    "erase",
+    "secret",
+    "touch",
 ]
-Feature = Literal["filters", "all", "rates", "draining", "replays"]
+Feature = Literal["filters", "all", "rates", "draining", "replays", "erasures", "secrets", "resuming"]
 FEATURES: tuple[Feature, ...] = ("filters", "all", "rates", "draining", "replays")
 """What people may use besides the plain options; a run has about half of them, one in eight has none."""
+LATER: tuple[Feature, ...] = ("erasures", "secrets", "resuming")
+"""What runs learned later: only seeds from ``LATER_FROM`` have it, by numbers of its own, so that the others stay what
+they were."""
+LATER_FROM = 400_000
 KINDS: tuple[tuple[Kind, int], ...] = (
     ("receiver", 10),
     ("change", 5),
@@ -51,8 +58,10 @@ KINDS: tuple[tuple[Kind, int], ...] = (
 """Each kind of fault with its weight."""
 
 REPLAY_OPENED = "deliver.replay_opened"
-_ELSEWHERE = (REPLAY_OPENED, "deliver.erased_before_answer")
-"""Points that a run passes only where somebody asks for replays, and one that none passes: nobody is erased."""
+ERASED = "deliver.erased_before_answer"
+_ELSEWHERE = (REPLAY_OPENED, ERASED)
+"""Points that a run passes only where somebody asks for replays, or is erased."""
+ERASURE_POINTS = (ERASED, ERASED, *(name for name in CRASH_POINTS if name.startswith("journal.erase_")))
 POINTS = (
     *(name for name in CRASH_POINTS if name.startswith("deliver.") and name not in _ELSEWHERE),
     "journal.after_write_before_sync",
@@ -74,6 +83,15 @@ ALL_AT_ONCE = 0.1
 PLAIN = 0.125
 """How often a run has no feature."""
 REPLAYS_MAX = 5
+ERASURES_MAX = 4
+SECRETS_LOST_MAX = 5
+PAUSES_MAX = 5
+KILLS_MAX = 3
+CATCH_UP_PAUSES = (0.3, 0.5, 1.1, 1.5, 2.5)
+"""Lengths in seconds after which events are sent at a chosen rate (``connected.resume``)."""
+RUSH_BURSTS = 12
+RUSH_SECONDS = 0.3
+USERS = 9
 REPLAYED = ("stretch", "late", "source", "user", "ids", "letters", "unfiltered")
 """What a replay is asked for: everything, the second half, one source, one user, messageIds, dead letters, or
 everything past the filters."""
@@ -131,14 +149,18 @@ def plan_of(seed: int) -> Plan:
     if rng.random() < PLAIN:
         return plan
     features = tuple(feature for feature in FEATURES if rng.random() < 0.5)
+    later_rng = random.Random(f"{seed}/later")
+    later = tuple(feature for feature in LATER if seed >= LATER_FROM and later_rng.random() < 0.5)
     faults = [
         *plan.faults,
         *_uses(rng, features, plan.seconds, plan.spared),
+        *_later_uses(seed, later_rng, later, plan.seconds, plan.spared),
         *_choosy(seed, plan),
         *_sent_away(seed, plan),
     ]
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
-    return msgspec.structs.replace(plan, features=features, faults=ordered)
+    bursts = tuple(sorted([*plan.bursts, *_rush(seed, later, plan.seconds)], key=lambda burst: burst.at))
+    return msgspec.structs.replace(plan, features=features + later, faults=ordered, bursts=bursts)
 
 
 def plain_plan_of(seed: int) -> Plan:
@@ -217,3 +239,43 @@ def _uses(rng: random.Random, features: tuple[Feature, ...], seconds: float, tou
         yield Fault(rng.uniform(0, seconds), "replay_cancel", rng.randrange(99))
     if rng.random() < 0.3:
         yield Fault(rng.uniform(0, seconds), "crash_point", 0, REPLAY_OPENED, rng.choice((0, 1)))
+
+
+def _rush_at(seed: int, seconds: float) -> float:
+    return random.Random(f"{seed}/rush").uniform(0, seconds)
+
+
+def _rush(seed: int, features: tuple[Feature, ...], seconds: float) -> Iterator[Burst]:
+    """Much that comes at once: readers hold what they have read ahead, and a kill finds results that are not saved."""
+    at = _rush_at(seed, seconds)
+    for number in range(RUSH_BURSTS if "erasures" in features or "resuming" in features else 0):
+        yield Burst(at + RUSH_SECONDS * number / RUSH_BURSTS, BURST_EVENTS_MAX)
+
+
+def _later_uses(
+    seed: int, rng: random.Random, features: tuple[Feature, ...], seconds: float, touchable: int
+) -> Iterator[Fault]:
+    """What people do with what runs learned later."""
+    if "erasures" in features:
+        for _ in range(rng.randint(1, ERASURES_MAX)):
+            yield Fault(rng.uniform(0, seconds), "erase", rng.randrange(USERS))
+        at = _rush_at(seed, seconds)
+        yield Fault(at, "receiver", EVERY, "slow")
+        for _ in range(rng.randint(1, ERASURES_MAX)):
+            yield Fault(at + rng.uniform(RUSH_SECONDS, 3.0), "erase", rng.randrange(USERS))
+        if rng.random() < 0.4:
+            yield Fault(rng.uniform(0, seconds), "crash_point", 0, rng.choice(ERASURE_POINTS))
+    if "secrets" in features:
+        for _ in range(rng.randint(1, SECRETS_LOST_MAX)):
+            at, target = rng.uniform(0, seconds), rng.randrange(touchable)
+            yield Fault(at, "secret", target, rng.choice(("", "", "unnoticed")), rng.uniform(0.3, 8.0))
+    if "resuming" in features:
+        for _ in range(rng.randint(2, PAUSES_MAX)):
+            at, target = rng.uniform(0, seconds), rng.randrange(touchable)
+            yield Fault(at, "pause", target, amount=rng.choice(CATCH_UP_PAUSES))
+            yield Fault(at + rng.uniform(2.0, 12.0), "touch", target)
+        # A lane that stands still finds what was not saved at every start.
+        at = _rush_at(seed, seconds) + rng.uniform(0.0, RUSH_SECONDS)
+        yield Fault(at, "pause", rng.randrange(touchable), amount=2.5)
+        for number in range(rng.randint(0, KILLS_MAX)):
+            yield Fault(at + 0.01 + number * 0.6, "kill", amount=0.05)

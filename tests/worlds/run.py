@@ -12,7 +12,7 @@ import msgspec
 from hookline.deliver.lanes.lane import Lane
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.outcomes.outcome import Outcome
-from hookline.settings import Journal, Settings
+from hookline.settings import Journal, Secrets, Settings
 from hookline.simulation.outage import temporary_folder
 from hookline.simulation.scheduler import Answer, Crashed, NeverRests, Request, Scheduler, SimulatedClock
 from hookline.telemetry.crashpoints import crash_points_tell
@@ -21,7 +21,9 @@ from tests.worlds.accounts import Accounts
 from tests.worlds.arrivals import Arrivals
 from tests.worlds.bounds import engine_exceeds, lanes_exceed
 from tests.worlds.connected import Connected
+from tests.worlds.erasing import Erasing
 from tests.worlds.ledger import Ledger
+from tests.worlds.levels import Levels
 from tests.worlds.limits import SMALL
 from tests.worlds.machine import Machine
 from tests.worlds.plan import EVERY, REPLAY_OPENED, Fault, Plan
@@ -70,10 +72,16 @@ class World:
         self._clock = SimulatedClock()
         self._started = self._clock.seconds
         self._scheduler = Scheduler(self._clock)
-        settings = Settings(data_dir=str(folder), deliver=plan.deliver, journal=Journal(partitions=plan.partitions))
+        settings = Settings(
+            data_dir=str(folder),
+            deliver=plan.deliver,
+            journal=Journal(partitions=plan.partitions),
+            secrets=Secrets(dir=str(folder)),
+        )
         self._ledger = Ledger()
         self._watch = Watch(self._clock, self._ledger, plan.deliver, self._receiver_of, self._lane_of, SMALL)
         self._starvation = Starvation(self._clock, self._ledger, self._watch, plan.deliver, plan.destinations)
+        self._levels = Levels(self._clock, self._ledger, self._watch)
         self._arrivals = Arrivals(random.Random(f"{plan.seed}/arrivals"), self._clock, plan.destinations)
         self._armed: tuple[str, int] | None = None
         self._poke_lost = False
@@ -81,8 +89,9 @@ class World:
         self._counts: Counter[str] = Counter()
         self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed, self._ended)
         given = self._clock, self._machine, self._ledger, self._watch
-        self._connected = Connected(plan.seed, plan.features, *given, self._starvation)
+        self._connected = Connected(plan.seed, plan.features, *given, self._starvation, self._levels)
         self._replaying = Replaying(plan.seed, *given)
+        self._erasing = Erasing(*given, self._arrivals)
 
     # what the run is
 
@@ -123,6 +132,7 @@ class World:
     def close(self) -> None:
         """Let go of files."""
         self._replaying.close()
+        self._erasing.close()
         self._machine.close()
 
     def _check_until(self, seconds: float) -> None:
@@ -130,8 +140,12 @@ class World:
             self._scheduler.run_for(CHECK_SECONDS)
             self._connected.look()
             self._replaying.look()
+            self._erasing.look()
             role = self._machine.role
             self._watch.look(role is not None)
+            lanes = role.engine.lanes.values() if role is not None else ()
+            for wrong in self._levels.found(lanes):
+                self._watch.wrong(wrong)
             for wrong in lanes_exceed(role) if role is not None else ():
                 self._watch.wrong(wrong)
             if role is None or self._machine.disk.full:
@@ -151,7 +165,8 @@ class World:
         end = self._clock.seconds + REST_SECONDS_MAX
         while self._clock.seconds < end and not self._watch.violations:
             self._check_until(self._clock.seconds + CHECK_SECONDS)
-            if self._connected.at_rest and self._replaying.at_rest and at_rest(self._machine):
+            others = self._connected, self._replaying, self._erasing
+            if all(each.at_rest for each in others) and at_rest(self._machine):
                 return
             self._machine.start()
             self._connected.resume_all()  # control may have paused what was gone a moment ago
@@ -163,14 +178,18 @@ class World:
         for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver, self._clock.back_ms).wrong():
             self._watch.wrong(wrong)
         kept = {
-            (partition, group.first_offset + index): record.message_id
+            (partition, group.first_offset + index): record
             for partition in self._machine.ends()
             for group in self._machine.reader.read(partition, 0)
             for index, record in enumerate(group.records)
         }
         for position, event in self._ledger.events.items():
-            if kept.get(position) != event.record.message_id:
-                self._watch.wrong(f"{event.record.message_id} was acknowledged and is not in the journal")
+            record, message_id = kept.get(position), event.record.message_id
+            if position in self._ledger.erasing:
+                if record is None or not record.erased:
+                    self._watch.wrong(f"{message_id} was erased and is in the journal")
+            elif record is None or record.message_id != message_id:
+                self._watch.wrong(f"{message_id} was acknowledged and is not in the journal")
 
     # what happens to it
 
@@ -249,6 +268,13 @@ class World:
                     self._scheduler.after(fault.amount, self._replaying.resume, lane)
             case "replay_cancel":
                 self._replaying.cancel(fault.target)
+            case "touch":
+                self._connected.touch(f"d{fault.target}")
+            case "erase":
+                self._erasing.ask(f"u{fault.target}")
+            case "secret":
+                self._connected.lose_secret(f"d{fault.target}", is_noticed=fault.what != "unnoticed")
+                self._scheduler.after(fault.amount, self._connected.find_secret, f"d{fault.target}")
 
     def crash_point(self, name: str) -> None:
         """The code passes a named point: the process ends here if it is armed."""
@@ -268,17 +294,21 @@ class World:
 
     def _kill(self, down_seconds: float) -> None:
         self._machine.kill()
-        self._watch.crashed(self._machine.saved_at, ring_kept=True)
+        self._crashed(ring_kept=True)
         self._scheduler.after(down_seconds, self._machine.start)
 
     def _cut_power(self, down_seconds: float) -> None:
         self._machine.cut_power()
-        self._watch.crashed(self._machine.saved_at, ring_kept=False)
+        self._crashed(ring_kept=False)
         self._scheduler.after(down_seconds, self._machine.start)
 
     def _ended(self) -> None:
         """The process ended by itself; with a full disk it could not save what it knew last."""
-        self._watch.crashed(self._machine.saved_at, ring_kept=True)
+        self._crashed(ring_kept=True)
+
+    def _crashed(self, ring_kept: bool) -> None:
+        self._watch.crashed(self._machine.saved_at, ring_kept)
+        self._levels.crashed(self._machine.saved_at)
 
     def _failed(self, error: BaseException | str) -> None:
         """The process reports an error that no crash explains."""

@@ -105,6 +105,7 @@ class Starvation:
             disconnected = self._ledger.disconnected(position, lane, self._names[lane])
             if (
                 disconnected
+                or position in self._ledger.erasing
                 or (tries is None and self._ledger.may_be_filtered(position, lane))
                 or (lane, position) in self._watch.lost
                 or (tries is not None and (tries.answered_at is not None or tries.final))
@@ -124,7 +125,11 @@ class Starvation:
         found: dict[str, Place] = {}
         for (number, position), tries in self._watch.tries.items():
             asked_long = tries.asked_long and tries.answered_at is None
-            if number == lane and (asked_long or self._due_at(lane, position, 0.0) > now):
+            if (
+                number == lane
+                and position not in self._ledger.erasing
+                and (asked_long or self._due_at(lane, position, 0.0) > now)
+            ):
                 user = self._user_of(position)
                 found[user] = min(position, found.get(user, position))
         return found

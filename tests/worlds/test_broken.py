@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
+from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.erasures import Erasures
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.lane_set import LaneSet
 from hookline.deliver.lanes.order import Rate
 from hookline.deliver.lanes.replay_lane import ReplayLane
+from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
+from hookline.outcomes.rows import AttemptRows
 from hookline.route.filters import Filters
 from tests.worlds import run as module
 from tests.worlds.plan import plain_plan_of, plan_of
 from tests.worlds.run import run
 
 available = Rate.available
+configure = Lane.configure
+end = LaneSet._end
+note_success = Dispatcher._note_success
+
+
+def _open_without_settings(engine: Dispatcher, lane: Lane, milliseconds: int) -> None:
+    targets, lane.targets = lane.targets, lane.targets or (cast(Target, None),)
+    note_success(engine, lane, milliseconds)
+    lane.targets = targets
+
+
+def _take_up_anew(lane: Lane, destination: Destination, start: LaneConfig, *given: Any, **named: Any) -> None:
+    configure(lane, destination, start, *given, **named)
+    lane.catch_up_rate = start.catch_up_rate
+    lane.pace()
+
+
+def _end_and_forget(lanes: LaneSet, lane: Lane) -> None:
+    end(lanes, lane)
+    lanes._engine.ended.clear()
 
 
 @pytest.mark.parametrize(
@@ -35,6 +61,13 @@ available = Rate.available
             property(lambda lane: not lane.in_flight),
             "neither delivered nor given up",
         ),
+        (400060, Feeder, "read_anew", lambda *_: None, "erased since"),
+        (400012, Erasures, "_give_back", lambda *_: None, "although its erasure is answered"),
+        (400032, Dispatcher, "_note_success", _open_without_settings, "nothing was sent"),
+        (400000, Lane, "configure", _take_up_anew, "catches up again"),
+        (400000, Lane, "end_catch_up", lambda *_, **given: None, "has nothing to send and keeps to"),
+        (400007, AttemptRows, "saved", lambda *_: set(), "its total says"),
+        (400004, LaneSet, "_end", _end_and_forget, "its total says"),
     ],
 )
 def test_it_is_found(
@@ -46,7 +79,8 @@ def test_it_is_found(
     words: str,
 ) -> None:
     """Filters that stop nothing or take nothing out, one URL for all, three times the rate, drains and replays that
-    end too early or never."""
+    end too early or never, readers and queues that keep what is erased, breakers that
+    close without settings, rates of a catch-up that go on, and results that are counted twice or not at all."""
     monkeypatch.setattr(module, "REST_SECONDS_MAX", 60.0)
     monkeypatch.setattr(owner, name, replacement)
     assert any(words in wrong for wrong in run(plan_of(seed)).violations)

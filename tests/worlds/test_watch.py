@@ -225,3 +225,16 @@ def test_a_crash_may_forget_what_one_url_took(scene: Scene) -> None:
     scene.watch.crashed(scene.clock.seconds, ring_kept=True)
     scene.send(0)
     assert scene.watch.violations == []
+
+
+def test_what_was_erased_is_not_sent(scene: Scene) -> None:
+    """Until deliver answers it may be; then nothing of it is under way, and nothing leaves."""
+    scene.ledger.erasing.add(PLACE)
+    scene.send()
+    assert scene.watch.violations == []
+    scene.watch.erased({PLACE})
+    assert scene.says("although its erasure is answered")
+    other = Scene()
+    other.ledger.erased[PLACE] = other.clock.seconds
+    other.send()
+    assert other.says("erased since")

@@ -16,7 +16,7 @@ from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver
 from hookline.simulation.scheduler import Answer, Request, SimulatedClock
 from tests.worlds.arrivals import CARD
-from tests.worlds.ledger import KNOWN_AFTER_SECONDS, LanePlace, Ledger
+from tests.worlds.ledger import KNOWN_AFTER_SECONDS, LanePlace, Ledger, Place
 from tests.worlds.pace import Pace
 from tests.worlds.receiver import Receiver
 
@@ -125,7 +125,10 @@ class Watch:
 
     def sent(self, request: Request) -> Answer:
         """Check a request that leaves, and let its receiver decide about it."""
-        position = self._ledger.positions[request.message_id]
+        position = self._ledger.positions.get(request.message_id)
+        if position is None:
+            self.wrong(f"a request with the unknown id {request.message_id!r} is sent in lane {request.lane}")
+            return Answer(0.0, 400)
         key = request.lane, position
         tries = self.tries.get(key)
         if tries is None:
@@ -147,6 +150,8 @@ class Watch:
 
     def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken in what became of a request."""
+        if request.message_id not in self._ledger.positions:
+            return
         tries = self.tries[request.lane, self._ledger.positions[request.message_id]]
         self._under_way.pop((request.lane, request.message_id, request.url), None)
         outcome = result if isinstance(result, Outcome) else of_status(result)
@@ -197,6 +202,14 @@ class Watch:
         self._probes.clear()
         self.pace.restarted()
 
+    def erased(self, places: set[Place]) -> None:
+        """Deliver has answered that it has nothing of these events any more: nothing of them is under way, but for
+        requests that no longer matter, because another URL has taken the event."""
+        for lane, message_id, _ in self._under_way:
+            tries = self.tries[lane, self._ledger.positions[message_id]]
+            if self._ledger.positions[message_id] in places and tries.answered_at is None:
+                self.wrong(f"{message_id} is under way in lane {lane} although its erasure is answered")
+
     def changed(self) -> None:
         """Connections changed. Where each user's events go one after the other now, none waits for long any more."""
         self._changed_at = self._clock.seconds
@@ -243,6 +256,12 @@ class Watch:
         paused_at = self._ledger.paused_since(request.lane)
         if paused_at is not None and self._clock.seconds > paused_at + KNOWN_AFTER_SECONDS:
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
+        unusable_at = self._ledger.unusable.get(self._ledger.name_of(request.lane))
+        if unusable_at is not None and self._clock.seconds > unusable_at + KNOWN_AFTER_SECONDS:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, unusable since second {unusable_at:.3f}")
+        erased_at = self._ledger.erased.get(key[1])
+        if erased_at is not None:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, erased since second {erased_at:.3f}")
         if not self._ledger.may_be_sent(key[1], request.lane):
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, to which it does not belong")
         if (CARD in request.data) not in self._ledger.keeps_card(key[1], request.lane, self._clock.seconds):

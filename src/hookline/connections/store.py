@@ -197,7 +197,12 @@ class Store:
 
         A destination that is paused already stays so, with its reason.
         """
-        return self._change_lane(id, author, ends, lambda lane: replace(lane, paused=lane.paused or pause))
+
+        def paused(lane: LaneConfig) -> LaneConfig:
+            # The rate of an earlier resume was for what had waited then: a drain may end this pause instead.
+            return lane if lane.paused is not None else replace(lane, paused=pause, catch_up_rate=None)
+
+        return self._change_lane(id, author, ends, paused)
 
     def resume(self, id: str, catch_up_rate: float | None, author: str, ends: Callable[[], Offsets]) -> LaneConfig:
         """Send what has waited, at most so many events per second, and what comes; raise ChangeRefused as ``pause``."""

@@ -209,6 +209,7 @@ class Checkpointer:
         self._ring_written = engine.ring.written
         results = engine.ring.since_checkpoint()
         self._add_blocks(batch, results, engine.clock.now_ms())
+        engine.ended = {number: lane for number, lane in engine.ended.items() if lane.in_flight}
         batch.today = engine.clock.steady_ms() // DAY_MS
         self._replays.gather(batch, results)
         if self._late_rows is not None:
@@ -263,7 +264,7 @@ class Checkpointer:
         batch.blocks.append(block)
         engine = self._engine
         for number, count in engine.lane_counts.add_results(block.entries).items():
-            lane = engine.lanes.get(number)
+            lane = engine.lanes.get(number) or engine.ended.get(number)
             if lane is not None and not lane.is_replay:
                 key = (lane.destination.id, block.partition)
                 batch.delivered[key] = batch.delivered.get(key, 0) + count
@@ -342,5 +343,7 @@ def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
         if backfill.partition == partition
     )
     paused_ms = 0 if lane.start.paused is None else lane.start.paused.began_ms
-    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms))
+    ahead = [each & OFFSET_MASK for each in lane.already_delivered if each >> POSITION_SHIFT == partition]
+    done = positions.to_ranges(sorted(ahead))
+    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms, done))
     return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)

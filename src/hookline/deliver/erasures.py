@@ -60,12 +60,14 @@ class Erasures:
     def _begin(self, erasure: Erasure) -> None:
         for partition in erasure.positions:
             self._feeder.read_anew(partition)
-        in_flight = False
-        for lane in list(self._engine.lanes.values()):
+        lanes = list(self._engine.lanes.values())
+        for lane in lanes:
             self._give_back(lane, erasure)
             self._closed += self._retries.drop(lane, erasure.positions)
-            in_flight |= any(_holds(erasure, position) for position in lane.in_flight)
-        if in_flight:  # what comes of it is written down once more: it ends within seconds
+        under_way = (position for lane in (*lanes, *self._engine.ended.values()) for position in lane.in_flight)
+        if any(
+            _holds(erasure, position) for position in under_way
+        ):  # what comes of it is written down once more: it ends within seconds
             return
         for partition, positions in erasure.positions.items():
             try:

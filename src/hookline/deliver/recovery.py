@@ -5,7 +5,7 @@ What the ring says was done is not sent again; what was queued or in flight is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hookline.connections.model import Snapshot
 from hookline.deliver.dispatcher import Dispatcher
@@ -24,6 +24,7 @@ from hookline.journal.record import Record
 from hookline.outcomes import positions
 from hookline.outcomes.progress import (
     ENTRY,
+    ENTRY_BYTES,
     OFFSET_MASK,
     POSITION_SHIFT,
     deliveries,
@@ -87,6 +88,7 @@ class Recovery:
             self._restore_retries(replay, backlogs.get(replay.number))
         self._replays.recover_last_answers(self._entries)
         self._lane_set.delivered = self._entries
+        self._lane_set.on_skipped = self._note_skipped
         self.note_recovered()
 
     def _cursor(self, partition: int, row: SavedLane | None) -> LaneCursor:
@@ -102,6 +104,7 @@ class Recovery:
         if row is not None:
             lane.note_row(partition, True)
             saved = positions.decode_cursor(row.blob)
+            lane.skip_done(partition << POSITION_SHIFT | each for each in positions.to_offsets(saved.done))
             for backfill in saved.backfills:
                 lane.backfill(LaneCursor(partition, backfill.next_offset, False, backfill.end, backfill.source))
             if saved.paused_ms:
@@ -191,15 +194,26 @@ class Recovery:
 
     def note_recovered(self) -> None:
         """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them."""
-        engine, total = self._engine, 0
-        room = engine.limits.ring_entries - engine.ring.uncheckpointed
-        room -= engine.limits.ring_margin if engine.in_flight else 0  # the rest is for what comes of it
-        for partition, found in self._recovered.items():
-            # Where a lane stands still, a restart finds again what an earlier one found: that is saved and counted.
-            saved = self._store.reader.attempts.saved(partition, found)
-            for entry in [each for each in found if each not in saved][: max(0, room - total)]:
-                engine.ring.add(*ENTRY.unpack(entry))
-                total += 1
+        total = sum(self._note(partition, found) for partition, found in self._recovered.items())
         self._recovered.clear()
         if total:
             logger().info("progress_recovered", deliveries=total)
+
+    def _note(self, partition: int, entries: Iterable[bytes]) -> int:
+        """Write those to the ring again that no checkpoint has; return how many."""
+        engine = self._engine
+        room = engine.limits.ring_entries - engine.ring.uncheckpointed
+        room -= engine.limits.ring_margin if engine.in_flight else 0  # the rest is for what comes of it
+        # Where a lane stands still, a restart finds again what an earlier one found: that is saved and counted.
+        found = list(entries)
+        saved = self._store.reader.attempts.saved(partition, found)
+        left = [each for each in found if each not in saved][: max(0, room)]
+        for entry in left:
+            engine.ring.add(*ENTRY.unpack(entry))
+        return len(left)
+
+    def _note_skipped(self, partition: int, entries: Iterable[bytes]) -> None:
+        """Note what a lane passes over, but for what was noted already: several of its stretches may come by it."""
+        noted = self._engine.ring.since_checkpoint()
+        known = {noted[at : at + ENTRY_BYTES] for at in range(0, len(noted), ENTRY_BYTES)}
+        self._note(partition, [each for each in entries if each not in known])

@@ -351,7 +351,7 @@ class Replays:
     def _close(self, lane: ReplayLane) -> None:
         engine = self._engine
         lane.close()
-        engine.lanes.pop(lane.number)
+        engine.ended[lane.number] = engine.lanes.pop(lane.number)
         for lanes in (engine.probing, engine.open_lanes, engine.retrying):
             lanes.discard(lane)
         engine.batch.lanes_ended.add(lane.number)

@@ -133,6 +133,9 @@ class Work:
         self.lane_counts = LaneCounts()
         self.batch = Batch()
         self.lanes: dict[int, Lane] = {}
+        self.ended: dict[int, Lane] = {}
+        """Lanes that have ended, until what was under way then is saved: it counts for their destinations, and nothing
+        of it may be left once an erasure is answered."""
         self.open_lanes: set[Lane] = set()
         """Lanes with work that a checkpoint must know of."""
         self.retrying: set[Lane] = set()

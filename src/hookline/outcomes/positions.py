@@ -28,6 +28,8 @@ class SavedCursor(msgspec.Struct, array_like=True, frozen=True):
     backfills: tuple[SavedBackfill, ...] = ()
     paused_ms: int = 0
     """Since when the lane was paused, by the service's own clock; 0 when it was not, or by an earlier version."""
+    done: Ranges = ()
+    """Offsets ahead that were delivered before a crash: while the lane stands still, the ring comes to forget them."""
 
 
 class SavedPositions(msgspec.Struct, array_like=True, frozen=True):

@@ -22,8 +22,8 @@ def privacy(rig: Rig) -> Iterator[PrivacyStore]:
     store.close()
 
 
-def erase(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
-    """Erase an event as control has it done: in the journal, then in deliver, which says when nothing is left."""
+def ask(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
+    """Ask for an event's erasure as control does, once the journal has nothing of it."""
     assert rig.appender.erase(0, [offset]) == 1
     with privacy.change(CHANGES) as execute:
         execute(
@@ -31,9 +31,19 @@ def erase(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
             " VALUES (1, 'a', 'delete', 'clearing', 1, 1, ?)",
             (encode_offset_sets({0: OffsetSet([offset])}),),
         )
+    follow(rig)
+
+
+def follow(rig: Rig) -> None:
+    """Let deliver go as far as it can."""
     for _ in range(3):
         rig.follow()
         rig.checkpoint()
+
+
+def erase(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
+    """Erase an event; deliver says at once that nothing is left."""
+    ask(rig, privacy, offset)
     assert rig.role.store.reader.erased(1, 1, 1) is not None
 
 
@@ -64,3 +74,27 @@ def test_a_lane_that_catches_up_has_nothing_of_it(
     erase(rig, privacy, 60)
     rig.come_to_rest()
     assert rig.offsets("slow") == [each for each in range(90) if each != 60]
+
+
+@pytest.mark.parametrize("is_replay", [False, True])
+def test_what_is_under_way_of_a_lane_that_ended_is_waited_for(rig: Rig, privacy: PrivacyStore, is_replay: bool) -> None:
+    """Its receiver may still answer, with words about the person."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("m0")
+    rig.turn()
+    if is_replay:
+        rig.answer_all(200)
+        rig.checkpoint()
+        rig.replay()
+        rig.follow()
+    assert len(rig.network.waiting) == 1
+    rig.change(destination("crm", enabled=False))
+    rig.follow()
+    rig.checkpoint()
+    ask(rig, privacy, 0)
+    assert rig.role.store.reader.erased(1, 1, 1) is None
+    rig.answer_all(500)
+    follow(rig)
+    assert rig.role.store.reader.erased(1, 1, 1) is not None
+    assert rig.role.store._read.execute("SELECT count(*) FROM attempts").fetchone() == (0,)

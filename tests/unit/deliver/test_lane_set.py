@@ -225,6 +225,22 @@ def test_a_destination_that_can_be_used_again_is_not_taken_for_unreachable(rig: 
     assert rig.offsets("crm") == [0]
 
 
+def test_what_was_under_way_when_its_destination_ended_is_counted(rig: Rig) -> None:
+    """The receiver has it, so the total says so: what was answered before, and what is answered later."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 200)
+    rig.change(destination("crm", enabled=False))
+    rig.follow()
+    rig.checkpoint()
+    rig.answer_all(200)
+    rig.checkpoint()
+    assert rig.role.store.reader.totals()["crm"].delivered == 3
+    assert not rig.role.engine.ended
+
+
 def test_a_missing_secret_is_said_once_per_change(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """The log names the destination and what to do, never the value."""
     rig.change(source(), destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))

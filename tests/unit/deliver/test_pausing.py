@@ -170,6 +170,36 @@ def test_catching_up_does_not_begin_again(crm: Rig, how: str) -> None:
     assert set(crm.offsets("crm")) == set(range(57))
 
 
+def test_nor_where_a_restart_finds_no_secret(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lane stands still then, and was level before."""
+    monkeypatch.setenv("HOOKLINE_SECRET_CRM", "secret")
+    crm.change(destination("crm", secret="env:HOOKLINE_SECRET_CRM"))
+    crm.follow()
+    pause(crm)
+    crm.append("waited")
+    resume(crm, rate=10.0)
+    crm.come_to_rest(seconds=0.1)
+    crm.kill()
+    monkeypatch.delenv("HOOKLINE_SECRET_CRM")
+    crm.start()
+    assert crm.lane("crm").catch_up_rate is None
+
+
+def test_a_drain_that_ends_a_pause_keeps_no_rate_of_an_earlier_one(crm: Rig) -> None:
+    """That was chosen for what had waited then."""
+    pause(crm)
+    crm.append("waited")
+    resume(crm, rate=10.0)
+    crm.come_to_rest(seconds=0.1)
+    pause(crm)
+    crm.append(*(f"x{n}" for n in range(40)))
+    crm.store.drain("crm", "test", crm.appender.ends)
+    crm.follow()
+    assert crm.lane("crm").rate is None
+    crm.come_to_rest()
+    assert len(crm.offsets("crm")) == 42
+
+
 def test_catching_up_ends_although_one_fails_again(crm: Rig) -> None:
     """What is due later does not keep new events to the chosen rate."""
     crm.append("x0")

@@ -58,6 +58,50 @@ def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> No
         rig.kill()
 
 
+def test_a_lane_that_stands_still_keeps_what_was_delivered_ahead_of_it(rig: Rig) -> None:
+    """Another start finds it although the ring has no more of it: others had many results meanwhile."""
+    rig.limit(ring_entries=64, ring_margin=20, in_flight_max=20)
+    rig.change(source(), destination("crm"), destination("mail"))
+    rig.start()
+    rig.checkpoint()
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.answer(next(each for each in rig.network.waiting if each.destination == "crm" and each.offset == 1))
+    rig.kill()
+    rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+    rig.start()
+    for burst in range(10):
+        rig.append(*(f"later{burst}-{number}" for number in range(10)))
+        rig.turn()
+        rig.answer_all(200, "mail")
+        rig.checkpoint()
+    rig.restart()
+    rig.store.resume("crm", None, "test", rig.appender.ends)
+    rig.follow()
+    rig.come_to_rest()
+    assert sorted(rig.offsets("crm")) == [0, 0, 1, *([2, 2]), *range(3, 103)]
+
+
+def test_what_sources_that_are_new_pass_over_counts_once(rig: Rig) -> None:
+    """Each of them reads a stretch that the lane has been through: its results are saved, or found by the restart."""
+    others = source("app"), source("shop")
+    rig.change(source(), *others, destination("crm"))
+    rig.start()
+    rig.change(destination("crm", sources=("website", "app", "shop")))
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.answer_all()
+    rig.checkpoint()
+    rig.append("m3", "m4")
+    rig.turn()
+    rig.answer_all()
+    rig.kill()
+    rig.start()
+    rig.come_to_rest()
+    assert rig.role.store.reader.totals()["crm"].delivered == 5
+    assert rig.offsets("crm") == [0, 1, 2, 3, 4]
+
+
 def test_a_kill_while_nothing_can_be_saved(rig: Rig) -> None:
     """The ring was full of results: whatever was delivered is known to be."""
     rig.limit(ring_entries=64, ring_margin=20, in_flight_max=20)

@@ -76,6 +76,31 @@ def test_a_lane_that_is_behind_has_its_say(rig: Rig) -> None:
     assert usage(rig) == {(DAY, "website"): (2, 1)}
 
 
+def test_who_gets_nothing_more_has_no_say(rig: Rig) -> None:
+    """A destination that is drained gets nothing that came after, so it does not keep an event from being filtered."""
+    begin(rig, ("crm", HEARTBEATS), ("mail", None))
+    rig.append(event(rig, "before", "Heartbeat"))
+    rig.turn()
+    rig.store.drain("mail", "test", rig.appender.ends)
+    rig.follow()
+    rig.append(event(rig, "after", "Heartbeat"))
+    rig.turn()
+    rig.come_to_rest()
+    assert rig.offsets("mail") == [0]
+    assert usage(rig) == {(DAY, "website"): (2, 1)}
+
+
+def test_filters_decide_without_a_secret_too(rig: Rig) -> None:
+    """While a destination's settings cannot be used, its events wait, and those that it filters are still filtered."""
+    secret = "env:HOOKLINE_SECRET_NOT_THERE"
+    rig.change(source(), destination("crm", filters=(HEARTBEATS,), secret=secret))
+    rig.start()
+    rig.append(event(rig, "beat", "Heartbeat"), "m1")
+    rig.turn()
+    rig.checkpoint()
+    assert usage(rig) == {(DAY, "website"): (2, 1)}
+
+
 def test_a_kill_counts_nothing_twice(rig: Rig) -> None:
     """Counts are saved with the place up to which they count."""
     begin(rig, ("crm", HEARTBEATS))

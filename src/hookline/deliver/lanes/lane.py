@@ -470,10 +470,12 @@ class Lane(Health):
         """Keep no longer to the rate that was chosen for the time after a pause, if nothing waits but what will be due
         later: while more is due, rows are looked at again soon.
 
-        ``was_level``: it followed the shared reader before a restart, and what is queued was under way then.
+        ``was_level``: it followed the shared reader before a restart, and what is queued was under way then; it may
+        have left the reader since, because its settings cannot be used.
         """
         has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
-        if self.catch_up_rate is None or (self.queue and not was_level) or self.detached or has_due:
+        waits = bool(self.queue or self.detached) and not was_level
+        if self.catch_up_rate is None or waits or has_due:
             return
         self.catch_up_rate = None
         self.pace()

@@ -7,7 +7,7 @@ repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 
 from hookline.connections.kinds import plan_of, resolved_auth, usual_settings
 from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot, is_sink, is_webhook
@@ -29,7 +29,7 @@ from hookline.deliver.send.tokens import TokenKeeper, TokenRoute
 from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.kinds.model import Auth
 from hookline.kinds.settings import secrets_in
-from hookline.outcomes.progress import ENTRY, OFFSET_MASK, POSITION_SHIFT
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.outcomes.reader import RetryBacklog
 from hookline.route.filters import Filters, filters_of, keeps_away, rules_of
 from hookline.settings import Settings
@@ -60,6 +60,8 @@ class LaneSet:
         self.delivered: dict[int, dict[int, bytes]] = {}
         """By lane and position: ring entries of what an earlier process delivered, for lanes and sources that were new
         after its last checkpoint."""
+        self.on_skipped: Callable[[int, Iterable[bytes]], object] = lambda partition, entries: None
+        """Called with those of a partition that a lane will pass over: no checkpoint may have saved them."""
 
     def apply(self, snapshot: Snapshot) -> None:
         """Bring the lanes in line with a version of the connections."""
@@ -234,10 +236,14 @@ class LaneSet:
 
     def skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
         """Do not send again what an earlier process delivered in ``[first, end)``."""
-        for position, entry in self.delivered.get(lane.number, {}).items():
-            if position >> POSITION_SHIFT == partition and first <= position & OFFSET_MASK < end:
-                lane.skip_done((position,))
-                self._engine.ring.add(*ENTRY.unpack(entry))
+        done = {
+            position: entry
+            for position, entry in self.delivered.get(lane.number, {}).items()
+            if position >> POSITION_SHIFT == partition and first <= position & OFFSET_MASK < end
+        }
+        if done:
+            lane.skip_done(done)
+            self.on_skipped(partition, done.values())
 
     def _end(self, lane: Lane) -> None:
         """The destination was disabled or deleted: what still waits is discarded, on the record."""
@@ -270,7 +276,7 @@ class LaneSet:
                 )
         lane.close()
         self._feeder.filtering = None
-        engine.lanes.pop(lane.number)
+        engine.ended[lane.number] = engine.lanes.pop(lane.number)
         engine.probing.discard(lane)
         engine.open_lanes.discard(lane)
         engine.batch.lanes_ended.add(lane.number)
@@ -281,6 +287,7 @@ class LaneSet:
     ) -> tuple[tuple[Target, ...], Filters | None, Gathering | None]:
         """Return the targets, the filters, and of a kind with a mapping what makes its requests; no targets, so that
         events wait, when something of them cannot be used."""
+        filters = None
         try:
             filters = filters_of(destination)
             clock, name = self._engine.clock, self._settings.service_name
@@ -302,7 +309,7 @@ class LaneSet:
             return tuple(targets), filters, None
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
-            return (), None, None
+            return (), filters, None
 
     def _gathering(
         self, resolved: Destination, start: LaneConfig, filters: Filters | None, replay: str | None

@@ -282,7 +282,8 @@ def _is_filtered(lanes: list[Lane], record: Record, partition: int, offset: int)
     """Return whether filters keep the event from every destination that would get it, attached or not."""
     stopped = False
     for lane in lanes:
-        if lane.routes(record, partition, offset):
+        end = lane.cursors[partition].end  # of one that is drained: it gets nothing that came after
+        if (end is None or offset < end) and lane.routes(record, partition, offset):
             if lane.filters is None or lane.filters.passes(record):
                 return False
             stopped = True

@@ -65,9 +65,8 @@ class Erasures:
             self._give_back(lane, erasure)
             self._closed += self._retries.drop(lane, erasure.positions)
         under_way = (position for lane in (*lanes, *self._engine.ended.values()) for position in lane.in_flight)
-        if any(
-            _holds(erasure, position) for position in under_way
-        ):  # what comes of it is written down once more: it ends within seconds
+        if any(_holds(erasure, position) for position in under_way):
+            # What comes of it is written down once more: it ends within seconds.
             return
         for partition, positions in erasure.positions.items():
             try:

@@ -280,6 +280,9 @@ func TestSpoolTrouble(t *testing.T) {
 
 // A box that cannot be taken over or read is reported; it keeps no box behind it and does not slow down what is ours.
 func TestSpoolBadBox(t *testing.T) {
+	usual := faultPause
+	faultPause = time.Hour // whoever waits for it never arrives
+	t.Cleanup(func() { faultPause = usual })
 	for _, bad := range []string{"", "lock", "0000000001.log"} {
 		s := newService(t)
 		h, o := &told{}, Options{Spool: t.TempDir(), BatchSize: 1}
@@ -302,15 +305,11 @@ func TestSpoolBadBox(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newClient(t, s, o)
-		began := time.Now()
 		for range 5 {
 			track(t, c, "own")
 			equal(t, "accepted", c.Flush().Accepted, 1)
 		}
 		waitUntil(t, "the box behind it", func() bool { return slices.Contains(s.names(), "behind it") })
-		if took := time.Since(began); took > 3*faultPause {
-			t.Errorf("%s: took %v", bad, took)
-		}
 		waitUntil(t, "told", func() bool { return strings.Contains(h.all(), "spool_failed") })
 		equal(t, "close", c.Close(), nil)
 	}

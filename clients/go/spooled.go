@@ -9,10 +9,11 @@ import (
 
 const (
 	adoptPause   = 10 * time.Second // how often boxes of ended processes are looked for
-	faultPause   = time.Second      // after the disk failed
 	syncPause    = time.Second      // events that are not acknowledged after this long are brought to the disk
 	refusedPause = time.Minute      // after a refusal that another try will hardly change: somebody has to correct the key
 )
+
+var faultPause = time.Second // after the disk failed
 
 // spooled keeps events on disk from the call until they are acknowledged. Its goroutine sends them in the order of the
 // calls and never gives one up: while the service is away, or refuses the write key, they wait, for the next process if

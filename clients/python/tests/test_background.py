@@ -210,7 +210,7 @@ def test_close_tells_what_hangs() -> None:
 
 
 def test_close_ends_a_flush_of_another_thread() -> None:
-    """What the close drops has its outcome then, also for a flush without a time that waits for it."""
+    """Give what the close drops its outcome, also for a flush without a time that waits for it."""
     transport, results = GateTransport(), []
     client = full(transport)
     consumer: Any = client._living.consumer

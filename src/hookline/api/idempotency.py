@@ -234,7 +234,7 @@ class KeptAnswers:
         self._running.discard(digest)
 
     def lose(self, key: bytes) -> None:
-        """Nobody knows what came of the request; it is not begun again under its key."""
+        """Leave open what came of the request, which nobody knows: it is not begun again under its key."""
         self._running.discard(sha256(b"digest" + key).digest())
 
     def give_back(self, key: bytes) -> None:

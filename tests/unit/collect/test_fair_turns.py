@@ -28,7 +28,7 @@ from tests.unit.collect.wire import KEY, OTHER_KEY, TRACK, WAIT_SECONDS, Memory,
 
 STEP_SECONDS = fair_turns.SLICE_SECONDS
 SECONDS_MAX = 5.0
-"""Of what takes a tenth of a second, on a slow and busy machine too."""
+"""Of CPU, for what takes a tenth of a second, on a slow and busy machine too."""
 RECORD = Record(FORMAT_VERSION, False, 0, "web", "track", "m1", b"", "u", "", "sdk", b"{}" * 1_000)
 
 
@@ -191,9 +191,9 @@ def _batch(number: int, events: int = 300, **envelope: str) -> bytes:
 async def test_many_who_wait_cost_each_other_nothing() -> None:
     """With thousands of clients in the queues one more is put there as quickly as the first."""
     turns = Turns()
-    begun = time.monotonic()
+    begun = time.process_time()
     assert all(turns.add(f"client {number}", 1, 100) for number in range(12_000))
-    assert time.monotonic() - begun < SECONDS_MAX
+    assert time.process_time() - begun < SECONDS_MAX
 
 
 def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Running]) -> None:

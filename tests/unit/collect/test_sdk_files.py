@@ -22,7 +22,7 @@ from tests.unit.collect.wire import DISABLED_KEY, KEY, TRACK, Running, request
 SCRIPT = f"/analytics.js/v1/{KEY}/analytics.min.js"
 BUNDLE = f"/analytics-next/bundles/{BUNDLES[0]}"
 SECONDS_MAX = 5.0
-"""Of an answer that takes a millisecond, on a slow and busy machine too."""
+"""Of CPU, for an answer that takes a millisecond, on a slow and busy machine too."""
 
 
 def test_the_files_are_those_of_the_package() -> None:
@@ -102,9 +102,9 @@ def test_gzip_is_sent_to_those_who_take_it(edge: Running, accepted: str, packs: 
 @pytest.mark.parametrize("accepted", ["gzip" + " " * 60_000 + "x", "gzip" + " " * 30_000 + ";" + " " * 30_000 + "q=x"])
 def test_blanks_in_what_is_accepted_keep_nobody_waiting(edge: Running, accepted: str) -> None:
     """However many there are: a header that is read again from each of them would hold up all that is collected."""
-    begun = time.monotonic()
+    begun = time.process_time()
     assert "content-encoding" not in edge.get(BUNDLE, Accept_Encoding=accepted).headers
-    assert time.monotonic() - begun < SECONDS_MAX
+    assert time.process_time() - begun < SECONDS_MAX
 
 
 def test_lists_may_come_in_several_headers(edge: Running) -> None:

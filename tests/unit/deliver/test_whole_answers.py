@@ -24,7 +24,7 @@ from tests.fuzz.bare_sender import ADDRESS, NO_TARGET, REQUEST, ByHand, Socket
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 SECONDS_MAX = 8.0
-"""Of what takes a third of a second, on a slow and busy machine too."""
+"""Of CPU, for what takes a third of a second, on a slow and busy machine too."""
 REFUSED = b'{"errors":true,"items":[' + b",".join([b'{"create":{"status":400}}'] * 50) + b"]}"
 LENGTH = b"HTTP/1.1 %b\r\nContent-Length: " + b"%d" % len(REFUSED) + b"\r\n\r\n"
 CHUNKED = b"HTTP/1.1 %b\r\nTransfer-Encoding: chunked\r\n\r\n" + b"%x\r\n" % len(REFUSED)
@@ -131,9 +131,9 @@ def test_an_answer_beyond_its_bound_is_no_success() -> None:
 def test_tiny_chunks_hold_up_nobody() -> None:
     """An answer in chunks of one byte is read in the time of its bytes: all receivers share the loop that reads it."""
     head, chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 40_000
-    begun = time.monotonic()
+    begun = time.process_time()
     (answer,) = Exchanged([head, *[chunks] * 16, b"0\r\n\r\n"]).answers
-    assert time.monotonic() - begun < SECONDS_MAX
+    assert time.process_time() - begun < SECONDS_MAX
     assert answer.body == b"x" * 640_000
 
 

@@ -26,7 +26,7 @@ hunt: .venv/.ready-dev ## Look for what a usual run does not meet: many times it
 	@sh scripts/test-needs.sh
 	@HOOKLINE_TEST_SIMULATION_SEEDS=5000 HOOKLINE_TEST_MODEL_SEEDS=500 HOOKLINE_TEST_FLIPS=2000 \
 		HOOKLINE_TEST_MAPPING_PAIRS=100000 \
-		.venv/bin/python -m pytest -n auto --dist loadscope --hypothesis-profile=hunt --timeout=7200 \
+		.venv/bin/python -m pytest -n auto --dist loadscope --hypothesis-profile=hunt --timeout=7200 -o faulthandler_timeout=7260 \
 		--fuzz-seconds 3600 --cycles 500 --client-cycles 100 \
 		tests/fuzz tests/clients tests/service/crash tests/unit/collect tests/unit/deliver tests/unit/journal \
 		tests/unit/kinds tests/unit/people tests/worlds

@@ -101,6 +101,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
             super()._assign_work_unit(node)
 
+        def remove_node(self, node: Any) -> str | None:
+            """Name the test that its process ended in, if one did; it would end the next process, too."""
+            work = self.assigned_work.pop(node).items()
+            left = [(scope, name) for scope, unit in work for name, is_done in unit.items() if not is_done]
+            for scope, name in left[1:]:
+                self.workqueue.setdefault(scope, {})[name] = False
+            for each in self.nodes:
+                self._reschedule(each)
+            return left[0][1] if left else None
+
     return FromBothEnds(config, log) if config.getoption("dist") == "loadscope" else None
 
 

@@ -125,15 +125,19 @@ class Ledger:
 
     def urls_of_all(self, position: Place, lane: int) -> int | None:
         """How many URLs must accept the event, with fan-out ``all``; 0 when one is enough; None when that changed."""
+        found = self.urls_meanwhile(position, lane)
+        return found.pop() if len(found) == 1 else None
+
+    def urls_meanwhile(self, position: Place, lane: int) -> set[int]:
+        """Each number of URLs that had to accept the event, since it was there."""
         replay = self.replays.get(lane)
         since = self.events[position].at if replay is None else replay.at
-        found = {
+        return {
             len(each.settings.webhooks) if each.delivery.fan_out == "all" else 0
             for version in self.since(since)
             for each, its in [version.of(self._names[lane]) or (None, None)]
             if each is not None and its is not None and (replay is not None or its.number == lane)
         }
-        return found.pop() if len(found) == 1 else None
 
     def keeps_card(self, position: Place, lane: int, now: float) -> set[bool]:
         """Whether the body may be sent with what a filter takes out, and without: by the filters of this moment."""

@@ -115,9 +115,10 @@ class Starvation:
                 del positions[position]
 
     def _may_be_done(self, lane: int, position: Place, tries: Tries) -> bool:
-        """Return whether enough URLs have accepted it, if what a crash made unsure was kept."""
-        needed = self._ledger.urls_of_all(position, lane)
-        return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= max(1, needed)
+        """Return whether enough URLs have accepted it, if what a crash made unsure was kept: as many as had to at any
+        time, for a change may have taken away the one that was missing."""
+        accepted = len(tries.accepted.keys() | tries.may_have_accepted)
+        return any(accepted >= max(1, needed) for needed in self._ledger.urls_meanwhile(position, lane))
 
     def _first_to_come(self, lane: int, now: float) -> dict[str, Place]:
         """Return each user's first event whose time has not come: the others of that user come after it. What a

@@ -102,7 +102,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             super()._assign_work_unit(node)
 
         def remove_node(self, node: Any) -> str | None:
-            """Name the test that its process ended in, if one did; it would end the next process, too."""
+            """Name the test that its process ended in, if one did; it would end the next process, too.
+
+            Only what is left goes back: files that are done, as the class above has it, would be given out as work
+            without any test, and a process that gets no test asks for no more.
+            """
             work = self.assigned_work.pop(node).items()
             left = [(scope, name) for scope, unit in work for name, is_done in unit.items() if not is_done]
             for scope, name in left[1:]:

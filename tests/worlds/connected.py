@@ -185,6 +185,7 @@ class Connected:
         self._machine.store.drain(id, "simulation", self._machine.ends)
         if lane.paused is not None:
             self._watch.resumed(lane.number, _lasted_ms(lane.paused, self._clock))
+            self._watch.pace.changed(lane.number)  # the rate of an earlier resume ended with the pause
         self._note_change()
         return True
 

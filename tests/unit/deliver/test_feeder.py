@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hookline.connections.edits import Delete
 from hookline.deliver.role import REST_AFTER_SECONDS
 from hookline.journal.port import Follower, Group
 from hookline.journal.record import Rejection
@@ -158,9 +159,9 @@ def test_take_one_gives_the_next_event_of_the_lane_alone(rig: Rig) -> None:
     assert rig.lane("crm").cursors[0].next_offset == 7
 
 
-def test_lanes_at_one_place_share_a_read(rig: Rig) -> None:
-    """Many lanes that stand at the same offset cost one read of the journal, and each event is rendered once."""
-    ids = [f"d{n}" for n in range(6)]
+def catch_up_together(rig: Rig, count: int) -> list[str]:
+    """Have destinations stand at the first of twenty events, all about to read; return their ids."""
+    ids = [f"d{n}" for n in range(count)]
     begin(rig, *ids)
     for id in ids:
         rig.role.feeder.detach(rig.lane(id))
@@ -169,12 +170,28 @@ def test_lanes_at_one_place_share_a_read(rig: Rig) -> None:
     for id in ids:
         rig.lane(id).breaker.succeeded()
         rig.role.feeder.room(rig.lane(id))
+    return ids
+
+
+def test_lanes_at_one_place_share_a_read(rig: Rig) -> None:
+    """Many lanes that stand at the same offset cost one read of the journal, and each event is rendered once."""
+    ids = catch_up_together(rig, 6)
     rig.turn()
     assert rig.role.engine.counters.read_again == 20
     rig.come_to_rest()
     for id in ids:
         assert rig.offsets(id) == list(range(20))
     assert len({*(request.delivery.event for request in rig.network.sent)}) == 20
+
+
+def test_a_lane_that_has_ended_reads_along_with_nobody(rig: Rig) -> None:
+    """A destination that is deleted while it and others are about to read the same events gets none of them."""
+    deleted, *others = catch_up_together(rig, 3)[::-1]
+    rig.change(Delete("destination", deleted))
+    rig.follow()
+    rig.come_to_rest()
+    assert [rig.offsets(id) for id in others] == [list(range(20))] * 2
+    assert rig.offsets(deleted) == []
 
 
 def test_repeats_are_dropped_when_catching_up_too(rig: Rig) -> None:

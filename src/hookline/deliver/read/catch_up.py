@@ -236,7 +236,7 @@ class CatchUp:
             other
             for other in self._hungry
             if other is not lane
-            and not other.full
+            and not (other.closed or other.full)
             and not other.halted
             and not other.is_replay
             and not other.cursors[cursor.partition].attached

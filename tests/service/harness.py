@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -249,6 +250,14 @@ class Hookline:
         """One destination's part of an event, an empty one while there is none."""
         event = self.event(message_id) or {"destinations": []}
         return next((dict(part) for part in event["destinations"] if part["id"] == destination), {})
+
+    def came_too_often(self, arrived: Iterable[str], destination: str) -> list[str]:
+        """Return the events that arrived more often than once and for each answer that came too late."""
+
+        def tries(id: str) -> int:
+            return 1 + [each["outcome"] for each in self.status_at(id, destination)["attempts"]].count("timed_out")
+
+        return [id for id, count in Counter(arrived).items() if count > 1 and count > tries(id)]
 
     def wait_status(
         self,

@@ -96,18 +96,21 @@ _PROBES = 16
 def read_at(fd: int, length: int, position: int) -> bytes:
     """Return what a file has at a place, as ``os.pread`` does. What the disk cannot read any more is zeros, so that it
     is damage like any other; raise JournalAway where it can read nothing else of the file either."""
-    try:
-        return os.pread(fd, length, position)
-    except OSError as error:
-        if error.errno not in UNREADABLE:
-            raise
+    found = _read_up_to_damage(fd, length, position)
+    if len(found) == length:
+        return found
     size_bytes = os.fstat(fd).st_size
     stop = min(position + length, size_bytes)
-    data = bytearray(max(0, stop - position))
-    left = [(at, min(at + PAGE_BYTES, stop)) for at in range(position - position % PAGE_BYTES, stop, PAGE_BYTES)]
+    position_bad = position + len(found)
+    if position_bad >= stop:
+        return found
+    data = bytearray(stop - position)
+    data[: len(found)] = found
+    pages = range(position_bad - position_bad % PAGE_BYTES, stop, PAGE_BYTES)
+    left = [(max(at, position_bad), min(at + PAGE_BYTES, stop)) for at in pages]
     for seconds in REREAD_SECONDS:
         time.sleep(seconds)
-        left = [(begin, end) for begin, end in left if not _read_into(data, fd, max(begin, position), end, position)]
+        left = [(begin, end) for begin, end in left if not _read_into(data, fd, begin, end, position)]
         if not left:
             break
     if left and not _reads_others(fd, size_bytes):
@@ -115,15 +118,20 @@ def read_at(fd: int, length: int, position: int) -> bytes:
     return bytes(data)
 
 
-def _read_into(data: bytearray, fd: int, begin: int, end: int, position: int) -> bool:
+def _read_up_to_damage(fd: int, length: int, position: int) -> bytes:
+    """Return what can be read from a place on: a read that meets a bad one ends before it, and only the next fails."""
     try:
-        found = os.pread(fd, end - begin, begin)
+        return os.pread(fd, length, position)
     except OSError as error:
         if error.errno not in UNREADABLE:
             raise
-        return False
+        return b""
+
+
+def _read_into(data: bytearray, fd: int, begin: int, end: int, position: int) -> bool:
+    found = _read_up_to_damage(fd, end - begin, begin)
     data[begin - position : begin - position + len(found)] = found
-    return True
+    return len(found) == end - begin
 
 
 def _reads_others(fd: int, size_bytes: int) -> bool:

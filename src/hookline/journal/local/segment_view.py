@@ -10,6 +10,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,10 +68,10 @@ class Window:
             self._buffer = memoryview(bytearray(wanted))
         self._ahead_bytes = min(self._ahead_bytes * _GROWTH, READ_BYTES_MAX)
         self._base = position
-        try:
+        self._filled = 0
+        with suppress(OSError):
             self._filled = os.preadv(self._fd, [self._buffer[:wanted]], position)
-        except OSError:  # of what was asked for alone: what lies ahead may be readable in parts
-            self._filled = 0
+        if self._filled < length:  # of what was asked for alone: what lies ahead may be readable in parts
             found = read_at(self._fd, length, position)
             self._buffer[: len(found)] = found
             self._filled = len(found)

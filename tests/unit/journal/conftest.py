@@ -65,7 +65,7 @@ class BadPages:
         self._pread, self._preadv = os.pread, os.preadv
         monkeypatch.setattr(os, "pread", self._read)
         monkeypatch.setattr(os, "preadv", self._read_into)
-        monkeypatch.setattr(disks, "REREAD_SECONDS", (0.0, 0.0))
+        monkeypatch.setattr(disks, "REREAD_SECONDS", (0.0,))
 
     def add(self, path: Path, *positions: int) -> None:
         """Have the pages at these places be bad; without any all that the file has."""

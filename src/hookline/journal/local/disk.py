@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from hookline.journal.port import JournalAway
 from hookline.whole_file import UNREADABLE
@@ -87,34 +88,45 @@ def is_full(error: OSError) -> bool:
     return error.errno in _NO_ROOM
 
 
-REREAD_SECONDS = (0.0, 0.05, 0.1, 0.2, 0.4)
+REREAD_SECONDS = (0.05, 0.1, 0.2, 0.4)
 """Waits before a place is read again that could not be: what passes by itself is no damage."""
 PAGE_BYTES = 4_096
 _PROBES = 16
+_OTHERS_MAX = 4
+_LOST_MAX = 100_000
+_lost: set[tuple[Path, int]] = set()
+"""Pages that were waited for in vain, and where they begin: whoever meets one again, on an event loop perhaps, does not
+wait."""
 
 
-def read_at(fd: int, length: int, position: int) -> bytes:
+class OpenFile(NamedTuple):
+    """A file of a journal that is open for reading; those beside it tell whether the disk reads anything."""
+
+    fd: int
+    path: Path
+
+
+def read_at(file: OpenFile, length: int, position: int) -> bytes:
     """Return what a file has at a place, as ``os.pread`` does. What the disk cannot read any more is zeros, so that it
-    is damage like any other; raise JournalAway where it can read nothing else of the file either."""
-    found = _read_up_to_damage(fd, length, position)
+    is damage like any other; raise JournalAway where it can read nothing else either."""
+    found = _read_up_to_damage(file.fd, length, position)
     if len(found) == length:
         return found
-    size_bytes = os.fstat(fd).st_size
-    stop = min(position + length, size_bytes)
-    position_bad = position + len(found)
-    if position_bad >= stop:
+    bad, stop = position + len(found), min(position + length, os.fstat(file.fd).st_size)
+    if bad >= stop:
         return found
     data = bytearray(stop - position)
     data[: len(found)] = found
-    pages = range(position_bad - position_bad % PAGE_BYTES, stop, PAGE_BYTES)
-    left = [(max(at, position_bad), min(at + PAGE_BYTES, stop)) for at in pages]
-    for seconds in REREAD_SECONDS:
-        time.sleep(seconds)
-        left = [(begin, end) for begin, end in left if not _read_into(data, fd, begin, end, position)]
-        if not left:
-            break
-    if left and not _reads_others(fd, size_bytes):
+    left = _read_pages(file, data, position, range(bad - bad % PAGE_BYTES, stop, PAGE_BYTES))
+    if left and not _reads_others(file):
         raise JournalAway("the disk of the journal reads nothing: check it")
+    for seconds in REREAD_SECONDS:
+        if _lost.issuperset((file.path, page) for page in left):
+            break
+        time.sleep(seconds)
+        left = _read_pages(file, data, position, left)
+    if len(_lost) < _LOST_MAX:
+        _lost.update((file.path, page) for page in left)
     return bytes(data)
 
 
@@ -128,14 +140,33 @@ def _read_up_to_damage(fd: int, length: int, position: int) -> bytes:
         return b""
 
 
-def _read_into(data: bytearray, fd: int, begin: int, end: int, position: int) -> bool:
-    found = _read_up_to_damage(fd, end - begin, begin)
-    data[begin - position : begin - position + len(found)] = found
-    return len(found) == end - begin
+def _read_pages(file: OpenFile, data: bytearray, position: int, pages: Sequence[int]) -> list[int]:
+    """Read what is of these pages into what begins at ``position``; return those that cannot be read."""
+    left: list[int] = []
+    for page in pages:
+        begin, end = max(page, position), min(page + PAGE_BYTES, position + len(data))
+        found = _read_up_to_damage(file.fd, end - begin, begin)
+        data[begin - position : begin - position + len(found)] = found
+        if len(found) < end - begin:
+            left.append(page)
+    return left
 
 
-def _reads_others(fd: int, size_bytes: int) -> bool:
-    """Return whether the disk, not the memory that files are kept in, has some other place of a file."""
+def _reads_others(file: OpenFile) -> bool:
+    """Return whether the disk has some other place of the file, or of the newest ones beside it: a small one may lie
+    in one bad place as a whole."""
+    if _reads_any(file.fd):
+        return True
+    for path in sorted(file.path.parent.glob(f"*{file.path.suffix}"), reverse=True)[:_OTHERS_MAX]:
+        with suppress(OSError), path.open("rb", buffering=0) as other:
+            if _reads_any(other.fileno()):
+                return True
+    return False
+
+
+def _reads_any(fd: int) -> bool:
+    """Return whether the disk, not the memory that files are kept in, has some place of a file."""
+    size_bytes = os.fstat(fd).st_size
     for at in range(0, size_bytes, max(PAGE_BYTES, size_bytes // _PROBES)):
         with suppress(OSError):
             if hasattr(os, "posix_fadvise"):

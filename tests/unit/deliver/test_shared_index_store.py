@@ -119,3 +119,16 @@ def test_runs_that_tell_whose_events_were_are_dropped_by_those_who_do_not_delive
     assert left.name.startswith(f"{RUN_EVENTS:020d}")
     shelf.drop_stale(PARTITION, tmp_path / "two", 3, 4)
     assert len(list((tmp_path / "two").glob("*.run"))) == 2
+
+
+def test_a_run_that_is_gone_tells_nobody_whose_events_were_erased(
+    tmp_path: Path, shelf: SharedIndexStore, rows: Connection
+) -> None:
+    """Its bytes were too many, or its disk failed: what the database kept of it nobody overwrote, and others got it."""
+    epoch = raise_epoch(rows, PARTITION, "one", 0)
+    sealed(tmp_path / "one")
+    shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
+    for path in (tmp_path / "one").glob("*.run"):
+        path.unlink()
+    shelf.renew(PARTITION, epoch, tmp_path / "one", 3, 4)
+    assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == [(RUN_EVENTS,)]

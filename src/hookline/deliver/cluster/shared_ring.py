@@ -142,11 +142,16 @@ class SharedIndexStore:
         self._connection.close()
 
     def renew(self, partition: int, epoch: int, folder: Path, first: int, end: int) -> None:
-        """Keep the runs that hold some of ``[first, end)`` as they are now; raise what disk and database raise."""
+        """Keep the runs that hold some of ``[first, end)`` as they are now, and no longer those that are gone: nobody
+        overwrites them any more; raise what disk and database raise."""
         with self._lock:
             for name, run in self._kept(partition, 0).items():
-                if run.first_offset < end and first < run.next_offset and (folder / name).exists():
+                if run.first_offset >= end or first >= run.next_offset:
+                    continue
+                if (folder / name).exists():
                     self._put(partition, epoch, folder / name)
+                else:
+                    self._remove(partition, epoch, run)
 
     def drop_stale(self, partition: int, folder: Path, first: int, end: int) -> None:
         """Remove the runs of a partition of others that hold some of ``[first, end)`` and are not as they are kept."""
@@ -173,6 +178,11 @@ class SharedIndexStore:
         with transaction(self._connection) as execute:
             check(self._connection, {partition: epoch})
             execute(_PUT_RUN, (partition, first, end, _digest(run), run))
+
+    def _remove(self, partition: int, epoch: int, run: _StoredRun) -> None:
+        with transaction(self._connection) as execute:
+            check(self._connection, {partition: epoch})
+            execute("DELETE FROM index_runs WHERE partition = ? AND first_offset = ?", (partition, run.first_offset))
 
 
 class _StoredRun(NamedTuple):

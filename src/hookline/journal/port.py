@@ -278,6 +278,9 @@ class Needed(NamedTuple):
 class Appender(Protocol):
     """The one writer of a journal's partitions for a data folder."""
 
+    erases_in_thread: bool
+    """Whether ``erase`` may wait for brokers, and so is called in a thread; on the loop otherwise."""
+
     @property
     def bounded(self) -> BoundedBytes | None:
         """Return the bytes that whoever appends keeps within ``retention.bytes``; None where brokers see to that."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,8 +20,10 @@ from hookline.journal.conformance import a_record
 from hookline.journal.kafka import appender
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
+from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
 from hookline.journal.kafka.topic import Admin, answered
-from hookline.journal.port import JournalAway
+from hookline.journal.port import JournalAway, JournalFull
+from hookline.journal.remote import RemoteAppender, serve_append
 
 MESSAGE = SimpleNamespace(partition=lambda: 0, offset=lambda: None)
 LARGE = b'{"x":"%b"}' % (b"x" * (TURN_BYTES * 3 // 4))
@@ -46,21 +49,55 @@ class Brokers:
         """Hold nothing."""
 
 
-def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Marks:
+    """Stands for who asks about partitions: each has ten records, once ``answers`` is set."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+
+    def of(self, partition: int) -> tuple[int, int]:
+        """Wait for brokers."""
+        assert self.answers.wait(10)
+        return 0, 10
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    """Instead of a client."""
+    stand_in = Brokers()
+    monkeypatch.setattr(appender, "Producer", lambda options: stand_in)
+    monkeypatch.setattr(appender, "Admin", lambda address: SimpleNamespace())
+    return stand_in
+
+
+@pytest.fixture
+def marks(monkeypatch: pytest.MonkeyPatch) -> Marks:
+    """Instead of another client."""
+    stand_in = Marks()
+    monkeypatch.setattr(appender, "Watermarks", lambda address: stand_in)
+    return stand_in
+
+
+def opened(folder: Path) -> KafkaAppender:
+    """An appender whose topic was found."""
+    made = KafkaAppender(
+        folder, KafkaAddress("127.0.0.1:9", "topic"), retention_seconds=60.0, retention_bytes=1_000_000_000
+    )
+    made.away = ""
+    return made
+
+
+def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, brokers: Brokers, marks: Marks) -> None:
     """The first of its records fails, and with it those that wait for their turn: one answer, and its bytes are free.
 
     Who waits for everything before is told then, and not earlier.
     """
-    brokers = Brokers()
-    monkeypatch.setattr(appender, "Producer", lambda options: brokers)
-    monkeypatch.setattr(appender, "Admin", lambda address: SimpleNamespace())
-    monkeypatch.setattr(appender, "Watermarks", lambda address: SimpleNamespace(close=lambda: None))
 
     async def scenario() -> None:
-        made = KafkaAppender(
-            tmp_path, KafkaAddress("127.0.0.1:9", "topic"), retention_seconds=60.0, retention_bytes=1_000_000_000
-        )
-        made.away = ""
+        made = opened(tmp_path)
         answers: list[BaseException | None] = []
         behind: list[BaseException | None] = []
         made.append_soon([a_record(number, body=LARGE) for number in (1, 2)], answers.append)
@@ -73,6 +110,52 @@ def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, monk
         assert made.pending_bytes == 0
         await made.close()
 
+    asyncio.run(scenario())
+
+
+def test_an_erasure_that_waits_for_brokers_holds_up_nobody(tmp_path: Path, brokers: Brokers, marks: Marks) -> None:
+    """Collect took no request and gave no answer for up to five seconds, for each 250 events of a deletion request."""
+
+    async def scenario() -> None:
+        made = opened(tmp_path)
+        server = await serve_append(tmp_path / "s", made)
+        remote = RemoteAppender(tmp_path / "s")
+        erasing = asyncio.create_task(remote.erase(0, [3, 5]))
+        done, _ = await asyncio.wait({erasing}, timeout=0.2)
+        taken: list[BaseException | None] = []
+        made.append_soon([a_record(1)], taken.append)
+        brokers.due.pop()(None, MESSAGE)
+        assert (taken, done) == ([None], set())
+        marks.answers.set()
+        await erasing
+        assert ErasedPlaces(tmp_path).of(0) == {3, 5}
+        await remote.close()
+        server.close()
+        await made.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_erasure_without_room_for_its_note_says_so(
+    tmp_path: Path, brokers: Brokers, marks: Marks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked heard that collect does not answer, and the log had a fault each time."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def scenario() -> None:
+        made = opened(tmp_path)
+        server = await serve_append(tmp_path / "s", made)
+        remote = RemoteAppender(tmp_path / "s")
+        monkeypatch.setattr(ErasedLog, "add", refuse)
+        with pytest.raises(JournalFull, match="No space left on device"):
+            await remote.erase(0, [3])
+        await remote.close()
+        server.close()
+        await made.close()
+
+    marks.answers.set()
     asyncio.run(scenario())
 
 

@@ -149,6 +149,8 @@ _QUICK_POLLS = 200
 class KafkaAppender:
     """Appends to a topic for the data folder ``folder``; the second one on a folder is refused with JournalLocked."""
 
+    erases_in_thread = True
+
     def __init__(
         self,
         folder: Path,
@@ -255,7 +257,12 @@ class KafkaAppender:
         self._check_usable()
         start, end = self._watermarks.of(partition)
         kept = {offset for offset in offsets if start <= offset < end}
-        self._erased.add(partition, kept)
+        try:
+            self._erased.add(partition, kept)
+        except OSError as error:
+            raise JournalFull(
+                f"no note of what is erased in {self._folder} ({error.strerror}): free disk space"
+            ) from None
         return len(kept)
 
     def retain(self, now_ms: int) -> int:

@@ -221,6 +221,8 @@ _ROLLS_PER_RETENTION = 8
 class LocalAppender:
     """Appends to the journal in ``folder``; the second one on a folder is refused with JournalLocked."""
 
+    erases_in_thread = False
+
     def __init__(
         self,
         folder: Path,

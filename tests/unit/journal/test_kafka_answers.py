@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from hookline.collect import role
 from hookline.collect.role import JournalWatch
+from hookline.database.sqlite import DatabaseAway
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka import appender
 from hookline.journal.kafka.address import KafkaAddress
@@ -166,6 +168,36 @@ def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
 
 
+def test_a_topic_is_not_made_while_nobody_can_tell_whether_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database that may know events of it is waited for, as brokers are."""
+    monkeypatch.setattr(role, "POLL_SECONDS", 0.01)
+    known: list[object] = [DatabaseAway("PostgreSQL cannot be reached"), False]
+    made = asyncio.Event()
+
+    def was_there() -> object:
+        answer = known.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def find_or_make(was_there: Callable[[], object]) -> None:
+        if not was_there():
+            loop.call_soon_threadsafe(made.set)
+
+    async def scenario() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        journal: Any = SimpleNamespace(open=find_or_make, state=lambda: "", retain=lambda now_ms: 0)
+        edge: Any = SimpleNamespace(set_away=lambda is_away: None)
+        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0, was_there).run())
+        await asyncio.wait_for(made.wait(), 10)
+        watching.cancel()
+
+    loop: Any = None
+    asyncio.run(scenario())
+    assert known == []
+
+
 def test_a_disk_without_room_does_not_end_who_looks_after_the_topic() -> None:
     """What was erased of dropped events is let go of later; events go to brokers, which have room."""
     asked = asyncio.Event()
@@ -177,9 +209,9 @@ def test_a_disk_without_room_does_not_end_who_looks_after_the_topic() -> None:
     async def scenario() -> None:
         nonlocal loop
         loop = asyncio.get_running_loop()
-        journal: Any = SimpleNamespace(open=lambda: None, state=lambda: "", retain=retain)
+        journal: Any = SimpleNamespace(open=lambda was_there: None, state=lambda: "", retain=retain)
         edge: Any = SimpleNamespace(set_away=lambda is_away: None)
-        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0).run())
+        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0, lambda: False).run())
         await asyncio.wait_for(asked.wait(), 10)
         done, _ = await asyncio.wait({watching}, timeout=0.2)
         watching.cancel()

@@ -199,14 +199,18 @@ class KafkaAppender:
         self._admin = Admin(address)
         self._producer = Producer(_producing(address, pending_bytes_max, delivery_seconds))
 
-    def open(self) -> None:
+    def open(self, was_there: Callable[[], object] = lambda: False) -> None:
         """Make or check the topic; raise JournalAway while brokers do not answer, JournalUnusable when it is not the
-        one that this folder began with."""
+        one that this folder began with, or is gone and ``was_there``."""
         noted = self._folder / TOPIC_FILE
         known = noted.read_text() if noted.exists() else ""
         retention_seconds = self._retention_ms / 1000
         topic = open_topic(
-            self._address, self._partitions, retention_seconds, self._retention_bytes, is_known=bool(known)
+            self._address,
+            self._partitions,
+            retention_seconds,
+            self._retention_bytes,
+            was_there=lambda: bool(known) or was_there(),
         )
         if not known:
             write_whole(noted, topic.encode())

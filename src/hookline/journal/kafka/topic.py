@@ -196,18 +196,22 @@ _POLL_SECONDS = 0.05
 
 
 def open_topic(
-    address: KafkaAddress, partitions: int, retention_seconds: float, retention_bytes: int, is_known: bool = False
+    address: KafkaAddress,
+    partitions: int,
+    retention_seconds: float,
+    retention_bytes: int,
+    was_there: Callable[[], object] = lambda: False,
 ) -> str:
     """Make the topic or check it, give it this retention and return its id, which no other topic of this name has.
 
-    Raise JournalAway while brokers do not answer, JournalUnusable where a topic ``is_known`` and there is none.
+    Raise JournalAway while brokers do not answer, JournalUnusable where a topic ``was_there`` and there is none.
     """
     asking = Admin(address)
     admin = asking.client
     try:
         retention = _retention(retention_seconds, retention_bytes, partitions)
         found = _look(admin, address)
-        if found is None and is_known:
+        if found is None and was_there():
             raise JournalUnusable(lost(address))
         made = found is None and _create(admin, address, partitions, retention)
         if not made:

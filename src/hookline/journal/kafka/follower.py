@@ -196,6 +196,7 @@ class KafkaFollower:
             if again:
                 self._consumer.incremental_unassign(again)
             self._consumer.incremental_assign(begin)
+            go_on += begin  # the client lets a partition rest on that rested when it was unassigned
         if rest:
             self._consumer.pause(rest)
         if go_on:

@@ -165,6 +165,29 @@ def test_a_disk_that_reads_nothing_takes_no_event_away(stored: Path, bad_pages: 
         check_reading(reader, list(range(COUNT)), "a disk that is back")
 
 
+@pytest.mark.parametrize("name", ["end", "start"])
+def test_a_note_of_a_partition_on_a_bad_sector_is_made_anew(
+    stored: Path, open_appender: Any, bad_pages: BadPages, name: str
+) -> None:
+    """Collect ended as often as it was started, and readers by SIGBUS. Until collect has come, readers wait for it."""
+    held = stored.parent / "held"
+    held.hardlink_to(stored / name)
+    bad_pages.add(stored / name)
+    reader = LocalReader(stored.parent)
+    assert reader.end(0) == (0 if name == "end" else COUNT)
+
+    async def run() -> None:
+        appender = open_appender()
+        assert (appender.recovered, appender.ends()) == ((), {0: COUNT})
+        await appender.close()
+
+    asyncio.run(run())
+    with closing(reader):
+        assert (reader.start(0), reader.end(0)) == (0, COUNT)
+        check_reading(reader, list(range(COUNT)), name)
+    assert held.stat().st_nlink == 1
+
+
 def test_a_small_segment_in_one_bad_place_is_damage(open_appender: Any, journal: Path, bad_pages: BadPages) -> None:
     """It was taken for a disk that reads nothing, for it has no other place: its partition stood still for good."""
 

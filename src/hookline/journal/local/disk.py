@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.journal.port import JournalAway
-from hookline.whole_file import UNREADABLE
+from hookline.whole_file import UNREADABLE, is_readable
 
 IO_VECTORS_MAX = 1_000
 """Buffers per ``pwritev``; Linux takes 1,024."""
@@ -189,7 +189,8 @@ START_NAME = "start"
 def read_start(folder: Path) -> int | None:
     """Return the oldest offset that must be there; None when nothing believable says."""
     try:
-        text = (folder / START_NAME).read_bytes()
+        with (folder / START_NAME).open("rb", buffering=0) as file:
+            text = _read_up_to_damage(file.fileno(), PAGE_BYTES, 0)
     except FileNotFoundError:
         return None
     first, _, again = text.partition(b" ")
@@ -237,14 +238,17 @@ class EndFile:
     """The durable end of one partition: the appender sets it, readers see it at once."""
 
     def __init__(self, path: Path, writable: bool = False) -> None:
-        """Map the file; raise FileNotFoundError where there is none, or nothing in it yet."""
+        """Map the file; raise FileNotFoundError where there is none, or nothing in it that can be read: who opens the
+        journal makes it anew."""
         fd = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
         try:
+            if not is_readable(fd):
+                raise ValueError
             # An older version wrote the number once; who opens the journal makes the file longer where it is.
             length = _BYTES if os.fstat(fd).st_size >= _BYTES else _INTEGER_BYTES
             self._map = mmap.mmap(fd, length, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
         except ValueError:
-            raise FileNotFoundError(f"{path} is empty") from None
+            raise FileNotFoundError(f"{path} is empty, or cannot be read") from None
         finally:
             os.close(fd)
         # A cast view moves all eight bytes at once; struct's "<Q" goes byte by byte and could be seen half done.
@@ -273,10 +277,12 @@ class EndFile:
 
 
 def create_end_file(path: Path) -> None:
-    """Create the file with end 0 where there is none; real bytes, so that a full disk cannot fail a store later. One
-    that is too short is made whole where it stands, for readers may have mapped it."""
+    """Create the file with end 0 where there is none, or one that the disk cannot read; real bytes, so that a full disk
+    cannot fail a store later. One that is too short is made whole where it stands, for readers may have mapped it."""
     try:
         with path.open("r+b", buffering=0) as file:
+            if not is_readable(file.fileno()):
+                raise FileNotFoundError
             data = file.read()
             if len(data) != _BYTES:
                 value = data[:_INTEGER_BYTES] if len(data) >= _INTEGER_BYTES else bytes(_INTEGER_BYTES)

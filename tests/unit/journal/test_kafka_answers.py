@@ -19,11 +19,11 @@ from hookline.collect import role
 from hookline.collect.role import JournalWatch
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.conformance import a_record
-from hookline.journal.kafka import appender
+from hookline.journal.kafka import appender, topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
 from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
-from hookline.journal.kafka.topic import Admin, answered
+from hookline.journal.kafka.topic import Admin, Watermarks, answered
 from hookline.journal.port import JournalAway, JournalFull
 from hookline.journal.remote import RemoteAppender, serve_append
 
@@ -166,6 +166,22 @@ def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     with pytest.raises(KafkaException) as silent:
         answered(Future[None](), 0.01)
     assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
+
+
+def test_who_may_wait_for_a_moment_waits_no_longer_for_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deliver and control ask on their loops, and give brokers a quarter of a second: it was more than two."""
+    waits: list[float] = []
+
+    def refuse(_: object, seconds: float) -> None:
+        waits.append(seconds)
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    stand_in = SimpleNamespace(get_watermark_offsets=refuse, list_topics=refuse)
+    monkeypatch.setattr(topic, "Consumer", lambda options: stand_in)
+    with pytest.raises(JournalAway):
+        Watermarks(KafkaAddress("127.0.0.1:9", "topic"), 0.25).of(0)
+    assert len(waits) > 2
+    assert max(waits) <= 0.25
 
 
 def test_a_topic_is_not_made_while_nobody_can_tell_whether_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:

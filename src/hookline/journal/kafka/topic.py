@@ -159,14 +159,14 @@ class Watermarks:
         while True:
             reason = "no answer"
             try:
-                answer = question(max(min(deadline - time.monotonic(), TRY_SECONDS), _PAUSE_SECONDS))
+                answer = question(_left_seconds(deadline))
                 if answer is not None:
                     return answer
             except KafkaException as error:
                 reason = error.args[0].str()
             if time.monotonic() > deadline:
                 raise JournalAway(f"Kafka does not say where the journal ends: {reason}")
-            self._look_for_leaders()
+            self._look_for_leaders(_left_seconds(deadline))
             time.sleep(_PAUSE_SECONDS)
 
     def _count(self, seconds: float) -> int:
@@ -175,11 +175,15 @@ class Watermarks:
             raise KafkaException(topic.error)
         return len(topic.partitions)
 
-    def _look_for_leaders(self) -> None:
+    def _look_for_leaders(self, seconds: float) -> None:
         """Learn who leads the topic now: of a consumer that is assigned nothing the client does not look by itself for
         minutes, and asks a broker that was killed again and again."""
         with contextlib.suppress(KafkaException):  # the next answer tells
-            self._consumer.list_topics(self._topic, TRY_SECONDS)
+            self._consumer.list_topics(self._topic, seconds)
+
+
+def _left_seconds(deadline: float) -> float:
+    return max(min(deadline - time.monotonic(), TRY_SECONDS), _PAUSE_SECONDS)
 
 
 REPLICAS = 3

@@ -92,6 +92,8 @@ REREAD_SECONDS = (0.05, 0.1, 0.2, 0.4)
 """Waits before a place is read again that could not be: what passes by itself is no damage."""
 PAGE_BYTES = 4_096
 _PROBES = 16
+_PROBES_OF_OTHERS = 2
+"""Fewer, for a disk may take seconds to say that it cannot read a place."""
 _OTHERS_MAX = 4
 _LOST_MAX = 100_000
 _lost: set[tuple[Path, int]] = set()
@@ -155,19 +157,19 @@ def _read_pages(file: OpenFile, data: bytearray, position: int, pages: Sequence[
 def _reads_others(file: OpenFile) -> bool:
     """Return whether the disk has some other place of the file, or of the newest ones beside it: a small one may lie
     in one bad place as a whole."""
-    if _reads_any(file.fd):
+    if _reads_any(file.fd, _PROBES):
         return True
     for path in sorted(file.path.parent.glob(f"*{file.path.suffix}"), reverse=True)[:_OTHERS_MAX]:
         with suppress(OSError), path.open("rb", buffering=0) as other:
-            if _reads_any(other.fileno()):
+            if _reads_any(other.fileno(), _PROBES_OF_OTHERS):
                 return True
     return False
 
 
-def _reads_any(fd: int) -> bool:
+def _reads_any(fd: int, probes: int) -> bool:
     """Return whether the disk, not the memory that files are kept in, has some place of a file."""
     size_bytes = os.fstat(fd).st_size
-    for at in range(0, size_bytes, max(PAGE_BYTES, size_bytes // _PROBES)):
+    for at in range(0, size_bytes, max(PAGE_BYTES, size_bytes // probes)):
         with suppress(OSError):
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(fd, at, PAGE_BYTES, os.POSIX_FADV_DONTNEED)

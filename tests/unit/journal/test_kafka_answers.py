@@ -19,10 +19,11 @@ from hookline.collect import role
 from hookline.collect.role import JournalWatch
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.conformance import a_record
-from hookline.journal.kafka import appender, topic
+from hookline.journal.kafka import appender, reader, topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
 from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
+from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import Admin, Watermarks, answered
 from hookline.journal.port import JournalAway, JournalFull
 from hookline.journal.remote import RemoteAppender, serve_append
@@ -166,6 +167,24 @@ def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     with pytest.raises(KafkaException) as silent:
         answered(Future[None](), 0.01)
     assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
+
+
+def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one past the end, and so for none: whoever was to send it again gave it up."""
+
+    def lost(*_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._AUTO_OFFSET_RESET))
+
+    monkeypatch.setattr(reader, "Cursors", lambda address: SimpleNamespace(take=lost))
+    monkeypatch.setattr(reader, "partition_count", lambda address, seconds: 1)
+    monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: SimpleNamespace(of=lambda partition: (3, 10)))
+    asking = KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))
+    with pytest.raises(JournalAway):
+        asking.get(0, 5)
+    with pytest.raises(JournalAway):
+        next(asking.read(0, 5))
 
 
 def test_who_may_wait_for_a_moment_waits_no_longer_for_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,13 +20,14 @@ from hookline.collect import role
 from hookline.collect.role import JournalWatch
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.conformance import a_record
-from hookline.journal.kafka import appender, reader, topic
+from hookline.journal.kafka import appender, fetching, reader, topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
 from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
+from hookline.journal.kafka.fetching import FetchingReader
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import Admin, Watermarks, answered
-from hookline.journal.port import JournalAway, JournalFull
+from hookline.journal.port import Group, JournalAway, JournalFetching, JournalFull
 from hookline.journal.remote import RemoteAppender, serve_append
 
 MESSAGE = SimpleNamespace(partition=lambda: 0, offset=lambda: None)
@@ -167,6 +169,28 @@ def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     with pytest.raises(KafkaException) as silent:
         answered(Future[None](), 0.01)
     assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
+
+
+def test_a_record_that_is_kept_while_it_is_fetched_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes stood there for good: in the end nothing that was fetched stayed until it was asked for again."""
+    asked, answers, arrived = threading.Event(), threading.Event(), threading.Event()
+    record = a_record(5)
+
+    def around(partition: int, offset: int) -> Group:
+        asked.set()
+        assert answers.wait(10)
+        return Group(offset, [record], 1_000_000)
+
+    stand_in = SimpleNamespace(around=around, limit_wait=lambda *_: None, close=lambda: None)
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
+    with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), arrived.set)) as reading:
+        with pytest.raises(JournalFetching):
+            reading.get(0, 5)
+        assert asked.wait(10)
+        reading.keep(0, 5, record)
+        answers.set()
+        assert arrived.wait(10)
+        assert reading._size_bytes == 1_000_000
 
 
 def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(

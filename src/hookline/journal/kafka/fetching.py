@@ -205,8 +205,8 @@ class FetchingReader:
         return None
 
     def _keep(self, wish: Fetch, found: Found) -> None:
+        self._size_bytes += _size_of(found) - _size_of(self._found.get(wish))  # it may have been kept meanwhile
         self._found[wish] = found
-        self._size_bytes += _size_of(found)
         while (self._size_bytes > KEPT_BYTES_MAX and len(self._found) > 1) or len(self._found) > KEPT_MAX:
             self._size_bytes -= _size_of(self._found.popitem(last=False)[1])
 

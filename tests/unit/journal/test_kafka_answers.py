@@ -171,6 +171,17 @@ def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
 
 
+def test_who_asks_while_the_client_is_closed_hears_that_it_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that erases, or drops old events, may ask at the end of the role: it was a fault in the log."""
+
+    def closed(*_: object) -> None:
+        raise RuntimeError("Consumer closed")
+
+    monkeypatch.setattr(topic, "Consumer", lambda options: SimpleNamespace(get_watermark_offsets=closed))
+    with pytest.raises(JournalAway, match="Consumer closed"):
+        Watermarks(KafkaAddress("127.0.0.1:9", "topic")).of(0)
+
+
 def test_a_record_that_is_kept_while_it_is_fetched_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its bytes stood there for good: in the end nothing that was fetched stayed until it was asked for again."""
     asked, answers, arrived = threading.Event(), threading.Event(), threading.Event()

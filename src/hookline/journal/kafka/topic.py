@@ -164,6 +164,8 @@ class Watermarks:
                     return answer
             except KafkaException as error:
                 reason = error.args[0].str()
+            except RuntimeError as closed:  # by whoever ends, while a thread asks
+                raise JournalAway(f"Kafka is not asked any more: {closed}") from None
             if time.monotonic() > deadline:
                 raise JournalAway(f"Kafka does not say where the journal ends: {reason}")
             self._look_for_leaders(_left_seconds(deadline))

@@ -66,10 +66,10 @@ class SealedRuns:
     def drop(self, run: Run) -> None:
         """Remove a run: what it covers is in the journal alone then. Not to be called while a column is being filled
         either."""
+        run.path.unlink(missing_ok=True)  # first: where the disk refuses that, it is to be done again
         self.runs.remove(run)
         self.filters.drop(run)
         run.close()
-        run.path.unlink(missing_ok=True)
         self.filters.drop_empty_filters()
 
     def close(self) -> None:

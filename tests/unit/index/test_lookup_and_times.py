@@ -112,8 +112,28 @@ def test_users_are_forgotten_on_a_bad_sector(
     index.close()
 
 
+def test_users_are_not_forgotten_as_long_as_the_file_is_there(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that lets nothing be removed either is asked again: the next start would read whose events they were."""
+    index = open_index()
+    journal.records = [record(f"m{n}", user=f"u{n % 3}") for n in range(RUN_EVENTS)]
+    index.feed(journal.records, 0)
+    finish(index)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", _fails(errno.EIO))
+        with monkeypatch.context() as more:
+            more.setattr(Path, "unlink", _fails(errno.EIO))
+            for _ in range(2):
+                with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+                    index.forget_users([3])
+        assert index.forget_users([3])
+    assert list((tmp_path / "0").glob("*.run")) == []
+    index.close()
+
+
 def _fails(number: int) -> Callable[..., int]:
-    def fail(*_: object) -> int:
+    def fail(*_: object, **more: object) -> int:
         raise OSError(number, os.strerror(number))
 
     return fail

@@ -43,18 +43,11 @@ class CannotListen(Exception):
     code = "cannot_start"
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to the address and does not listen yet; raise OSError.
-
-    ``::`` takes IPv4 too, whatever the system's default is.
-    """
-    return _bound(host, *_places(host, port)[0])
-
-
 def all_bound(host: str, port: int) -> list[socket.socket]:
-    """Return such a socket for each address that the host's name has; raise OSError.
+    """Return a socket that is bound and does not listen yet for each address that the host's name has; raise OSError.
 
-    One that this machine does not have is passed over beside others: ``localhost`` is ``::1`` too without IPv6.
+    ``::`` takes IPv4 too, whatever the system's default is. An address that this machine does not have is passed over
+    beside others: ``localhost`` is ``::1`` too without IPv6.
     """
     found: list[socket.socket] = []
     absent: OSError | None = None

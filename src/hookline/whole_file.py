@@ -50,9 +50,11 @@ _CHUNK_BYTES = 1024 * 1024
 
 def is_readable(descriptor: int) -> bool:
     """Return whether the disk can read all of a file. Before it is mapped: what a map cannot read ends the process."""
+    at = 0
     try:
-        for at in range(0, os.fstat(descriptor).st_size, _CHUNK_BYTES):
-            os.pread(descriptor, _CHUNK_BYTES, at)
+        # A read that meets a bad place ends before it, and only the next one fails.
+        while found := len(os.pread(descriptor, _CHUNK_BYTES, at)):
+            at += found
     except OSError as error:
         if error.errno not in UNREADABLE:
             raise

@@ -21,6 +21,7 @@ from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.deliver.cluster.takeover import Claims
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage, read_lost
+from hookline.journal.kafka import follower as followers
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import DELIVERY_SECONDS as DELIVERY_SECONDS_OF_ROLE
 from hookline.journal.kafka.appender import TOPIC_FILE, KafkaAppender
@@ -179,6 +180,29 @@ def test_who_follows_does_not_wait_for_a_broker_that_stands_still(
 
     with closing(follower):
         use(tmp_path, address, body, delivery_seconds=DELIVERY_SECONDS_OF_ROLE)
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_a_partition_that_rested_is_read_where_reading_begins_anew(
+    tmp_path: Path, address: KafkaAddress, monkeypatch: pytest.MonkeyPatch, is_given_up: bool
+) -> None:
+    """Enough was read ahead, so the client rests it, and it rested for ever once another process had had it, or once
+    what was read was to be read again."""
+    monkeypatch.setattr(followers, "AHEAD_BYTES", 2 * 1024)
+    use(tmp_path, address, lambda appender: appender.append([a_record(number) for number in range(200)]))
+    follower = KafkaFollower(tmp_path, address, lambda: None)
+    with closing(follower):
+        follower.follow(0, 200)
+        follower.begin()
+        wait_until(lambda: next(follower.read(0, 0), None) is not None)
+        wait_until(lambda: follower._ahead[0].rests)
+        if is_given_up:
+            follower.leave(0)
+            wait_until(lambda: not follower._left)
+            follower.follow(0, 200)
+        found: list[Record] = []
+        wait_until(partial(read_all, follower, found, [], 200))
+    assert [record.message_id for record in found] == [f"m{number}" for number in range(200)]
 
 
 def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from confluent_kafka import Producer
 
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka.address import KafkaAddress
@@ -73,6 +74,14 @@ def test_what_is_asked_for_comes(loop: Loop, tmp_path: Path) -> None:
     record = loop.ask(lambda: loop.reader.get(0, 701))
     assert record is not None
     assert record.erased
+
+
+def test_a_record_that_cannot_be_read_is_none(loop: Loop, cluster: Cluster, topic: str) -> None:
+    """As other readers have it: who tries it again gives it up, on the record; as an error it ended deliver."""
+    producer = Producer({"bootstrap.servers": cluster.addresses})
+    producer.produce(topic, b"not a record", partition=0)
+    assert producer.flush(30) == 0
+    assert loop.ask(lambda: loop.reader.get(0, RECORDS)) is None
 
 
 def test_what_is_kept_at_hand_is_there_at_once(loop: Loop, tmp_path: Path) -> None:

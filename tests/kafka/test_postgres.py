@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from hookline.journal.kafka.address import parse_address
 from hookline.journal.kafka.erased import ErasedPlaces
+from hookline.journal.kafka.topic import partition_count
 from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
 from tests.service.client import send
@@ -55,6 +57,24 @@ def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
         assert list(hookline.data.glob("*.db*")) == []
         hookline.stop()
     assert "Traceback (most recent call last)" not in hookline.log
+
+
+def test_a_new_machine_makes_no_topic_in_place_of_one_that_is_lost(
+    tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer
+) -> None:
+    """Its folder knows nothing of a topic, but the database does: events in a new one were acknowledged and never
+    sent, for who delivers is far behind their offsets."""
+    settings = {"journal.url": cluster.url(topic), "journal.partitions": 1, "database.url": server.url("postgres")}
+    with Receiver() as receiver:
+        crm = webhook("crm", receiver.url())
+        first = Hookline(tmp_path / "first", [crm], settings=settings).start()
+        receiver.wait_for(first.track(userId="u"))
+        first.stop()
+        cluster.delete(topic)
+        new = Hookline(tmp_path / "new", [crm], settings=settings)
+        assert new.launch().wait(60) == 2
+    assert f"the topic {topic} is gone" in new.log
+    assert partition_count(parse_address(cluster.url(topic))) == 0
 
 
 def all_events(hookline: Hookline) -> list[dict[str, Any]]:

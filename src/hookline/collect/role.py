@@ -25,6 +25,7 @@ from hookline.journal.port import Appender, JournalAway, JournalBackend, Journal
 from hookline.journal.reading import listen_for_wakes, take_wakes
 from hookline.journal.remote import serve_append
 from hookline.listening import has_successor, listening_at
+from hookline.outcomes.furthest import furthest
 from hookline.privacy.suppressions import Suppressed, SuppressionFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
@@ -42,10 +43,14 @@ POLL_SECONDS = 2.0
 class JournalWatch:
     """Runs for the life of the role; an error that waiting does not mend ends it."""
 
-    def __init__(self, appender: Appender, edge: Edge, steady_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, appender: Appender, edge: Edge, steady_ms: Callable[[], int], was_there: Callable[[], object]
+    ) -> None:
+        """``was_there`` is as the port's ``open`` has it, and may raise DatabaseAway."""
         self._appender = appender
         self._edge = edge
         self._steady_ms = steady_ms
+        self._was_there = was_there
         self._reason = ""
         self._not_dropped = ""
         """Why old events could not be dropped the last time."""
@@ -66,8 +71,8 @@ class JournalWatch:
 
     async def _opened(self) -> bool:
         try:
-            await asyncio.to_thread(self._appender.open)
-        except JournalAway as away:
+            await asyncio.to_thread(self._appender.open, self._was_there)
+        except (JournalAway, DatabaseAway) as away:
             self._note(str(away))
             return False
         self._note("")
@@ -365,7 +370,9 @@ class CollectRole:
                 self.budget.save()
                 self.budget.close()
         else:
-            await JournalWatch(self.appender, self.edge, self.steady.now_ms).run()
+            # The folder of a new machine knows nothing of the topic, but the databases may.
+            was_there = partial(furthest, self._settings)
+            await JournalWatch(self.appender, self.edge, self.steady.now_ms, was_there).run()
 
     async def _every(self, seconds: float, beat: Any) -> None:
         while True:

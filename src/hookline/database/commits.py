@@ -29,6 +29,7 @@ from hookline.database.location import DatabaseLocation, Schema, Which
 from hookline.database.sqlite import DatabaseAway, FileConnection, FileCursor
 from hookline.telemetry.log import logger
 from hookline.telemetry.notices import KINDS
+from hookline.whole_file import is_readable
 
 FILE = "last-commits"
 NUMBER_MAX = 2**31 - 1
@@ -254,6 +255,8 @@ class _Slot:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             size = len(names) * self._BYTES
+            if not is_readable(descriptor):
+                os.pwrite(descriptor, bytes(mmap.PAGESIZE), 0)  # as a whole: a part of a bad place cannot be written
             if os.fstat(descriptor).st_size < size:
                 os.pwrite(descriptor, b"\0", size - 1)  # what others wrote meanwhile stays
             if hasattr(os, "posix_fallocate"):  # a hole would have to be filled when the disk is full

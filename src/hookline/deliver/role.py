@@ -41,8 +41,9 @@ from hookline.deliver.store.writer import DeliverStore
 from hookline.deliver.work import Counters
 from hookline.freed_memory import give_back
 from hookline.index.duplicates import Duplicates
+from hookline.journal.damaged import Short, note_if_given_again, report_behind
 from hookline.journal.opening import FOLDER, journal_in
-from hookline.journal.port import Lookups, Reader
+from hookline.journal.port import JournalAway, Lookups, Reader
 from hookline.journal.reading import CHANGES, RECORDS, at_hand, listen_for_wakes, take_wakes
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing, RingKeeper
@@ -153,6 +154,8 @@ class DeliverRole:
         """Whether that memory is given back."""
         self._load_at = (0.0, 0.0)
         self._forgotten: dict[int, int] = {}
+        self._short: dict[int, Short] = {}
+        """Partitions that ended before their positions at the start; as one of many workers, who takes them looks."""
         self._written = 0
         """Results up to the last time that freed memory was given back."""
         self._log = logger()
@@ -210,6 +213,9 @@ class DeliverRole:
             duplicates.read_by(self.lookups)
             self._follower.follow(partition, end)
             self.feeder.shared[partition] = SharedReader(partition, self._follower, duplicates, position)
+            if position > end:
+                report_behind(partition, end, position)
+                self._short[partition] = Short(end, position, now_ms)
         self._restore(version)
         self._follower.begin()
         self.journal.limit_wait()
@@ -401,12 +407,21 @@ class DeliverRole:
                 self.feeder.wake()
         if self.feeder.catch_up.waits:
             self.feeder.wake()
+        if self._short:
+            self._look_at_short()
         now = self.engine.clock.monotonic()
         self._spare_memory(now, is_used)
         if is_used or self._has_work():
             self._get_busy()
         elif now - self._idle_since >= REST_AFTER_SECONDS:
             self._busy.clear()
+
+    def _look_at_short(self) -> None:
+        for partition, short in list(self._short.items()):
+            if self.feeder.shared[partition].end >= short.next_offset:
+                with contextlib.suppress(JournalAway):  # it is told in a later beat
+                    note_if_given_again(self.settings.data_path / FOLDER, self.lookups, partition, short)
+                    del self._short[partition]
 
     def _spare_memory(self, now: float, is_used: bool) -> None:
         if is_used:

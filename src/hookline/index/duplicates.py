@@ -61,11 +61,16 @@ class SealedRuns:
         Not to be called while a column is being filled.
         """
         while self.runs and (self.runs[0].next_offset <= journal_start or self.size_bytes > self._bytes_max):
-            run = self.runs.pop(0)
-            self.filters.drop(run)
-            run.close()
-            run.path.unlink(missing_ok=True)
-            self.filters.drop_empty_filters()
+            self.drop(self.runs[0])
+
+    def drop(self, run: Run) -> None:
+        """Remove a run: what it covers is in the journal alone then. Not to be called while a column is being filled
+        either."""
+        run.path.unlink(missing_ok=True)  # first: where the disk refuses that, it is to be done again
+        self.runs.remove(run)
+        self.filters.drop(run)
+        run.close()
+        self.filters.drop_empty_filters()
 
     def close(self) -> None:
         """Give back all files and memory maps."""
@@ -224,7 +229,8 @@ class Duplicates:
     def forget_users(self, offsets: Sequence[int]) -> bool:
         """Overwrite whose records these ascending offsets hold; raise OSError when the disk refuses.
 
-        False as long as a part is being written to the disk, which may have them still: ask again.
+        A run that lies on a bad sector, and so can never be overwritten, is removed. False as long as a part is being
+        written to the disk, which may have them still: ask again.
         """
         if self._frozen:
             return False
@@ -232,7 +238,12 @@ class Duplicates:
         for part in parts:
             first, end = bisect_left(offsets, part.first_offset), bisect_left(offsets, part.next_offset)
             if first < end:
-                part.forget_users(offsets[first:end])
+                try:
+                    part.forget_users(offsets[first:end])
+                except OSError as error:
+                    if not isinstance(part, Run) or error.errno not in UNREADABLE:
+                        raise
+                    self._give_up(part)
         return True
 
     def retain(self) -> None:
@@ -356,6 +367,13 @@ class Duplicates:
 
     def _give_up_oldest(self) -> None:
         self._sealed.filters.drop(self._frozen.pop(0))
+        self.runs_given_up += 1
+
+    def _give_up(self, run: Run) -> None:
+        if self._job is not None:  # it may be filling the run's column
+            self._job.close()
+            self._job = None
+        self._sealed.drop(run)
         self.runs_given_up += 1
 
     def _next_job(self) -> Generator[Step, None, None] | None:

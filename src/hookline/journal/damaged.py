@@ -11,10 +11,12 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from hookline.journal.port import JournalCorrupt
+from hookline.journal.port import JournalCorrupt, Lookups
+from hookline.journal.record import journal_ms
 from hookline.telemetry.log import logger
 from hookline.whole_file import write_whole
 
@@ -124,7 +126,31 @@ def note_lost(journal: Path, lost: Sequence[Lost]) -> None:
     write_whole(journal / LOST_NAME, msgspec.json.encode((*read_lost(journal), *lost)[-KEPT_MAX:]))
 
 
+class Short(NamedTuple):
+    """Hold where a partition ended when that was before ``next_offset``, up to which it had been read, and when that
+    was seen."""
+
+    end: int
+    next_offset: int
+    seen_ms: int
+
+
+def report_behind(partition: int, end: int, next_offset: int) -> None:
+    """Log that brokers lost the end of a partition."""
+    next_step = "it goes on once the topic has come to the next offset again; see to the brokers' disks"
+    logger().error("partition_behind", partition=partition, ends=end, next_offset=next_offset, next_step=next_step)
+
+
+def note_if_given_again(journal: Path, lookups: Lookups, partition: int, short: Short) -> None:
+    """Note what brokers lost of a partition that was too short and is long enough again; what was only late to be seen
+    had been stored before. Raise JournalAway as long as that cannot be told."""
+    found = lookups.get(partition, short.end)
+    if found is None or journal_ms(found) >= short.seen_ms:
+        note_given_again(journal, partition, short.end, short.next_offset)
+
+
 def note_given_again(journal: Path, partition: int, first: int, next_offset: int) -> None:
     """Note what brokers lost of what was read, when others have its offsets now: those are not sent by themselves."""
     logger().error("offsets_given_again", partition=partition, first=first, next_offset=next_offset)
-    note_lost(journal, [Lost(partition, first, next_offset, int(time.time() * 1000), ("deliver",))])
+    with suppress(OSError):  # it is in the log
+        note_lost(journal, [Lost(partition, first, next_offset, int(time.time() * 1000), ("deliver",))])

@@ -278,13 +278,17 @@ class Needed(NamedTuple):
 class Appender(Protocol):
     """The one writer of a journal's partitions for a data folder."""
 
+    erases_in_thread: bool
+    """Whether ``erase`` may wait for brokers, and so is called in a thread; on the loop otherwise."""
+
     @property
     def bounded(self) -> BoundedBytes | None:
         """Return the bytes that whoever appends keeps within ``retention.bytes``; None where brokers see to that."""
 
-    def open(self) -> None:
-        """Find or make what stores the records: before it they are refused. Raise JournalAway, and try again, while
-        brokers do not answer. May wait, so call it in a thread."""
+    def open(self, was_there: Callable[[], object] = lambda: False) -> None:
+        """Find or make what stores the records: before it they are refused. ``was_there`` says whether somebody knows
+        records of it, and is asked where there is nothing: then it is lost, and not made anew. Raise JournalAway, and
+        try again, while brokers do not answer. May wait, so call it in a thread."""
 
     def state(self) -> str:
         """Ask whether records can be stored, and return why not, empty when they can; by it ``append`` refuses at once

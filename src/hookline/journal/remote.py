@@ -29,7 +29,7 @@ _LENGTH_BYTES = 4
 _BACKLOG = 64
 _RECORDS_PER_FRAME = 500
 OFFSETS_PER_FRAME = 250
-"""Records that are erased in one go: collect answers nobody meanwhile."""
+"""Records that are erased in one go: with a local journal collect answers nobody meanwhile."""
 _MAPS = frozenset(bytes((first,)) for first in range(0x80, 0x90))
 """How an order begins; a list of records begins otherwise."""
 
@@ -61,6 +61,9 @@ class Refresh(msgspec.Struct, frozen=True, tag="refresh"):
 
 class AppendsRecords(Protocol):
     """Hold what is served: ``append`` and ``erase`` of the port."""
+
+    erases_in_thread: bool
+    """As the port's."""
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably."""
@@ -187,7 +190,9 @@ async def _store(frame: bytes, appender: AppendsRecords, refresh: Callable[[], A
             await appender.append(_decode_records(frame))
             return Stored()
         order = _decode_order(frame)
-        if isinstance(order, Erase):
+        if isinstance(order, Erase) and appender.erases_in_thread:
+            await asyncio.to_thread(appender.erase, order.partition, order.offsets)
+        elif isinstance(order, Erase):
             appender.erase(order.partition, order.offsets)
         else:
             await refresh()

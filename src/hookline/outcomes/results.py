@@ -33,6 +33,7 @@ from hookline.outcomes.progress import (
 )
 from hookline.outcomes.reader import DeliverReader
 from hookline.outcomes.rows import BlockKey, SavedAttempt
+from hookline.whole_file import is_readable
 
 RING_KEPT_SECONDS = 0.05
 BLOCKS_KEPT = 4
@@ -111,6 +112,8 @@ class Results:
                 if not self._path.exists() or self._path.stat().st_size % ENTRY_BYTES:
                     return _Block(b"", b"")
                 with self._path.open("rb") as file:
+                    if not is_readable(file.fileno()):  # deliver makes it anew at its start
+                        return _Block(b"", b"")
                     self._ring = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             copy = self._ring[:]
             self._newest, self._copied = _Block(copy, positions_of(copy)), now

@@ -157,6 +157,26 @@ def test_a_port_in_use_by_another_is_wrong(folder: Path) -> None:
         assert any(message.startswith("control could not listen on") for message in messages)
 
 
+@pytest.mark.parametrize("names", [["192.0.2.1", "127.0.0.1"], ["127.0.0.2", "127.0.0.1"]])
+def test_a_port_is_looked_at_where_a_role_listens(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    """At all addresses of a name that the machine has: the first may be one that it has not, as ::1 of localhost, or
+    be free where another one is taken."""
+    ask = socket.getaddrinfo
+
+    def answer(host: str, *rest: Any, **more: Any) -> list[Any]:
+        return [each for name in (names if host == "several" else [host]) for each in ask(name, *rest, **more)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    free = found(running.check_ports, here(folder, control=Control(listen="several:0")))
+    assert ("ok", "several:0 is free for control") in free
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"several:{other.getsockname()[1]}"
+        taken = found(running.check_ports, here(folder, control=Control(listen=address)))
+    assert [status for status, message in taken if message.startswith(f"control could not listen on {address}")]
+
+
 def test_a_role_that_reports_and_does_not_answer_is_wrong(folder: Path) -> None:
     """Its port is closed although it runs."""
     at = here(folder, report("control"), control=Control(listen="127.0.0.1:9"))

@@ -7,13 +7,13 @@ import socket
 import pytest
 
 from hookline.cli.service.supervisor import _refuse
-from hookline.listening import bound
+from hookline.listening import all_bound
 
 
 @pytest.fixture
 def kept() -> socket.socket:
     """A socket that is bound, as the supervisor has it."""
-    return bound("127.0.0.1", 0)
+    return all_bound("127.0.0.1", 0)[0]
 
 
 def test_who_connects_is_refused_until_a_role_listens_again(kept: socket.socket) -> None:

@@ -19,9 +19,13 @@ from hookline.database.connect import connect
 from hookline.database.location import Which, location_of
 from hookline.database.open import count_commits, ensure
 from hookline.database.postgres.installation import verify_installation
+from hookline.journal.local.disk import PAGE_BYTES
 from hookline.journal.reading import CHANGES, listen_for_wakes, take_wakes
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
+from tests.unit.journal.conftest import BadPages, bad_pages
+
+__all__ = ["bad_pages"]
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +123,17 @@ def test_a_file_that_cannot_be_read_knows_nothing(settings: Settings, before: Pa
     write(settings)
     assert told(settings) == []
     assert begin(settings).known in (4, 1)  # of a schema it forgot under which name it counted
+
+
+def test_a_file_on_a_bad_sector_knows_nothing(settings: Settings, before: Path, bad_pages: BadPages) -> None:
+    """To map it ended each role as often as it was started. It is written as a whole, which a disk may take."""
+    bad_pages.add(settings.data_path / FILE)
+    begin(settings)
+    bad_pages.mend()
+    assert told(settings) == []
+    assert (settings.data_path / FILE).read_bytes()[64:] == bytes(PAGE_BYTES - 64)
+    write(settings)
+    assert begin(settings).known in (4, 1)
 
 
 def test_each_commit_is_notified_once_it_is_there(settings: Settings) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from shutil import rmtree
+
 import pytest
 
 from hookline.connections.model import Pause
 from hookline.database.sqlite import DatabaseNotMade
+from hookline.journal.damaged import read_lost
+from hookline.journal.local.appender import LocalAppender
 from tests.unit.deliver.rig import Rig, destination, source
 
 
@@ -264,3 +268,36 @@ def test_duplicates_are_recognised_after_a_restart(rig: Rig) -> None:
     rig.come_to_rest()
     assert sorted(rig.offsets("crm")) == [0, 0, 1, 1, 2, 2, 4]
     assert rig.event("m1").duplicates == 1
+
+
+def lose_end(rig: Rig, kept: int) -> None:
+    """As brokers do that all lost their power: only the first records are there."""
+    rig.loop.run_until_complete(rig.appender.close())
+    rmtree(rig.folder / "journal")
+    rig.appender = LocalAppender(rig.folder / "journal", retention_seconds=1e6, retention_bytes=1 << 40)
+    rig.append(*(f"m{number}" for number in range(kept)))
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_offsets_that_brokers_lost_before_the_start_are_told_once_they_are_given_again(
+    rig: Rig, capsys: pytest.CaptureFixture[str], is_late: bool
+) -> None:
+    """What came at them is not sent, for the reader is behind them: that was said by many processes, and by one that
+    lived through it alone. Of what was only late to be seen there is nothing to say."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("m0", "m1", "m2")
+    rig.come_to_rest()
+    rig.checkpoint()
+    before_ms = rig.clock.now_ms()
+    rig.pass_time(1)
+    rig.kill()
+    lose_end(rig, 1)
+    rig.start()
+    assert "partition_behind" in capsys.readouterr().out
+    given = {"received_at": before_ms} if is_late else {}
+    rig.append(rig.record("n1", **given), rig.record("n2", **given), "n3")
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1, 2, 3]
+    noted = [(each.first, each.next_offset) for each in read_lost(rig.folder / "journal")]
+    assert noted == ([] if is_late else [(1, 3)])

@@ -17,6 +17,9 @@ from hookline.index.duplicates import Duplicates
 from tests.unit.conftest import LocationOf
 from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
+from tests.unit.journal.conftest import BadPages, bad_pages
+
+__all__ = ["bad_pages"]
 
 PARTITION = 0
 
@@ -119,3 +122,50 @@ def test_runs_that_tell_whose_events_were_are_dropped_by_those_who_do_not_delive
     assert left.name.startswith(f"{RUN_EVENTS:020d}")
     shelf.drop_stale(PARTITION, tmp_path / "two", 3, 4)
     assert len(list((tmp_path / "two").glob("*.run"))) == 2
+
+
+def test_a_run_that_is_gone_tells_nobody_whose_events_were_erased(
+    tmp_path: Path, shelf: SharedIndexStore, rows: Connection
+) -> None:
+    """Its bytes were too many, or its disk failed: what the database kept of it nobody overwrote, and others got it."""
+    epoch = raise_epoch(rows, PARTITION, "one", 0)
+    sealed(tmp_path / "one")
+    shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
+    for path in (tmp_path / "one").glob("*.run"):
+        path.unlink()
+    shelf.renew(PARTITION, epoch, tmp_path / "one", 3, 4)
+    assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == [(RUN_EVENTS,)]
+
+
+def test_a_run_on_a_bad_sector_comes_from_the_database(
+    tmp_path: Path, shelf: SharedIndexStore, rows: Connection, bad_pages: BadPages
+) -> None:
+    """Whoever had it could not take the partition up, as often as it tried."""
+    epoch = raise_epoch(rows, PARTITION, "one", 0)
+    journal = sealed(tmp_path / "one")
+    shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
+    bad_pages.add(run_of(tmp_path / "one", 0))
+    assert shelf.fetch(PARTITION, tmp_path / "one", 0) == 1
+    index = index_of(tmp_path / "one", journal)
+    assert index.next_offset == 2 * RUN_EVENTS
+    index.close()
+
+
+def test_a_run_on_a_bad_sector_holds_up_no_other(
+    tmp_path: Path, shelf: SharedIndexStore, rows: Connection, bad_pages: BadPages
+) -> None:
+    """Those behind it are kept; and where an event in it is erased, what is kept of it goes, and the erasure ends."""
+    epoch = raise_epoch(rows, PARTITION, "one", 0)
+    sealed(tmp_path / "one")
+    bad_pages.add(run_of(tmp_path / "one", 0))
+    shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
+    assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == [(RUN_EVENTS,)]
+    bad_pages.add(run_of(tmp_path / "one", RUN_EVENTS))
+    shelf.renew(PARTITION, epoch, tmp_path / "one", RUN_EVENTS, RUN_EVENTS + 1)
+    assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == []
+
+
+def run_of(folder: Path, first: int) -> Path:
+    """The run that begins with an offset."""
+    (found,) = folder.glob(f"{first:020d}-*.run")
+    return found

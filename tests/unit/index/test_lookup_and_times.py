@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
 from sys import byteorder
 
@@ -10,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.index.chains import SPAN_RECORDS, Times
+from hookline.index.duplicates import DISK_RETRY_SECONDS
 from hookline.index.keys import user_hash, user_hashes
 from hookline.index.lookup import find, find_users
 from hookline.journal.record import fingerprint
@@ -78,6 +82,61 @@ def test_users_are_found_until_they_are_forgotten(open_index: Open, journal: Jou
     assert find_users(journal, tmp_path, 0, wanted, end) == [3]
     assert [run.offsets_of_user(user_hash("u0")) for run in index._sealed.runs] == [[3], []]
     index.close()
+
+
+@pytest.mark.parametrize("fills", [False, True])
+def test_users_are_forgotten_on_a_bad_sector(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fills: bool
+) -> None:
+    """It cannot be overwritten: the erasure, and all behind it, were tried again for ever. Where the run's column is
+    just being filled, that is given up with it."""
+    now = [0.0]
+    index = open_index(clock=lambda: now[0])
+    journal.records = [record(f"m{n}", user=f"u{n % 3}") for n in range(2 * RUN_EVENTS)]
+    with monkeypatch.context() as patch:
+        if fills:
+            patch.setattr(os, "posix_fallocate", _fails(errno.ENOSPC))
+        for first in (0, RUN_EVENTS):
+            index.feed(journal.records[first : first + RUN_EVENTS], first)
+            finish(index)
+            now[0] += DISK_RETRY_SECONDS
+    assert index.work(0.0) == fills
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", _fails(errno.EIO))
+        assert index.forget_users([3])
+    finish(index)
+    assert [path.name[:20] for path in (tmp_path / "0").glob("*.run")] == [f"{RUN_EVENTS:020d}"]
+    assert index.runs_given_up == 1
+    journal.records.append(record(f"m{RUN_EVENTS}"))
+    assert index.check(journal.records[-1:], 2 * RUN_EVENTS) == [(0, RUN_EVENTS)]
+    index.close()
+
+
+def test_users_are_not_forgotten_as_long_as_the_file_is_there(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that lets nothing be removed either is asked again: the next start would read whose events they were."""
+    index = open_index()
+    journal.records = [record(f"m{n}", user=f"u{n % 3}") for n in range(RUN_EVENTS)]
+    index.feed(journal.records, 0)
+    finish(index)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", _fails(errno.EIO))
+        with monkeypatch.context() as more:
+            more.setattr(Path, "unlink", _fails(errno.EIO))
+            for _ in range(2):
+                with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+                    index.forget_users([3])
+        assert index.forget_users([3])
+    assert list((tmp_path / "0").glob("*.run")) == []
+    index.close()
+
+
+def _fails(number: int) -> Callable[..., int]:
+    def fail(*_: object, **more: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 @pytest.mark.parametrize("users", [["u1", "ü2", ""], ["u1", "\ud800", "u2"]])

@@ -65,7 +65,7 @@ class BadPages:
         self._pread, self._preadv = os.pread, os.preadv
         monkeypatch.setattr(os, "pread", self._read)
         monkeypatch.setattr(os, "preadv", self._read_into)
-        monkeypatch.setattr(disks, "REREAD_SECONDS", (0.0, 0.0))
+        monkeypatch.setattr(disks, "REREAD_SECONDS", (0.0,))
 
     def add(self, path: Path, *positions: int) -> None:
         """Have the pages at these places be bad; without any all that the file has."""
@@ -77,19 +77,22 @@ class BadPages:
         self._of_file.clear()
 
     def _read(self, fd: int, length: int, position: int) -> bytes:
-        self._refuse(fd, position, length)
-        return self._pread(fd, length, position)
+        return self._pread(fd, self._readable(fd, position, length), position)
 
     def _read_into(self, fd: int, buffers: Sequence[memoryview], position: int) -> int:
-        self._refuse(fd, position, sum(map(len, buffers)))
-        return self._preadv(fd, buffers, position)
+        (buffer,) = buffers
+        return self._preadv(fd, [buffer[: self._readable(fd, position, len(buffer))]], position)
 
-    def _refuse(self, fd: int, position: int, length: int) -> None:
-        status = os.fstat(fd)
-        end = min(position + length, status.st_size)
+    def _readable(self, fd: int, position: int, length: int) -> int:
+        """Return how much of this can be read, as Linux does: up to a bad page, and nothing where that is the first."""
+        end = min(position + length, os.fstat(fd).st_size)
         pages = range(position // PAGE_BYTES, -(-end // PAGE_BYTES))
-        if not self._of_file[status.st_ino].isdisjoint(pages):
+        bad = next((each for each in pages if each in self._of_file[os.fstat(fd).st_ino]), None)
+        if bad is None:
+            return length
+        if bad == pages.start:
             raise OSError(BROKEN, os.strerror(BROKEN))
+        return bad * PAGE_BYTES - position
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from hookline.journal.conformance import a_record
 from hookline.journal.damaged import noted_damage
+from hookline.journal.local import disk
 from hookline.journal.local.disk import PAGE_BYTES, EndFile
 from hookline.journal.local.partition_reader import LocalReader, PartitionReader
 from hookline.journal.local.retention import last_received_at
@@ -161,6 +163,76 @@ def test_a_disk_that_reads_nothing_takes_no_event_away(stored: Path, bad_pages: 
         bad_pages.mend()
         assert noted_damage(stored.parent) == []
         check_reading(reader, list(range(COUNT)), "a disk that is back")
+
+
+@pytest.mark.parametrize("name", ["end", "start"])
+def test_a_note_of_a_partition_on_a_bad_sector_is_made_anew(
+    stored: Path, open_appender: Any, bad_pages: BadPages, name: str
+) -> None:
+    """Collect ended as often as it was started, and readers by SIGBUS. Until collect has come, readers wait for it."""
+    held = stored.parent / "held"
+    held.hardlink_to(stored / name)
+    bad_pages.add(stored / name)
+    reader = LocalReader(stored.parent)
+    assert reader.end(0) == (0 if name == "end" else COUNT)
+
+    async def run() -> None:
+        appender = open_appender()
+        assert (appender.recovered, appender.ends()) == ((), {0: COUNT})
+        await appender.close()
+
+    asyncio.run(run())
+    with closing(reader):
+        assert (reader.start(0), reader.end(0)) == (0, COUNT)
+        check_reading(reader, list(range(COUNT)), name)
+    assert held.stat().st_nlink == 1
+
+
+def test_a_small_segment_in_one_bad_place_is_damage(open_appender: Any, journal: Path, bad_pages: BadPages) -> None:
+    """It was taken for a disk that reads nothing, for it has no other place: its partition stood still for good."""
+
+    async def run() -> None:
+        appender = open_appender(retention_seconds=1.0, steady_ms=lambda: 0)
+        await appender.append([a_record(0)])
+        appender.retain(1_000_000)
+        await appender.append([a_record(1)])
+        await appender.close()
+
+    asyncio.run(run())
+    first, _ = list_segments(journal / "0")
+    path = journal / "0" / segment_name(first)
+    assert path.stat().st_size < PAGE_BYTES
+    bad_pages.add(path)
+    with closing(LocalReader(journal)) as reader:
+        assert [r.message_id for g in read_on(reader, 0, 0, 2) for r in g.records] == ["m1"]
+    assert [(each.first, each.next) for each in noted_damage(journal)] == [(0, 1)]
+
+
+@pytest.fixture
+def waits(bad_pages: BadPages, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long places were waited for that could not be read."""
+    waited: list[float] = []
+    monkeypatch.setattr(disk, "REREAD_SECONDS", (77.0, 88.0))
+    monkeypatch.setattr(time, "sleep", lambda seconds: waited.append(seconds) if seconds > 1 else None)
+    return waited
+
+
+def test_a_bad_place_is_waited_for_once(stored: Path, bad_pages: BadPages, waits: list[float]) -> None:
+    """Readers stand on event loops: each of four reads of a place, by each reader, held one up for most of a second."""
+    bad_pages.add(stored / segment_name(0), PAGE_BYTES)
+    for _ in range(2):
+        with closing(LocalReader(stored.parent)) as reader:
+            list(read_on(reader, 0, 0, COUNT))
+    assert waits == [77.0, 88.0]
+
+
+def test_a_disk_that_reads_nothing_holds_up_nobody(stored: Path, bad_pages: BadPages, waits: list[float]) -> None:
+    """Who reads looks again anyway."""
+    for first in list_segments(stored):
+        bad_pages.add(stored / segment_name(first))
+    with closing(LocalReader(stored.parent)) as reader, pytest.raises(JournalAway):
+        list(read_on(reader, 0, 0, COUNT))
+    assert waits == []
 
 
 def test_records_are_found_past_damage_that_was_not_met_before(stored: Path) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from hookline.journal.conformance import a_record
 from hookline.journal.local.disk import Disk
+from hookline.journal.local.retention import LocalForecast
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.port import Needed, partition_of
+from hookline.settings import Retention
 from tests.unit.journal.conftest import SEGMENT_BYTES
 from tests.unit.journal.stored import stored_ids
 
@@ -44,6 +46,26 @@ def test_the_last_segment_stays_however_small_the_limit(open_appender: Any, jour
 
     asyncio.run(run())
     assert stored_ids(journal)[-1] == "m1"
+
+
+def test_a_segment_of_which_nothing_can_be_read_is_foreseen_to_go_with_the_next(
+    open_appender: Any, journal: Path
+) -> None:
+    """It was foreseen for 1970: a notice said that what waits in it is removed, and could not be helped."""
+
+    async def run() -> None:
+        appender = open_appender()
+        for number in range(30):
+            await appender.append([a_record(number, body=b"x" * 8_000)])
+        await appender.close()
+
+    asyncio.run(run())
+    first, second, *_ = list_segments(journal / "0")
+    path = journal / "0" / segment_name(first)
+    path.write_bytes(bytes(path.stat().st_size))
+    now_ms = a_record(0).received_at
+    removed_ms = LocalForecast(journal, Retention(events=3600.0)).look(now_ms, now_ms)
+    assert removed_ms(0, first) == removed_ms(0, second) == a_record(0).received_at + 3_600_000
 
 
 def test_a_segment_of_which_nothing_can_be_read_is_as_old_as_the_next(open_appender: Any, journal: Path) -> None:

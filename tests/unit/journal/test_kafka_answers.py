@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +16,19 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from hookline.collect import role
 from hookline.collect.role import JournalWatch
+from hookline.database.sqlite import DatabaseAway
 from hookline.journal.conformance import a_record
-from hookline.journal.kafka import appender
+from hookline.journal.kafka import appender, fetching, reader, topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
-from hookline.journal.kafka.topic import Admin, answered
-from hookline.journal.port import JournalAway
+from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
+from hookline.journal.kafka.fetching import FetchingReader
+from hookline.journal.kafka.reader import KafkaReader
+from hookline.journal.kafka.topic import Admin, Watermarks, answered
+from hookline.journal.port import Group, JournalAway, JournalFetching, JournalFull
+from hookline.journal.remote import RemoteAppender, serve_append
 
 MESSAGE = SimpleNamespace(partition=lambda: 0, offset=lambda: None)
 LARGE = b'{"x":"%b"}' % (b"x" * (TURN_BYTES * 3 // 4))
@@ -46,21 +54,55 @@ class Brokers:
         """Hold nothing."""
 
 
-def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Marks:
+    """Stands for who asks about partitions: each has ten records, once ``answers`` is set."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+
+    def of(self, partition: int) -> tuple[int, int]:
+        """Wait for brokers."""
+        assert self.answers.wait(10)
+        return 0, 10
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    """Instead of a client."""
+    stand_in = Brokers()
+    monkeypatch.setattr(appender, "Producer", lambda options: stand_in)
+    monkeypatch.setattr(appender, "Admin", lambda address: SimpleNamespace())
+    return stand_in
+
+
+@pytest.fixture
+def marks(monkeypatch: pytest.MonkeyPatch) -> Marks:
+    """Instead of another client."""
+    stand_in = Marks()
+    monkeypatch.setattr(appender, "Watermarks", lambda address: stand_in)
+    return stand_in
+
+
+def opened(folder: Path) -> KafkaAppender:
+    """An appender whose topic was found."""
+    made = KafkaAppender(
+        folder, KafkaAddress("127.0.0.1:9", "topic"), retention_seconds=60.0, retention_bytes=1_000_000_000
+    )
+    made.away = ""
+    return made
+
+
+def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, brokers: Brokers, marks: Marks) -> None:
     """The first of its records fails, and with it those that wait for their turn: one answer, and its bytes are free.
 
     Who waits for everything before is told then, and not earlier.
     """
-    brokers = Brokers()
-    monkeypatch.setattr(appender, "Producer", lambda options: brokers)
-    monkeypatch.setattr(appender, "Admin", lambda address: SimpleNamespace())
-    monkeypatch.setattr(appender, "Watermarks", lambda address: SimpleNamespace(close=lambda: None))
 
     async def scenario() -> None:
-        made = KafkaAppender(
-            tmp_path, KafkaAddress("127.0.0.1:9", "topic"), retention_seconds=60.0, retention_bytes=1_000_000_000
-        )
-        made.away = ""
+        made = opened(tmp_path)
         answers: list[BaseException | None] = []
         behind: list[BaseException | None] = []
         made.append_soon([a_record(number, body=LARGE) for number in (1, 2)], answers.append)
@@ -76,11 +118,154 @@ def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, monk
     asyncio.run(scenario())
 
 
+def test_an_erasure_that_waits_for_brokers_holds_up_nobody(tmp_path: Path, brokers: Brokers, marks: Marks) -> None:
+    """Collect took no request and gave no answer for up to five seconds, for each 250 events of a deletion request."""
+
+    async def scenario() -> None:
+        made = opened(tmp_path)
+        server = await serve_append(tmp_path / "s", made)
+        remote = RemoteAppender(tmp_path / "s")
+        erasing = asyncio.create_task(remote.erase(0, [3, 5]))
+        done, _ = await asyncio.wait({erasing}, timeout=0.2)
+        taken: list[BaseException | None] = []
+        made.append_soon([a_record(1)], taken.append)
+        brokers.due.pop()(None, MESSAGE)
+        assert (taken, done) == ([None], set())
+        marks.answers.set()
+        await erasing
+        assert ErasedPlaces(tmp_path).of(0) == {3, 5}
+        await remote.close()
+        server.close()
+        await made.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_erasure_without_room_for_its_note_says_so(
+    tmp_path: Path, brokers: Brokers, marks: Marks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked heard that collect does not answer, and the log had a fault each time."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def scenario() -> None:
+        made = opened(tmp_path)
+        server = await serve_append(tmp_path / "s", made)
+        remote = RemoteAppender(tmp_path / "s")
+        monkeypatch.setattr(ErasedLog, "add", refuse)
+        with pytest.raises(JournalFull, match="No space left on device"):
+            await remote.erase(0, [3])
+        await remote.close()
+        server.close()
+        await made.close()
+
+    marks.answers.set()
+    asyncio.run(scenario())
+
+
 def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     """It answers neither that something was done nor that it was not: a role waits for that, and does not end."""
     with pytest.raises(KafkaException) as silent:
         answered(Future[None](), 0.01)
     assert isinstance(Admin(KafkaAddress("127.0.0.1:9", "topic")).explained(silent.value), JournalAway)
+
+
+def test_who_asks_while_the_client_is_closed_hears_that_it_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that erases, or drops old events, may ask at the end of the role: it was a fault in the log."""
+
+    def closed(*_: object) -> None:
+        raise RuntimeError("Consumer closed")
+
+    monkeypatch.setattr(topic, "Consumer", lambda options: SimpleNamespace(get_watermark_offsets=closed))
+    with pytest.raises(JournalAway, match="Consumer closed"):
+        Watermarks(KafkaAddress("127.0.0.1:9", "topic")).of(0)
+
+
+def test_a_record_that_is_kept_while_it_is_fetched_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes stood there for good: in the end nothing that was fetched stayed until it was asked for again."""
+    asked, answers, arrived = threading.Event(), threading.Event(), threading.Event()
+    record = a_record(5)
+
+    def around(partition: int, offset: int) -> Group:
+        asked.set()
+        assert answers.wait(10)
+        return Group(offset, [record], 1_000_000)
+
+    stand_in = SimpleNamespace(around=around, limit_wait=lambda *_: None, close=lambda: None)
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
+    with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), arrived.set)) as reading:
+        with pytest.raises(JournalFetching):
+            reading.get(0, 5)
+        assert asked.wait(10)
+        reading.keep(0, 5, record)
+        answers.set()
+        assert arrived.wait(10)
+        assert reading._size_bytes == 1_000_000
+
+
+def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one past the end, and so for none: whoever was to send it again gave it up."""
+
+    def lost(*_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._AUTO_OFFSET_RESET))
+
+    monkeypatch.setattr(reader, "Cursors", lambda address: SimpleNamespace(take=lost))
+    monkeypatch.setattr(reader, "partition_count", lambda address, seconds: 1)
+    monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: SimpleNamespace(of=lambda partition: (3, 10)))
+    asking = KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))
+    with pytest.raises(JournalAway):
+        asking.get(0, 5)
+    with pytest.raises(JournalAway):
+        next(asking.read(0, 5))
+
+
+def test_who_may_wait_for_a_moment_waits_no_longer_for_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deliver and control ask on their loops, and give brokers a quarter of a second: it was more than two."""
+    waits: list[float] = []
+
+    def refuse(_: object, seconds: float) -> None:
+        waits.append(seconds)
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    stand_in = SimpleNamespace(get_watermark_offsets=refuse, list_topics=refuse)
+    monkeypatch.setattr(topic, "Consumer", lambda options: stand_in)
+    with pytest.raises(JournalAway):
+        Watermarks(KafkaAddress("127.0.0.1:9", "topic"), 0.25).of(0)
+    assert len(waits) > 2
+    assert max(waits) <= 0.25
+
+
+def test_a_topic_is_not_made_while_nobody_can_tell_whether_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database that may know events of it is waited for, as brokers are."""
+    monkeypatch.setattr(role, "POLL_SECONDS", 0.01)
+    known: list[object] = [DatabaseAway("PostgreSQL cannot be reached"), False]
+    made = asyncio.Event()
+
+    def was_there() -> object:
+        answer = known.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def find_or_make(was_there: Callable[[], object]) -> None:
+        if not was_there():
+            loop.call_soon_threadsafe(made.set)
+
+    async def scenario() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        journal: Any = SimpleNamespace(open=find_or_make, state=lambda: "", retain=lambda now_ms: 0)
+        edge: Any = SimpleNamespace(set_away=lambda is_away: None)
+        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0, was_there).run())
+        await asyncio.wait_for(made.wait(), 10)
+        watching.cancel()
+
+    loop: Any = None
+    asyncio.run(scenario())
+    assert known == []
 
 
 def test_a_disk_without_room_does_not_end_who_looks_after_the_topic() -> None:
@@ -94,9 +279,9 @@ def test_a_disk_without_room_does_not_end_who_looks_after_the_topic() -> None:
     async def scenario() -> None:
         nonlocal loop
         loop = asyncio.get_running_loop()
-        journal: Any = SimpleNamespace(open=lambda: None, state=lambda: "", retain=retain)
+        journal: Any = SimpleNamespace(open=lambda was_there: None, state=lambda: "", retain=retain)
         edge: Any = SimpleNamespace(set_away=lambda is_away: None)
-        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0).run())
+        watching = asyncio.create_task(JournalWatch(journal, edge, lambda: 0, lambda: False).run())
         await asyncio.wait_for(asked.wait(), 10)
         done, _ = await asyncio.wait({watching}, timeout=0.2)
         watching.cancel()

@@ -13,6 +13,9 @@ from hookline.outcomes import results as module
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY, ProgressRing
 from hookline.outcomes.reader import DeliverReader
 from hookline.outcomes.results import Results
+from tests.unit.journal.conftest import BadPages, bad_pages
+
+__all__ = ["bad_pages"]
 
 
 @pytest.fixture
@@ -69,5 +72,18 @@ def test_the_newest_are_in_the_ring(tmp_path: Path) -> None:
     ring.add(5, 70, 1 << 3, 200, 1)
     found = times(results, 5)
     assert found == [70]
+    results.close()
+    ring.close()
+
+
+def test_a_ring_on_a_bad_sector_holds_nothing(tmp_path: Path, bad_pages: BadPages) -> None:
+    """To map it ended control, as often as somebody looked at an event."""
+    results = Results(tmp_path, DeliverReader(tmp_path / "deliver.db"))
+    ring = ProgressRing(tmp_path / "progress.ring")
+    ring.add(5, 70, 1 << 3, 200, 1)
+    bad_pages.add(tmp_path / "progress.ring")
+    assert times(results, 5) == []
+    bad_pages.mend()
+    assert times(results, 5) == [70]
     results.close()
     ring.close()

@@ -13,7 +13,7 @@ from hookline.cli.checkup.here import Finding, Here
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.features.fleet.service import STANDING_BY, WORKING
-from hookline.listening import bound
+from hookline.listening import all_bound
 from hookline.roles import wanted
 from hookline.settings import parse_listen
 
@@ -102,7 +102,8 @@ def _answers(role: str, listen: str) -> Finding:
 def _is_free(role: str, listen: str) -> Finding:
     host, port = parse_listen(listen)
     try:
-        bound(host, port).close()
+        for each in all_bound(host, port):
+            each.close()
     except OSError as error:
         next_step = f"Stop what uses it, or set {role}.listen to another address."
         return Finding("ports", "fail", f"{role} could not listen on {listen} ({error.strerror})", next_step)

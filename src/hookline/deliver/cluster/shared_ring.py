@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from hookline.index.run import SUFFIX
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT, ProgressRing, deliveries
 from hookline.outcomes.reader import DeliverReader
 from hookline.telemetry.log import logger
+from hookline.whole_file import is_readable
 
 KEPT_MS = 86_400_000
 """Entries of a data folder that is gone; those of one that is there are replaced at each start."""
@@ -110,7 +111,7 @@ class SharedIndexStore:
             kept = self._kept(partition, journal_start)
             for path in folder.glob("*" + SUFFIX):
                 # It would overlap with those of others, or tell whose events were that are erased.
-                if path.name not in kept or _digest(path.read_bytes()) != kept[path.name].digest:
+                if not _is_as_kept(path, kept):
                     path.unlink()
             missing = [name for name in kept if not (folder / name).exists()]
             for name in missing:
@@ -128,8 +129,8 @@ class SharedIndexStore:
             with self._lock:
                 kept = self._kept(partition, 0)
                 for path in sorted(folder.glob("*" + SUFFIX)):
-                    if path.name not in kept:
-                        self._put(partition, epoch, path)
+                    if path.name not in kept and (content := _content(path)) is not None:
+                        self._put(partition, epoch, path, content)
                 query = "DELETE FROM index_runs WHERE partition = ? AND next_offset <= ?"
                 self._connection.execute(query, (partition, journal_start))
         except (sqlite.Error, OSError) as error:
@@ -142,11 +143,17 @@ class SharedIndexStore:
         self._connection.close()
 
     def renew(self, partition: int, epoch: int, folder: Path, first: int, end: int) -> None:
-        """Keep the runs that hold some of ``[first, end)`` as they are now; raise what disk and database raise."""
+        """Keep the runs that hold some of ``[first, end)`` as they are now, and no longer those that are gone, or that
+        the disk cannot read: nobody overwrites what is kept of them; raise what disk and database raise."""
         with self._lock:
             for name, run in self._kept(partition, 0).items():
-                if run.first_offset < end and first < run.next_offset and (folder / name).exists():
-                    self._put(partition, epoch, folder / name)
+                if run.first_offset >= end or first >= run.next_offset:
+                    continue
+                content = _content(folder / name)
+                if content is None:
+                    self._remove(partition, epoch, run)
+                else:
+                    self._put(partition, epoch, folder / name, content)
 
     def drop_stale(self, partition: int, folder: Path, first: int, end: int) -> None:
         """Remove the runs of a partition of others that hold some of ``[first, end)`` and are not as they are kept."""
@@ -156,7 +163,7 @@ class SharedIndexStore:
                 begins, ends = (int(part) for part in path.stem.split("-"))
                 if ends <= first or end <= begins:
                     continue
-                if path.name not in kept or _digest(path.read_bytes()) != kept[path.name].digest:
+                if not _is_as_kept(path, kept):
                     path.unlink(missing_ok=True)
 
     def _kept(self, partition: int, journal_start: int) -> dict[str, _StoredRun]:
@@ -167,18 +174,36 @@ class SharedIndexStore:
         )
         return {f"{row[0]:020d}-{row[1]:020d}{SUFFIX}": _StoredRun(*row) for row in rows}
 
-    def _put(self, partition: int, epoch: int, path: Path) -> None:
+    def _put(self, partition: int, epoch: int, path: Path, run: bytes) -> None:
         first, end = (int(part) for part in path.stem.split("-"))
-        run = path.read_bytes()
         with transaction(self._connection) as execute:
             check(self._connection, {partition: epoch})
             execute(_PUT_RUN, (partition, first, end, _digest(run), run))
+
+    def _remove(self, partition: int, epoch: int, run: _StoredRun) -> None:
+        with transaction(self._connection) as execute:
+            check(self._connection, {partition: epoch})
+            execute("DELETE FROM index_runs WHERE partition = ? AND first_offset = ?", (partition, run.first_offset))
 
 
 class _StoredRun(NamedTuple):
     first_offset: int
     next_offset: int
     digest: str
+
+
+def _is_as_kept(path: Path, kept: Mapping[str, _StoredRun]) -> bool:
+    content = _content(path) if path.name in kept else None
+    return content is not None and _digest(content) == kept[path.name].digest
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what a run holds; None for one that is gone, or that the disk cannot read."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            return file.read() if is_readable(file.fileno()) else None
+    except FileNotFoundError:
+        return None
 
 
 def _digest(run: bytes) -> str:

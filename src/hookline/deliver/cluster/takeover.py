@@ -35,10 +35,10 @@ from hookline.deliver.replays import Replays
 from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.deliver.store.retry_rows import bring_near
 from hookline.index.duplicates import Duplicates
-from hookline.journal.damaged import note_given_again
+from hookline.journal.damaged import Short, note_if_given_again
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.journal.port import JournalAway
-from hookline.journal.record import Record, journal_ms
+from hookline.journal.record import Record
 from hookline.outcomes import positions
 from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.outcomes.reader import DeliverReader, RetryBacklog, SavedLane
@@ -64,13 +64,6 @@ class Claim(NamedTuple):
     """What processes delivered that no checkpoint may tell of: entries of their rings, by lane and position."""
     settled: Sequence[tuple[int, int]]
     """Lane and position of retry rows whose event is among them."""
-
-
-class Short(NamedTuple):
-    """A partition that ended before its position when it was to be taken: where, and when that was first seen."""
-
-    end: int
-    seen_ms: int
 
 
 class Claims:
@@ -103,7 +96,7 @@ class Claims:
         saved = self._saved.checkpoint(partition)
         next_offset = saved.next_offset if saved else start
         if next_offset > end:
-            self._short.setdefault(partition, Short(end, self._steady_ms()))
+            self._short.setdefault(partition, Short(end, next_offset, self._steady_ms()))
             # Nothing is passed over and nothing read twice by itself: who leads it now may be about to catch up.
             raise JournalAway(f"partition {partition} ends at {end}, before {next_offset}, which was read before")
         self._note_lost(partition, next_offset)
@@ -150,15 +143,11 @@ class Claims:
         return epoch
 
     def _note_lost(self, partition: int, next_offset: int) -> None:
-        """Note what brokers lost of a partition that was too short, when others have its offsets now: those are not
-        sent by themselves. What was only late to be seen had been stored before."""
         short = self._short.get(partition)
-        if short is None:
-            return
-        found = self._journal.get(partition, short.end)
-        if found is None or journal_ms(found) >= short.seen_ms:
-            note_given_again(self._settings.data_path / FOLDER, partition, short.end, next_offset)
-        del self._short[partition]
+        if short is not None:
+            short = short._replace(next_offset=next_offset)
+            note_if_given_again(self._settings.data_path / FOLDER, self._journal, partition, short)
+            del self._short[partition]
 
     def _learn_erased(self, partition: int) -> None:
         """Blank what was erased while this data folder had no part in it."""

@@ -21,7 +21,7 @@ from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.fleet.service import STANDING_BY, WholeMachine, asks_for_all, machine_of
 from hookline.features.insights.service import POLL_SECONDS, SeriesWatch
 from hookline.insights.series import SeriesStore
-from hookline.listening import bound, handed_on
+from hookline.listening import all_bound, handed_on
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -51,7 +51,7 @@ class StandingBy:
     async def __aenter__(self) -> None:
         host, port = parse_listen(self._listen)
         try:
-            for each in handed_on() or [bound(host, port)]:
+            for each in handed_on() or all_bound(host, port):
                 self._servers.append(await asyncio.start_server(self._answer, sock=each, limit=HEAD_BYTES_MAX))
         except OSError as error:
             logger().warning("not_listening", address=self._listen, reason=str(error))

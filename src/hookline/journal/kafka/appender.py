@@ -149,6 +149,8 @@ _QUICK_POLLS = 200
 class KafkaAppender:
     """Appends to a topic for the data folder ``folder``; the second one on a folder is refused with JournalLocked."""
 
+    erases_in_thread = True
+
     def __init__(
         self,
         folder: Path,
@@ -197,14 +199,18 @@ class KafkaAppender:
         self._admin = Admin(address)
         self._producer = Producer(_producing(address, pending_bytes_max, delivery_seconds))
 
-    def open(self) -> None:
+    def open(self, was_there: Callable[[], object] = lambda: False) -> None:
         """Make or check the topic; raise JournalAway while brokers do not answer, JournalUnusable when it is not the
-        one that this folder began with."""
+        one that this folder began with, or is gone and ``was_there``."""
         noted = self._folder / TOPIC_FILE
         known = noted.read_text() if noted.exists() else ""
         retention_seconds = self._retention_ms / 1000
         topic = open_topic(
-            self._address, self._partitions, retention_seconds, self._retention_bytes, is_known=bool(known)
+            self._address,
+            self._partitions,
+            retention_seconds,
+            self._retention_bytes,
+            was_there=lambda: bool(known) or was_there(),
         )
         if not known:
             write_whole(noted, topic.encode())
@@ -255,7 +261,12 @@ class KafkaAppender:
         self._check_usable()
         start, end = self._watermarks.of(partition)
         kept = {offset for offset in offsets if start <= offset < end}
-        self._erased.add(partition, kept)
+        try:
+            self._erased.add(partition, kept)
+        except OSError as error:
+            raise JournalFull(
+                f"no note of what is erased in {self._folder} ({error.strerror}): free disk space"
+            ) from None
         return len(kept)
 
     def retain(self, now_ms: int) -> int:

@@ -18,7 +18,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import blanked
 from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.kafka.reader import KafkaReader
-from hookline.journal.port import Group, JournalAway, JournalError, JournalFetching
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, JournalFetching
 from hookline.journal.record import Record
 
 ASK_SECONDS = 1.0
@@ -82,10 +82,13 @@ class FetchingReader:
         return start
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """Return the record at ``offset``, or None when it is not (or no longer) kept."""
+        """Return the record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
         group = self._recent.get(partition)
         if group is None or not group.first_offset <= offset < group.next_offset:
-            group = self._holding(partition, offset)
+            try:
+                group = self._holding(partition, offset)
+            except JournalCorrupt:
+                return None
             if group is None:
                 return None
             self._recent[partition] = group
@@ -202,8 +205,8 @@ class FetchingReader:
         return None
 
     def _keep(self, wish: Fetch, found: Found) -> None:
+        self._size_bytes += _size_of(found) - _size_of(self._found.get(wish))  # it may have been kept meanwhile
         self._found[wish] = found
-        self._size_bytes += _size_of(found)
         while (self._size_bytes > KEPT_BYTES_MAX and len(self._found) > 1) or len(self._found) > KEPT_MAX:
             self._size_bytes -= _size_of(self._found.popitem(last=False)[1])
 

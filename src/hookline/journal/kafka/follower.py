@@ -11,19 +11,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from hookline.journal.damaged import note_given_again
+from hookline.journal.damaged import note_given_again, report_behind
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import group_of, noting_damage
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Run
 from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.kafka.topic import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, OffsetExpired
-from hookline.telemetry.log import logger
 
 AHEAD_BYTES = 8 * 1024 * 1024
 """What is read ahead of a partition; its consumer rests until half of it is taken."""
@@ -196,6 +194,7 @@ class KafkaFollower:
             if again:
                 self._consumer.incremental_unassign(again)
             self._consumer.incremental_assign(begin)
+            go_on += begin  # the client lets a partition rest on that rested when it was unassigned
         if rest:
             self._consumer.pause(rest)
         if go_on:
@@ -261,17 +260,14 @@ class KafkaFollower:
                 ahead.error = OffsetExpired(start)
             elif ends:
                 ahead.lost = min(ends)
-                next_step = "it goes on once the topic has come to the next offset again; see to the brokers' disks"
-                numbers = {"ends": ahead.lost, "next_offset": ahead.expected}
-                logger().error("partition_behind", partition=partition, **numbers, next_step=next_step)
+                report_behind(partition, ahead.lost, ahead.expected)
             else:
                 ahead.is_placed = False  # it was a moment's confusion: try the same place again
         self._on_arrival()
 
     def _go_on(self, partition: int, ahead: _Ahead, first: int) -> None:
         """The topic has come to the position again, by events that have the offsets of those that were lost."""
-        with suppress(OSError):  # it is in the log
-            note_given_again(self._folder, partition, first, ahead.expected)
+        note_given_again(self._folder, partition, first, ahead.expected)
         with self._lock:
             ahead.lost, ahead.is_placed = None, False
 

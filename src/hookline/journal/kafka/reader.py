@@ -210,9 +210,11 @@ class KafkaReader:
         try:
             return self._waited(lambda: self._cursors.take(partition, offset, end, self._wait_seconds))
         except KafkaException:
-            start, _ = self._ask(partition)
+            start, end = self._ask(partition)
             if offset < start:
                 raise OffsetExpired(start) from None
+            if offset < end:  # it was a moment's confusion, as when another broker begins to lead
+                raise JournalAway(f"Kafka did not find offset {offset} of partition {partition}: try again") from None
             raise ValueError(f"offset {offset} is past the end of the journal") from None
 
     def _group(self, partition: int, run: Run) -> Group:

@@ -159,14 +159,16 @@ class Watermarks:
         while True:
             reason = "no answer"
             try:
-                answer = question(max(min(deadline - time.monotonic(), TRY_SECONDS), _PAUSE_SECONDS))
+                answer = question(_left_seconds(deadline))
                 if answer is not None:
                     return answer
             except KafkaException as error:
                 reason = error.args[0].str()
+            except RuntimeError as closed:  # by whoever ends, while a thread asks
+                raise JournalAway(f"Kafka is not asked any more: {closed}") from None
             if time.monotonic() > deadline:
                 raise JournalAway(f"Kafka does not say where the journal ends: {reason}")
-            self._look_for_leaders()
+            self._look_for_leaders(_left_seconds(deadline))
             time.sleep(_PAUSE_SECONDS)
 
     def _count(self, seconds: float) -> int:
@@ -175,11 +177,15 @@ class Watermarks:
             raise KafkaException(topic.error)
         return len(topic.partitions)
 
-    def _look_for_leaders(self) -> None:
+    def _look_for_leaders(self, seconds: float) -> None:
         """Learn who leads the topic now: of a consumer that is assigned nothing the client does not look by itself for
         minutes, and asks a broker that was killed again and again."""
         with contextlib.suppress(KafkaException):  # the next answer tells
-            self._consumer.list_topics(self._topic, TRY_SECONDS)
+            self._consumer.list_topics(self._topic, seconds)
+
+
+def _left_seconds(deadline: float) -> float:
+    return max(min(deadline - time.monotonic(), TRY_SECONDS), _PAUSE_SECONDS)
 
 
 REPLICAS = 3
@@ -196,18 +202,22 @@ _POLL_SECONDS = 0.05
 
 
 def open_topic(
-    address: KafkaAddress, partitions: int, retention_seconds: float, retention_bytes: int, is_known: bool = False
+    address: KafkaAddress,
+    partitions: int,
+    retention_seconds: float,
+    retention_bytes: int,
+    was_there: Callable[[], object] = lambda: False,
 ) -> str:
     """Make the topic or check it, give it this retention and return its id, which no other topic of this name has.
 
-    Raise JournalAway while brokers do not answer, JournalUnusable where a topic ``is_known`` and there is none.
+    Raise JournalAway while brokers do not answer, JournalUnusable where a topic ``was_there`` and there is none.
     """
     asking = Admin(address)
     admin = asking.client
     try:
         retention = _retention(retention_seconds, retention_bytes, partitions)
         found = _look(admin, address)
-        if found is None and is_known:
+        if found is None and was_there():
             raise JournalUnusable(lost(address))
         made = found is None and _create(admin, address, partitions, retention)
         if not made:

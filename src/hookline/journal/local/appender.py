@@ -221,6 +221,8 @@ _ROLLS_PER_RETENTION = 8
 class LocalAppender:
     """Appends to the journal in ``folder``; the second one on a folder is refused with JournalLocked."""
 
+    erases_in_thread = False
+
     def __init__(
         self,
         folder: Path,
@@ -288,7 +290,7 @@ class LocalAppender:
         """Return this: it keeps its bytes within what retention says."""
         return self
 
-    def open(self) -> None:
+    def open(self, was_there: Callable[[], object] = lambda: False) -> None:
         """Nothing is left to do: the folder was opened when it was taken."""
 
     def state(self) -> str:

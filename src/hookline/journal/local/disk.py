@@ -20,9 +20,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from hookline.journal.port import JournalAway
-from hookline.whole_file import UNREADABLE
+from hookline.whole_file import UNREADABLE, is_readable
 
 IO_VECTORS_MAX = 1_000
 """Buffers per ``pwritev``; Linux takes 1,024."""
@@ -87,48 +88,88 @@ def is_full(error: OSError) -> bool:
     return error.errno in _NO_ROOM
 
 
-REREAD_SECONDS = (0.0, 0.05, 0.1, 0.2, 0.4)
+REREAD_SECONDS = (0.05, 0.1, 0.2, 0.4)
 """Waits before a place is read again that could not be: what passes by itself is no damage."""
 PAGE_BYTES = 4_096
 _PROBES = 16
+_PROBES_OF_OTHERS = 2
+"""Fewer, for a disk may take seconds to say that it cannot read a place."""
+_OTHERS_MAX = 4
+_LOST_MAX = 100_000
+_lost: set[tuple[Path, int]] = set()
+"""Pages that were waited for in vain, and where they begin: whoever meets one again, on an event loop perhaps, does not
+wait."""
 
 
-def read_at(fd: int, length: int, position: int) -> bytes:
+class OpenFile(NamedTuple):
+    """A file of a journal that is open for reading; those beside it tell whether the disk reads anything."""
+
+    fd: int
+    path: Path
+
+
+def read_at(file: OpenFile, length: int, position: int) -> bytes:
     """Return what a file has at a place, as ``os.pread`` does. What the disk cannot read any more is zeros, so that it
-    is damage like any other; raise JournalAway where it can read nothing else of the file either."""
+    is damage like any other; raise JournalAway where it can read nothing else either."""
+    found = _read_up_to_damage(file.fd, length, position)
+    if len(found) == length:
+        return found
+    bad, stop = position + len(found), min(position + length, os.fstat(file.fd).st_size)
+    if bad >= stop:
+        return found
+    data = bytearray(stop - position)
+    data[: len(found)] = found
+    left = _read_pages(file, data, position, range(bad - bad % PAGE_BYTES, stop, PAGE_BYTES))
+    if left and not _reads_others(file):
+        raise JournalAway("the disk of the journal reads nothing: check it")
+    for seconds in REREAD_SECONDS:
+        if _lost.issuperset((file.path, page) for page in left):
+            break
+        time.sleep(seconds)
+        left = _read_pages(file, data, position, left)
+    if len(_lost) < _LOST_MAX:
+        _lost.update((file.path, page) for page in left)
+    return bytes(data)
+
+
+def _read_up_to_damage(fd: int, length: int, position: int) -> bytes:
+    """Return what can be read from a place on: a read that meets a bad one ends before it, and only the next fails."""
     try:
         return os.pread(fd, length, position)
     except OSError as error:
         if error.errno not in UNREADABLE:
             raise
+        return b""
+
+
+def _read_pages(file: OpenFile, data: bytearray, position: int, pages: Sequence[int]) -> list[int]:
+    """Read what is of these pages into what begins at ``position``; return those that cannot be read."""
+    left: list[int] = []
+    for page in pages:
+        begin, end = max(page, position), min(page + PAGE_BYTES, position + len(data))
+        found = _read_up_to_damage(file.fd, end - begin, begin)
+        data[begin - position : begin - position + len(found)] = found
+        if len(found) < end - begin:
+            left.append(page)
+    return left
+
+
+def _reads_others(file: OpenFile) -> bool:
+    """Return whether the disk has some other place of the file, or of the newest ones beside it: a small one may lie
+    in one bad place as a whole."""
+    if _reads_any(file.fd, _PROBES):
+        return True
+    for path in sorted(file.path.parent.glob(f"*{file.path.suffix}"), reverse=True)[:_OTHERS_MAX]:
+        with suppress(OSError), path.open("rb", buffering=0) as other:
+            if _reads_any(other.fileno(), _PROBES_OF_OTHERS):
+                return True
+    return False
+
+
+def _reads_any(fd: int, probes: int) -> bool:
+    """Return whether the disk, not the memory that files are kept in, has some place of a file."""
     size_bytes = os.fstat(fd).st_size
-    stop = min(position + length, size_bytes)
-    data = bytearray(max(0, stop - position))
-    left = [(at, min(at + PAGE_BYTES, stop)) for at in range(position - position % PAGE_BYTES, stop, PAGE_BYTES)]
-    for seconds in REREAD_SECONDS:
-        time.sleep(seconds)
-        left = [(begin, end) for begin, end in left if not _read_into(data, fd, max(begin, position), end, position)]
-        if not left:
-            break
-    if left and not _reads_others(fd, size_bytes):
-        raise JournalAway("the disk of the journal reads nothing: check it")
-    return bytes(data)
-
-
-def _read_into(data: bytearray, fd: int, begin: int, end: int, position: int) -> bool:
-    try:
-        found = os.pread(fd, end - begin, begin)
-    except OSError as error:
-        if error.errno not in UNREADABLE:
-            raise
-        return False
-    data[begin - position : begin - position + len(found)] = found
-    return True
-
-
-def _reads_others(fd: int, size_bytes: int) -> bool:
-    """Return whether the disk, not the memory that files are kept in, has some other place of a file."""
-    for at in range(0, size_bytes, max(PAGE_BYTES, size_bytes // _PROBES)):
+    for at in range(0, size_bytes, max(PAGE_BYTES, size_bytes // probes)):
         with suppress(OSError):
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(fd, at, PAGE_BYTES, os.POSIX_FADV_DONTNEED)
@@ -150,7 +191,8 @@ START_NAME = "start"
 def read_start(folder: Path) -> int | None:
     """Return the oldest offset that must be there; None when nothing believable says."""
     try:
-        text = (folder / START_NAME).read_bytes()
+        with (folder / START_NAME).open("rb", buffering=0) as file:
+            text = _read_up_to_damage(file.fileno(), PAGE_BYTES, 0)
     except FileNotFoundError:
         return None
     first, _, again = text.partition(b" ")
@@ -198,14 +240,17 @@ class EndFile:
     """The durable end of one partition: the appender sets it, readers see it at once."""
 
     def __init__(self, path: Path, writable: bool = False) -> None:
-        """Map the file; raise FileNotFoundError where there is none, or nothing in it yet."""
+        """Map the file; raise FileNotFoundError where there is none, or nothing in it that can be read: who opens the
+        journal makes it anew."""
         fd = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
         try:
+            if not is_readable(fd):
+                raise ValueError
             # An older version wrote the number once; who opens the journal makes the file longer where it is.
             length = _BYTES if os.fstat(fd).st_size >= _BYTES else _INTEGER_BYTES
             self._map = mmap.mmap(fd, length, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
         except ValueError:
-            raise FileNotFoundError(f"{path} is empty") from None
+            raise FileNotFoundError(f"{path} is empty, or cannot be read") from None
         finally:
             os.close(fd)
         # A cast view moves all eight bytes at once; struct's "<Q" goes byte by byte and could be seen half done.
@@ -234,10 +279,12 @@ class EndFile:
 
 
 def create_end_file(path: Path) -> None:
-    """Create the file with end 0 where there is none; real bytes, so that a full disk cannot fail a store later. One
-    that is too short is made whole where it stands, for readers may have mapped it."""
+    """Create the file with end 0 where there is none, or one that the disk cannot read; real bytes, so that a full disk
+    cannot fail a store later. One that is too short is made whole where it stands, for readers may have mapped it."""
     try:
         with path.open("r+b", buffering=0) as file:
+            if not is_readable(file.fileno()):
+                raise FileNotFoundError
             data = file.read()
             if len(data) != _BYTES:
                 value = data[:_INTEGER_BYTES] if len(data) >= _INTEGER_BYTES else bytes(_INTEGER_BYTES)

@@ -81,7 +81,7 @@ class PartitionReader:
             while before > self.start():
                 try:
                     view, _ = self._find(before - 1, end)
-                    window.begin(view.fd)
+                    window.begin(view.file)
                     for place in reversed(view.stretch(before - 1, end)):
                         data = self._load(view, place, end, window)
                         yield _group(place.header, data, place.header.first_offset, before)
@@ -155,7 +155,7 @@ class PartitionReader:
             while offset < end:
                 view, position, first = self._begin_at(offset, end)
                 after = self._segment_after(view.first_offset, end)
-                window.begin(view.fd)
+                window.begin(view.file)
                 try:
                     # Not beyond where the next one begins: a write that met a full disk may have left something there.
                     while first < end and first != after:
@@ -236,7 +236,7 @@ class PartitionReader:
     def _found(self, view: SegmentView, place: Place, end: int) -> FoundGroup:
         window = self._take_window()
         try:
-            window.begin(view.fd)
+            window.begin(view.file)
             data = bytes(self._load(view, place, end, window))
         finally:
             self._give_window(window)
@@ -275,7 +275,7 @@ class PartitionReader:
         """Yield the groups in a range of the file that contain one of these texts somewhere."""
         longest = max(map(len, texts))
         while position < stop:
-            data = read_at(view.fd, min(_FIND_BYTES, stop - position), position)
+            data = read_at(view.file, min(_FIND_BYTES, stop - position), position)
             done = 0
             while done < len(data) and (at := _first_of(texts, data, done)) >= 0:
                 place = view.place_at(position + at, end)

@@ -24,6 +24,7 @@ from hookline.journal.local.disk import (
     END_NAME,
     Disk,
     EndFile,
+    OpenFile,
     create_end_file,
     is_full,
     read_at,
@@ -85,13 +86,13 @@ def find_gap(view: memoryview, position: int, offset: int) -> Gap | None:
     return None
 
 
-def find_gap_in(fd: int, position: int, offset: int) -> Gap | None:
+def find_gap_in(file: OpenFile, position: int, offset: int) -> Gap | None:
     """As ``find_gap``, in an open file: read in growing stretches, for nearly all damage is small."""
-    left = max(0, os.fstat(fd).st_size - position)
+    left = max(0, os.fstat(file.fd).st_size - position)
     length = _WINDOW_BYTES_FIRST
     while True:
         # Not mapped: the appender may give back what is beyond the data, and such a page must not be touched then.
-        data = read_at(fd, min(length, left), position)
+        data = read_at(file, min(length, left), position)
         with memoryview(data)[: len(data.rstrip(b"\0")) + _ZEROS_KEPT] as view:
             gap = find_gap(view, 0, offset)
         if gap is not None or length >= left:
@@ -199,9 +200,9 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
     try:
         # Where the disk cannot read everything nothing is written: a part of such a place cannot be.
         is_whole = is_readable(fd)
-        if not is_segment_header(path, read_at(fd, SEGMENT_HEADER_BYTES, 0), segments[-1]) and is_whole:
+        if not is_segment_header(path, read_at(OpenFile(fd, path), SEGMENT_HEADER_BYTES, 0), segments[-1]) and is_whole:
             write_all(disk, fd, [encode_segment_header(segments[-1])], 0)
-        scan = _scan(fd, segments[-1], published, is_whole)
+        scan = _scan(OpenFile(fd, path), segments[-1], published, is_whole)
         for gap in scan.gaps if is_whole else ():
             _bridge(fd, gap, disk)
         damaged = [(gap.offset, gap.next_offset) for gap in scan.gaps]
@@ -222,8 +223,8 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
         os.close(fd)
 
 
-def _scan(fd: int, first_offset: int, published: int, is_whole: bool) -> _Scan:
-    with _content(fd, is_whole) as view:
+def _scan(file: OpenFile, first_offset: int, published: int, is_whole: bool) -> _Scan:
+    with _content(file, is_whole) as view:
         position, offset, first_at, dirty_end = SEGMENT_HEADER_BYTES, first_offset, 0, -1
         unsure = position
         gaps: list[Gap] = []
@@ -244,13 +245,13 @@ def _scan(fd: int, first_offset: int, published: int, is_whole: bool) -> _Scan:
 
 
 @contextmanager
-def _content(fd: int, is_whole: bool) -> Iterator[memoryview]:
+def _content(file: OpenFile, is_whole: bool) -> Iterator[memoryview]:
     """Give what a segment holds. It is mapped, but where the disk cannot read all of it: that would end the process."""
     if is_whole:
-        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+        with mmap.mmap(file.fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
             yield view
     else:
-        with memoryview(read_at(fd, os.fstat(fd).st_size, 0)) as view:
+        with memoryview(read_at(file, os.fstat(file.fd).st_size, 0)) as view:
             yield view
 
 

@@ -9,7 +9,7 @@ one first. What working lanes wait for and is younger stays, whatever it comes t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -116,11 +116,14 @@ class _Expirable:
         return self._received_ms(self._segments[0])
 
     def _received_ms(self, first: int) -> int:
-        """Return when the last record of a segment was received; of one of which nothing can be read, that of the next
-        one of which something can."""
-        sealed = (each for each in self._segments[:-1] if each >= first)
-        times = (_sealed_ms(self.folder / segment_name(each)) for each in sealed)
-        return next((each for each in times if each), _NEVER)
+        sealed = (self.folder / segment_name(each) for each in self._segments[:-1] if each >= first)
+        return _first_time(map(_sealed_ms, sealed))
+
+
+def _first_time(times: Iterable[int]) -> int:
+    """Return when the last record of a segment was received, given that of it and of all after it: one of which nothing
+    can be read is as old as the next one of which something can."""
+    return next((each for each in times if each), _NEVER)
 
 
 @lru_cache(maxsize=SEALED_KEPT)
@@ -158,9 +161,9 @@ class Segments:
         """Return the bytes of this segment and all newer ones."""
         return sum(self._sizes[index:])
 
-    def path(self, index: int) -> Path:
-        """Return the file."""
-        return self._folder / segment_name(self._firsts[index])
+    def newest_ms(self, index: int) -> int:
+        """Return when the last record of a segment was received, as retention takes it."""
+        return _first_time(last_received_at(self._folder / segment_name(first)) for first in self._firsts[index:-1])
 
 
 class LocalForecast:
@@ -196,7 +199,7 @@ class LocalForecast:
 
         Partitions share the bytes; each is taken to keep the ``share`` it has now.
         """
-        newest_ms = last_received_at(segments.path(index))
+        newest_ms = segments.newest_ms(index)
         by_age = newest_ms + self._limits.events * 1000
         grown = segments.bytes_from(index + 1)
         left = max(0.0, self._limits.bytes * share - segments.bytes_from(index))

@@ -10,10 +10,11 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.journal.local.disk import read_at
+from hookline.journal.local.disk import OpenFile, read_at
 from hookline.journal.local.erase import read_intent
 from hookline.journal.local.recovery import Gap, find_gap_in
 from hookline.journal.local.segment import (
@@ -40,14 +41,14 @@ class Window:
 
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(READ_BYTES_MAX))
-        self._fd = -1
+        self._file: OpenFile | None = None
         self._base = 0
         self._filled = 0
         self._ahead_bytes = READ_BYTES_FIRST
 
-    def begin(self, fd: int) -> None:
+    def begin(self, file: OpenFile) -> None:
         """Read from this file from now on; forget what was read before."""
-        self._fd = fd
+        self._file = file
         self._filled = 0
         self._ahead_bytes = READ_BYTES_FIRST
 
@@ -67,11 +68,12 @@ class Window:
             self._buffer = memoryview(bytearray(wanted))
         self._ahead_bytes = min(self._ahead_bytes * _GROWTH, READ_BYTES_MAX)
         self._base = position
-        try:
-            self._filled = os.preadv(self._fd, [self._buffer[:wanted]], position)
-        except OSError:  # of what was asked for alone: what lies ahead may be readable in parts
-            self._filled = 0
-            found = read_at(self._fd, length, position)
+        self._filled = 0
+        assert self._file is not None, "reading has begun"
+        with suppress(OSError):
+            self._filled = os.preadv(self._file.fd, [self._buffer[:wanted]], position)
+        if self._filled < length:  # of what was asked for alone: what lies ahead may be readable in parts
+            found = read_at(self._file, length, position)
             self._buffer[: len(found)] = found
             self._filled = len(found)
 
@@ -108,9 +110,10 @@ class SegmentView:
     def __init__(self, folder: Path, first_offset: int) -> None:
         self.first_offset = first_offset
         self._folder = folder
-        self._path = folder / segment_name(first_offset)
-        self._fd = os.open(self._path, os.O_RDONLY)
-        is_segment_header(self._path, read_at(self._fd, SEGMENT_HEADER_BYTES, 0), first_offset)
+        path = folder / segment_name(first_offset)
+        self.file = OpenFile(os.open(path, os.O_RDONLY), path)
+        """Of this view alone; closed with it."""
+        is_segment_header(path, read_at(self.file, SEGMENT_HEADER_BYTES, 0), first_offset)
         self._offsets = [first_offset]
         self._positions = [SEGMENT_HEADER_BYTES]
         self._gaps: dict[int, Gap] = {}
@@ -118,19 +121,14 @@ class SegmentView:
 
     def __del__(self) -> None:
         # Generators may still read from a view that the cache has let go: the count of references closes it.
-        fd, self._fd = getattr(self, "_fd", -1), -1
-        if fd >= 0:
-            os.close(fd)
-
-    @property
-    def fd(self) -> int:
-        """Return the open file."""
-        return self._fd
+        file = self.__dict__.pop("file", None)
+        if file is not None:
+            os.close(file.fd)
 
     @property
     def name(self) -> str:
         """Return the file's name."""
-        return self._path.name
+        return self.file.path.name
 
     def place_of(self, offset: int, end: int) -> Place | None:
         """Return the group that holds ``offset``, or None when it is not in this segment."""
@@ -182,7 +180,7 @@ class SegmentView:
 
     def ends_before(self, gap: Gap) -> bool:
         """Return whether this segment is whole and just ends there: what follows was in another one."""
-        return gap.stop == gap.position and not any(read_at(self._fd, GROUP_HEADER_BYTES, gap.position))
+        return gap.stop == gap.position and not any(read_at(self.file, GROUP_HEADER_BYTES, gap.position))
 
     def learn_gaps(self, bound: int) -> None:
         """Find where headers lead nowhere below ``bound``, up to which the groups of this segment must go."""
@@ -201,7 +199,7 @@ class SegmentView:
         """Find where reading goes on behind a damaged group, at ``bound`` at the latest."""
         known = self._gaps.get(damaged.offset)
         if known is None or (known.stop == known.position and known.next_offset < bound):
-            gap = find_gap_in(self._fd, damaged.position, damaged.offset)
+            gap = find_gap_in(self.file, damaged.position, damaged.offset)
             if gap is None or gap.next_offset >= bound:
                 # Looked at again once there is more: the appender goes on behind what it wrote.
                 gap = Gap(damaged.offset, damaged.position, bound, damaged.position)
@@ -235,7 +233,7 @@ class SegmentView:
                 position, offset = gap.stop, gap.next_offset
                 continue
             if position + GROUP_HEADER_BYTES > base + len(headers):
-                base, headers = position, read_at(self._fd, _SCAN_BYTES, position)
+                base, headers = position, read_at(self.file, _SCAN_BYTES, position)
                 if len(headers) < GROUP_HEADER_BYTES:
                     return
             header = decode_header(headers, position - base)
@@ -249,14 +247,14 @@ class SegmentView:
             offset = header.next_offset
 
     def _is_intact(self, place: Place) -> bool:
-        return is_intact(read_at(self._fd, place.header.size_bytes, place.position), place.header.crc)
+        return is_intact(read_at(self.file, place.header.size_bytes, place.position), place.header.crc)
 
     def _load_again(self, position: int, offset: int) -> tuple[GroupHeader, memoryview]:
         """Read a group whose checksum was wrong once more; after a crash in an erasure, finish it in memory."""
-        header = decode_header(read_at(self._fd, GROUP_HEADER_BYTES, position))
+        header = decode_header(read_at(self.file, GROUP_HEADER_BYTES, position))
         for seconds in _REREAD_SECONDS:
             time.sleep(seconds)
-            group = bytearray(read_at(self._fd, header.size_bytes, position))
+            group = bytearray(read_at(self.file, header.size_bytes, position))
             patches = read_intent(self._folder)
             for patch in patches:
                 at = patch.position - position

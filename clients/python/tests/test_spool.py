@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from pathlib import Path
@@ -178,6 +179,17 @@ def test_an_empty_box_goes_and_any_other_stays(tmp_path: Path) -> None:
     empty.close()
     left.close()
     assert [path.name for path in tmp_path.iterdir()] == [os.path.basename(left.folder)]
+
+
+def test_a_box_whose_folder_was_removed_ends_without_a_word(tmp_path: Path) -> None:
+    """There is nothing left to remove, and no file of it stays open."""
+    before = len(os.listdir("/dev/fd"))
+    box = Box.create(str(tmp_path))
+    box.append(LINES[0])
+    drained(box)
+    shutil.rmtree(box.folder)
+    box.close()
+    assert len(os.listdir("/dev/fd")) == before
 
 
 def test_a_removal_that_was_interrupted_is_finished(tmp_path: Path) -> None:

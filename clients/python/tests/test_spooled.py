@@ -239,11 +239,7 @@ def test_a_sync_that_fails_is_told_and_not_in_the_way(spool: str, monkeypatch: p
     """A disk that fails is said to the error handler; the events are sent all the same."""
     monkeypatch.setattr(syncer, "SYNC_SECONDS", 0.01)
     told: list[str] = []
-
-    def failing(file: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "fsync", failing)
+    monkeypatch.setattr(os, "fsync", failing_sync)
     client = Client(
         "key", spool=spool, transport=RecordingTransport(AWAY, AWAY), error_handler=lambda c, m: told.append(c)
     )
@@ -251,6 +247,27 @@ def test_a_sync_that_fails_is_told_and_not_in_the_way(spool: str, monkeypatch: p
     wait_until(lambda: "spool_failed" in told)
     assert client.flush(30).accepted == 1
     client.close()
+
+
+def test_a_client_that_ends_on_a_disk_that_fails_keeps_no_box(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another client of the same process sends what was in its box, and in the one that it had taken over."""
+    for name in ("taken over", "own"):
+        client = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+        client.track("u1", name)
+        client.flush(0.1)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing_sync)
+            client.close(0)
+    transport = RecordingTransport()
+    with Client("key", spool=spool, transport=transport) as client:
+        client.flush()
+        wait_until(lambda: not files(spool))
+    assert [event["event"] for event in transport.events] == ["taken over", "own"]
+
+
+def failing_sync(file: int) -> None:
+    """Take the place of fsync on a disk that fails."""
+    raise OSError(5, "Input/output error")
 
 
 def test_a_forked_child_has_a_box_of_its_own(spool: str) -> None:

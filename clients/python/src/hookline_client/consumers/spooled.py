@@ -272,4 +272,4 @@ class Spooled:
         self._spool.forget_removed()
         for box in (self._spool.box, self._adopted):
             if box is not None:
-                box.close()
+                self._guarded(box.close)

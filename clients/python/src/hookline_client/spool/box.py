@@ -127,12 +127,13 @@ class Box:
 
     def close(self) -> None:
         """Let go of it: an empty box is removed, any other is brought to the disk and left to be adopted."""
-        is_empty = not self.read(1, 1)
-        if is_empty:
-            _remove(self.folder)
-        else:
-            self.sync()
-        self.forget()
+        try:
+            if self.read(1, 1):
+                self.sync()
+            else:
+                _remove(self.folder)
+        finally:  # also when the disk fails: as long as we hold its lock, nobody else sends what is in it
+            self.forget()
 
     def forget(self) -> None:
         """Close all files. In a child after fork its parent keeps the box, and the lock."""
@@ -204,8 +205,11 @@ def _sync(path: str) -> None:
 
 def _remove(folder: str) -> None:
     """Remove a folder with all that is in it, the lock last: until then nobody else has it."""
-    for name in sorted(os.listdir(folder), key=lambda name: name == "lock"):
-        os.unlink(os.path.join(folder, name))
+    try:
+        for name in sorted(os.listdir(folder), key=lambda name: name == "lock"):
+            os.unlink(os.path.join(folder, name))
+    except FileNotFoundError:  # somebody else removes it as well
+        pass
     _remove_empty(folder)
 
 

@@ -315,6 +315,32 @@ func TestSpoolBadBox(t *testing.T) {
 	}
 }
 
+// Boxes that were let go take turns: one that can never be read does not keep another one that can be read by now.
+func TestSpoolTurns(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		ended := newSpool(folder, "wk", 1<<20)
+		if err := ended.append([]byte(name)); err != nil {
+			t.Fatal(err)
+		}
+		ended.own().forget()
+	}
+	s, taken := newSpool(folder, "wk", 1<<20), ""
+	for range 6 {
+		adopted, err := s.adopt()
+		if err != nil || adopted == nil {
+			t.Fatal(adopted, err)
+		}
+		lines, err := adopted.read(1, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken += string(lines[0])
+		s.letGo(adopted)
+	}
+	equal(t, "taken", taken, "ababab")
+}
+
 // A line that is no event is reported once, however often its batch is tried, and leaves the others alone.
 func TestSpoolDamagedLine(t *testing.T) {
 	s := newService(t, reply{status: 503}, reply{status: 503})

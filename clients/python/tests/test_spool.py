@@ -214,6 +214,22 @@ def test_a_spool_adopts_the_oldest_box_of_its_own_write_key(tmp_path: Path) -> N
     assert [drained(box) for box in adopted] == [LINES[:1], LINES[1:2]]
 
 
+def test_boxes_that_were_let_go_take_turns(tmp_path: Path) -> None:
+    """One that can never be read does not keep another one that can be read by now."""
+    for line in LINES[:2]:
+        ended = Spool(str(tmp_path), "key", 10_000)
+        ended.append(line)
+        ended.forget()
+    spool = Spool(str(tmp_path), "key", 10_000)
+    taken = []
+    for _ in range(6):
+        box = spool.adopt()
+        assert box is not None
+        taken += box.read(1, 100)
+        spool.put_off(box)
+    assert taken == LINES[:2] * 3
+
+
 def test_a_first_call_in_the_middle_of_the_first_call_has_the_same_box(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

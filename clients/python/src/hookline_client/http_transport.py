@@ -109,15 +109,17 @@ class HttpTransport:
             connection = self._connection = self._connect(deadline)
         if connection.sock is not None:
             connection.sock.settimeout(seconds_left(deadline))
+        is_whole = True
         try:
             connection.request("POST", self._endpoint.path + "/v1/batch", body, self._headers)
-        except ConnectionError:  # it hung up in the middle: what it said before is there to be read
+        except (ConnectionError, ssl.SSLEOFError):  # it hung up in the middle: what it said before is there to be read
             if connection.sock is None:
                 raise
+            is_whole = False
         connection.response_class = partial(DeadlineResponse, deadline=deadline)  # type: ignore[assignment]  # called as a class is
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES_MAX)
-        if response.will_close or not response.isclosed():
+        if not is_whole or response.will_close or not response.isclosed():
             self._drop()
         return read_answer(response.status, text, response.getheader("Retry-After"))
 

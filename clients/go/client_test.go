@@ -520,6 +520,12 @@ func TestSwitches(t *testing.T) {
 	equal(t, "logged by DEBUG", strings.Contains(log.String(), "messageId"), true)
 }
 
+// A spool is in the folder in which the client was made, wherever the program is when it needs another file.
+func TestSpoolPath(t *testing.T) {
+	c := newClient(t, newService(t), Options{Spool: "spool"})
+	equal(t, "absolute", filepath.IsAbs(c.Options().Spool), true)
+}
+
 // A wrong option is named at once by NewWithOptions, and by every call of New's client; the environment fills in.
 func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{

@@ -61,6 +61,16 @@ def test_defaults_are_those_of_the_specification() -> None:
     assert not resolve("wk", {"endpoint": "example.com", "ssl": False}, {}).address.tls
 
 
+@pytest.mark.parametrize("name", ["filename", "ca_file", "spool"])
+def test_a_path_is_about_the_folder_in_which_the_client_is_made(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon is in another one when it uses the path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").touch()
+    assert getattr(resolve("wk", {name: "here"}, {}), name) == str(tmp_path / "here")
+
+
 def test_the_table_of_the_readme_is_the_options() -> None:
     """Every option has a row with its default and its variable, in their order."""
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", README.read_text(), re.MULTILINE)

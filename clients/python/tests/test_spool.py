@@ -49,7 +49,7 @@ def test_nobody_else_may_read_a_spool(tmp_path: Path) -> None:
     """Folders and files belong to the user of the application alone."""
     spool = Spool(str(tmp_path / "spool"), "key", 10_000)
     spool.append(LINES[0])
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "spool").rglob("*")}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
     assert modes == {0o700, 0o600}
 
 

@@ -95,7 +95,8 @@ class Spool:
             self._removed.pop().forget()
 
     def _create(self) -> Box:
-        os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+        for folder in (os.path.dirname(self._folder), self._folder):  # the mode is only for the last one that is made
+            os.makedirs(folder, FOLDER_MODE, exist_ok=True)
         check_own_folder(self._folder)
         created = Box.create(self._folder)
         if self.box is None:

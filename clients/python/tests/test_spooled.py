@@ -288,6 +288,34 @@ def test_a_forked_child_has_a_box_of_its_own(spool: str) -> None:
     assert files(spool) == []
 
 
+def test_a_child_that_is_made_while_a_box_is_taken_over_does_not_keep_its_lock(
+    spool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep the box from everybody for as long as it lives, also when its parent is gone."""
+    left = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    left.track("u1", "left")
+    left.close(0)
+    is_locked, is_forked = threading.Event(), threading.Event()
+    samestat = os.path.samestat
+
+    def slow(*statuses: os.stat_result) -> bool:
+        is_locked.set()
+        is_forked.wait(1)  # longer than a fork takes that does not wait for the end of this
+        return samestat(*statuses)
+
+    monkeypatch.setattr(os.path, "samestat", slow)
+    client = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    client.track("u1", "own")
+    assert is_locked.wait(30)
+    child = os.fork()
+    if child == 0:
+        opened = [os.path.realpath(f"/proc/self/fd/{file}") for file in range(100)]
+        os._exit(any(path.startswith(spool) and path.endswith("/lock") for path in opened))
+    is_forked.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    client.close(0)
+
+
 def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:
     """Report and skip what a crash of the machine left of a line, once; the events around it arrive."""
     first = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))

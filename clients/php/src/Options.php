@@ -127,7 +127,7 @@ final class Options
             $values[$name] = self::checked($name, $value);
         }
         foreach (['filename', 'ca_file'] as $name) { // the folder may be another one at the end of the request
-            if (isset($values[$name]) && !str_starts_with($values[$name], '/')) {
+            if (isset($values[$name]) && preg_match('~^([a-z]:)?[/\\\\]~i', $values[$name]) !== 1) {
                 $values[$name] = getcwd() . '/' . $values[$name];
             }
         }

@@ -52,6 +52,7 @@ class HttpTransport:
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
         self._connection: HTTPConnection | None = None
+        self._is_closed = False
         self._headers = {
             "Authorization": authorization(write_key),
             "Content-Type": "application/json",
@@ -67,13 +68,14 @@ class HttpTransport:
             body = compress(body, GZIP_LEVEL, mtime=0)
         reused = self._connection is not None
         answer = self._try(body, seconds)
-        if reused and answer.code == "connection_failed":
+        if reused and answer.code == "connection_failed" and not self._is_closed:
             # Closed by the service while it was idle: that is no failure of this batch.
             answer = self._try(body, seconds)
         return answer
 
     def close(self) -> None:
         """Close the connection. A ``send`` that waits in another thread fails at once."""
+        self._is_closed = True
         connection = self._connection
         sock = connection.sock if connection is not None else None
         if sock is not None:

@@ -413,7 +413,15 @@ func (b *box) sync() error {
 		wrong = append(wrong, syncFile(b.path(number)))
 	}
 	// The names too: of the files, and of the folder.
-	return errors.Join(append(wrong, syncFile(b.folder), syncFile(filepath.Dir(b.folder)))...)
+	err := errors.Join(append(wrong, syncFile(b.folder), syncFile(filepath.Dir(b.folder)))...)
+	if err != nil { // there may only be no descriptor to have: the next one brings them to the disk
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for number := range unsynced {
+			b.unsynced[number] = true
+		}
+	}
+	return err
 }
 
 // close lets go of the box: an empty one is removed, any other is brought to the disk and left to be adopted.

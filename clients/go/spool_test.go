@@ -245,6 +245,31 @@ func TestBoxThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// What could not be brought to the disk is brought there the next time.
+func TestBoxThatCannotBeSynced(t *testing.T) {
+	b, err := createBox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.forget()
+	if err := b.append([]byte(`{"messageId":"m"}`), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	segment := b.path(1)
+	if err := errors.Join(os.Rename(segment, segment+".away"), os.Symlink(segment, segment)); err != nil { // which cannot be opened
+		t.Fatal(err)
+	}
+	if err := b.sync(); err == nil {
+		t.Error("synced what cannot be opened")
+	}
+	if err := os.Rename(segment+".away", segment); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "left to sync", len(b.unsynced), 1)
+	equal(t, "sync", b.sync(), nil)
+	equal(t, "left to sync", len(b.unsynced), 0)
+}
+
 // A spool that is full, not ours, or taken away is told, and the client goes on.
 func TestSpoolTrouble(t *testing.T) {
 	s := newService(t)

@@ -181,6 +181,22 @@ def test_an_empty_box_goes_and_any_other_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [os.path.basename(left.folder)]
 
 
+def test_what_could_not_be_synced_is_synced_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of the client at the latest: the process may only have had no descriptor left."""
+    box = Box.create(str(tmp_path))
+    box.append(LINES[0])
+    segment = Path(box.folder) / "0000000001.log"
+    segment.rename(tmp_path / "away")
+    segment.symlink_to(segment)  # which cannot be opened
+    with pytest.raises(OSError, match="symbolic links"):
+        box.sync()
+    (tmp_path / "away").rename(segment)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    box.close()
+    assert synced == [str(segment), box.folder, str(tmp_path)]
+
+
 def test_a_box_whose_folder_was_removed_ends_without_a_word(tmp_path: Path) -> None:
     """There is nothing left to remove, and no file of it stays open."""
     before = len(os.listdir("/dev/fd"))

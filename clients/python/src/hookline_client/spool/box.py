@@ -119,11 +119,16 @@ class Box:
         """Bring everything appended so far to the disk; nothing to do when it is there. OSError when the disk fails."""
         with self._lock:
             unsynced, self._unsynced = self._unsynced, set()
-        for number in sorted(unsynced):
-            _sync(self._path(number))
-        if unsynced:  # the names too: of the files, and of the folder
-            _sync(self.folder)
-            _sync(os.path.dirname(self.folder))
+        try:
+            for number in sorted(unsynced):
+                _sync(self._path(number))
+            if unsynced:  # the names too: of the files, and of the folder
+                _sync(self.folder)
+                _sync(os.path.dirname(self.folder))
+        except OSError:  # there may only be no descriptor to have: the next one brings them to the disk
+            with self._lock:
+                self._unsynced |= unsynced
+            raise
 
     def close(self) -> None:
         """Let go of it: an empty box is removed, any other is brought to the disk and left to be adopted."""

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -346,6 +348,40 @@ func TestFlushInTime(t *testing.T) {
 	equal(t, "accepted", c.Flush().Accepted, 2)
 }
 
+// An answer that is there when the request cannot be written to its end is read.
+func TestEarlyAnswer(t *testing.T) {
+	h, o := &told{}, Options{MaxRetries: -1}
+	h.handlers(&o)
+	c := newClient(t, newService(t), o)
+	c.Stats() // which makes the transport
+	c.consumer.(*background).transport.own.DialContext = heard(func(context.Context, string, string) (net.Conn, error) {
+		conn, _ := net.Pipe()
+		answer := strings.NewReader("HTTP/1.1 413 Payload Too Large\r\nContent-Length: 0\r\n\r\n")
+		return &refusingConn{Conn: conn, answer: answer, hungUp: make(chan struct{})}, nil
+	})
+	track(t, c, "a", "b")
+	equal(t, "given up", c.Flush().GaveUp, 2)
+	equal(t, "told", h.all(), "refused refused")
+}
+
+// refusingConn is one to a proxy that answers to the beginning of a request, and hangs up.
+type refusingConn struct {
+	net.Conn
+	answer io.Reader
+	once   sync.Once
+	hungUp chan struct{}
+}
+
+func (c *refusingConn) Write([]byte) (int, error) {
+	c.once.Do(func() { close(c.hungUp) })
+	return 0, syscall.ECONNRESET
+}
+
+func (c *refusingConn) Read(b []byte) (int, error) {
+	<-c.hungUp
+	return c.answer.Read(b)
+}
+
 // A service that accepts a connection and never shakes hands holds up one request, and not all that follow.
 func TestHandshakeHangs(t *testing.T) {
 	s := &service{}
@@ -482,6 +518,12 @@ func TestSwitches(t *testing.T) {
 	c = newClient(t, s, Options{Logger: logger})
 	track(t, c, "b")
 	equal(t, "logged by DEBUG", strings.Contains(log.String(), "messageId"), true)
+}
+
+// A spool is in the folder in which the client was made, wherever the program is when it needs another file.
+func TestSpoolPath(t *testing.T) {
+	c := newClient(t, newService(t), Options{Spool: "spool"})
+	equal(t, "absolute", filepath.IsAbs(c.Options().Spool), true)
 }
 
 // A wrong option is named at once by NewWithOptions, and by every call of New's client; the environment fills in.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -157,6 +158,13 @@ func (o Options) resolved() (Options, error) {
 	}
 	if o.Spool != "" && o.OnFull != DropNew {
 		return o, invalidOption("with a spool on_full can only be drop_new, not %q", o.OnFull)
+	}
+	if o.Spool != "" { // the program may change the folder in which it is
+		absolute, err := filepath.Abs(o.Spool)
+		if err != nil {
+			return o, invalidOption("the folder that spool=%q is in cannot be found: %v", o.Spool, err)
+		}
+		o.Spool = absolute
 	}
 	if o.Endpoint == "" {
 		o.Endpoint = "http://127.0.0.1:8080"

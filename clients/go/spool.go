@@ -42,13 +42,13 @@ type spool struct {
 	bytesMax int
 	mu       sync.Mutex
 	box      *box
-	removed  []*box          // those that were ours until somebody removed their folder: append may not close what the other reads
-	putOff   map[string]bool // boxes that were let go: one that cannot be read must not keep those behind it
+	removed  []*box         // those that were ours until somebody removed their folder: append may not close what the other reads
+	putOff   map[string]int // how often which boxes were let go: one that cannot be read must not keep those behind it
 }
 
 func newSpool(directory, writeKey string, bytesMax int) *spool {
 	digest := sha256.Sum256([]byte(writeKey))
-	return &spool{folder: filepath.Join(directory, hex.EncodeToString(digest[:])[:16]), bytesMax: bytesMax, putOff: map[string]bool{}}
+	return &spool{folder: filepath.Join(directory, hex.EncodeToString(digest[:])[:16]), bytesMax: bytesMax, putOff: map[string]int{}}
 }
 
 // append keeps an event, or returns errSpoolFull, or why it cannot be written.
@@ -107,7 +107,7 @@ func (s *spool) forgetRemoved() {
 	}
 }
 
-// adopt takes over the oldest box whose process is gone, last those that were let go; nil when there is none. The
+// adopt takes over the oldest box whose process is gone, last those that were let go most; nil when there is none. The
 // error is that of boxes that cannot be taken over, when there is no other.
 func (s *spool) adopt() (*box, error) {
 	s.forgetRemoved()
@@ -122,7 +122,7 @@ func (s *spool) adopt() (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	sort.SliceStable(entries, func(i, j int) bool { return !s.putOff[entries[i].Name()] && s.putOff[entries[j].Name()] })
+	sort.SliceStable(entries, func(i, j int) bool { return s.putOff[entries[i].Name()] < s.putOff[entries[j].Name()] })
 	own := s.own()
 	var wrong error
 	for _, entry := range entries {
@@ -146,10 +146,9 @@ func (s *spool) adopt() (*box, error) {
 // letGo closes a box that cannot be read, and reports whether that is for the first time.
 func (s *spool) letGo(adopted *box) bool {
 	name := filepath.Base(adopted.folder)
-	isFirst := !s.putOff[name]
-	s.putOff[name] = true
+	s.putOff[name]++
 	adopted.forget()
-	return isFirst
+	return s.putOff[name] == 1
 }
 
 // box is the folder of one process in a spool: its events in the order of the calls, until they are acknowledged. lock is
@@ -414,7 +413,15 @@ func (b *box) sync() error {
 		wrong = append(wrong, syncFile(b.path(number)))
 	}
 	// The names too: of the files, and of the folder.
-	return errors.Join(append(wrong, syncFile(b.folder), syncFile(filepath.Dir(b.folder)))...)
+	err := errors.Join(append(wrong, syncFile(b.folder), syncFile(filepath.Dir(b.folder)))...)
+	if err != nil { // there may only be no descriptor to have: the next one brings them to the disk
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for number := range unsynced {
+			b.unsynced[number] = true
+		}
+	}
+	return err
 }
 
 // close lets go of the box: an empty one is removed, any other is brought to the disk and left to be adopted.

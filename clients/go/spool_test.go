@@ -245,6 +245,31 @@ func TestBoxThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// What could not be brought to the disk is brought there the next time.
+func TestBoxThatCannotBeSynced(t *testing.T) {
+	b, err := createBox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.forget()
+	if err := b.append([]byte(`{"messageId":"m"}`), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	segment := b.path(1)
+	if err := errors.Join(os.Rename(segment, segment+".away"), os.Symlink(segment, segment)); err != nil { // which cannot be opened
+		t.Fatal(err)
+	}
+	if err := b.sync(); err == nil {
+		t.Error("synced what cannot be opened")
+	}
+	if err := os.Rename(segment+".away", segment); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "left to sync", len(b.unsynced), 1)
+	equal(t, "sync", b.sync(), nil)
+	equal(t, "left to sync", len(b.unsynced), 0)
+}
+
 // A spool that is full, not ours, or taken away is told, and the client goes on.
 func TestSpoolTrouble(t *testing.T) {
 	s := newService(t)
@@ -313,6 +338,32 @@ func TestSpoolBadBox(t *testing.T) {
 		waitUntil(t, "told", func() bool { return strings.Contains(h.all(), "spool_failed") })
 		equal(t, "close", c.Close(), nil)
 	}
+}
+
+// Boxes that were let go take turns: one that can never be read does not keep another one that can be read by now.
+func TestSpoolTurns(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		ended := newSpool(folder, "wk", 1<<20)
+		if err := ended.append([]byte(name)); err != nil {
+			t.Fatal(err)
+		}
+		ended.own().forget()
+	}
+	s, taken := newSpool(folder, "wk", 1<<20), ""
+	for range 6 {
+		adopted, err := s.adopt()
+		if err != nil || adopted == nil {
+			t.Fatal(adopted, err)
+		}
+		lines, err := adopted.read(1, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken += string(lines[0])
+		s.letGo(adopted)
+	}
+	equal(t, "taken", taken, "ababab")
 }
 
 // A line that is no event is reported once, however often its batch is tried, and leaves the others alone.

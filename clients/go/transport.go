@@ -16,6 +16,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -106,7 +107,7 @@ func newTransport(writeKey string, o *Options) (*transport, error) {
 	}
 	// net/http goes on connecting when its request has ended, and with one connection the next request waits for that.
 	t.own = &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: o.Timeout}).DialContext, TLSHandshakeTimeout: o.Timeout,
+		Proxy: http.ProxyFromEnvironment, DialContext: heard((&net.Dialer{Timeout: o.Timeout}).DialContext), TLSHandshakeTimeout: o.Timeout,
 		MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, DisableCompression: true, WriteBufferSize: 64 << 10,
 	}
 	t.round = t.own
@@ -174,6 +175,37 @@ func (t *transport) body(batch []message) []byte {
 	_, _ = t.zip.Write(body)
 	_ = t.zip.Close()
 	return zipped.Bytes()
+}
+
+// heardConn is a connection whose other side may answer and hang up while the request is still being written, as proxies
+// with a limit of their own do. net/http passes over that answer when a write has failed; reading says how it ended.
+type heardConn struct {
+	net.Conn
+	hasFailed atomic.Bool // then nothing more is written: what would come behind the gap is another request
+}
+
+type dialing = func(ctx context.Context, network, address string) (net.Conn, error)
+
+func heard(dial dialing) dialing {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &heardConn{Conn: conn}, nil
+	}
+}
+
+func (c *heardConn) Write(b []byte) (int, error) {
+	if c.hasFailed.Load() {
+		return len(b), nil
+	}
+	n, err := c.Conn.Write(b)
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		c.hasFailed.Store(true)
+		return len(b), nil
+	}
+	return n, err
 }
 
 func faultOf(ctx context.Context, err error) answer {

@@ -174,7 +174,7 @@ final class Client
     {
         if (!$this->isClosed) {
             $this->noticeFork();
-            $this->consumer->end($this->options->exit_timeout);
+            $this->consumer->end($this->options->exit_timeout, true);
         }
     }
 

@@ -20,8 +20,12 @@ interface Consumer
     /** How many messages have no outcome yet. */
     public function waiting(): int;
 
-    /** Bring out what waits because the request or the client ends; what could not leave is dropped. */
-    public function end(float $seconds): void;
+    /**
+     * Bring out what waits because the request or the client ends; what could not leave is dropped.
+     *
+     * @param bool $isUnwound whether an exit or a fatal error may have ended the consumer's own work in the middle
+     */
+    public function end(float $seconds, bool $isUnwound = false): void;
 
     /** Begin anew in a copy of the process: the parent sends what it had queued. */
     public function forked(): void;

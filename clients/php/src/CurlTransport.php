@@ -11,7 +11,7 @@ final class CurlTransport implements Transport
 
     private ?\CurlHandle $handle = null;
     /** @var list<\CurlHandle> */
-    private static array $ofParent = [];
+    private static array $forgotten = [];
 
     public function __construct(private readonly ?string $authorities = null)
     {
@@ -59,13 +59,13 @@ final class CurlTransport implements Transport
     }
 
     /**
-     * Leave the connection to the parent process. The handle is kept, for freeing it would say goodbye to the service
-     * in the parent's name.
+     * Leave the connection to the parent process, or as it was when the program ended in the middle of a request. The
+     * handle is kept: freeing it would say goodbye to the service in the parent's name, or while libcurl is at work.
      */
-    public function forked(): void
+    public function forget(): void
     {
         if ($this->handle !== null) {
-            self::$ofParent[] = $this->handle;
+            self::$forgotten[] = $this->handle;
             $this->handle = null;
         }
     }

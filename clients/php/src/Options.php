@@ -126,9 +126,10 @@ final class Options
         foreach ($values as $name => $value) {
             $values[$name] = self::checked($name, $value);
         }
-        // The folder may be another one at the end of the request.
-        if (isset($values['filename']) && !str_starts_with($values['filename'], '/')) {
-            $values['filename'] = getcwd() . '/' . $values['filename'];
+        foreach (['filename', 'ca_file'] as $name) { // the folder may be another one at the end of the request
+            if (isset($values[$name]) && preg_match('~^([a-z]:)?[/\\\\]~i', $values[$name]) !== 1) {
+                $values[$name] = getcwd() . '/' . $values[$name];
+            }
         }
         return new self(...$values);
     }

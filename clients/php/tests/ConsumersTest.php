@@ -202,6 +202,38 @@ final class ConsumersTest extends TestCase
         }
     }
 
+    /** @dataProvider endingsInTheMiddle */
+    public function testTheEndInTheMiddleOfTheWorkLosesNothing(string $consumer, string $ending, string $first): void
+    {
+        $service = new ScriptedService([['status' => 503]]);
+        self::inOwnProcess("$first; Hookline\\Hookline::init('wk', ['endpoint' => '$service->endpoint',
+                'consumer' => '$consumer', 'error_handler' => function () { $ending; }]);
+            for (\$n = 0; \$n < 100; \$n++) { Hookline\\Hookline::track(['userId' => 'u', 'event' => 'E']); }
+            Hookline\\Hookline::flush();");
+        for ($until = microtime(true) + 10; count($service->requests()) < 2 && microtime(true) < $until;) {
+            usleep(5_000);
+        }
+        self::assertSame([100, 100], array_map(static fn ($one) => count($one['body']['batch']), $service->requests()));
+    }
+
+    public static function endingsInTheMiddle(): iterable
+    {
+        foreach (['exit(0)', 'trigger_error("fatal", E_USER_ERROR)'] as $ending) {
+            yield ['lib_curl', $ending, ''];
+            yield ['fork_curl', $ending, ''];
+            yield ['lib_curl', '', self::replaced('CurlTransport', 'stripos', $ending)]; // libcurl calls it
+            yield ['fork_curl', '', self::replaced('Consumer\ForkCurl', 'stream_socket_pair', $ending)];
+        }
+    }
+
+    /** Code that has a function of PHP end the program when a class first calls it, as a signal or a time limit does. */
+    private static function replaced(string $class, string $function, string $ending): string
+    {
+        $namespace = 'Hookline' . rtrim(substr("\\$class", 0, (int) strrpos("\\$class", '\\')), '\\');
+        return "eval('namespace $namespace; function $function(...\$given) { static \$calls = 0;
+            if (\$calls++ === 0) { $ending; } return \\$function(...\$given); }')";
+    }
+
     public function testAClientThatNobodyHoldsIsFlushed(): void
     {
         $transport = new ScriptedTransport();

@@ -61,6 +61,15 @@ final class OptionsTest extends TestCase
         ];
     }
 
+    public function testAPathIsAboutTheFolderInWhichTheClientIsMade(): void
+    {
+        $before = getcwd();
+        chdir(__DIR__);
+        $options = Options::resolve('wk', ['filename' => 'app.log', 'ca_file' => basename(__FILE__)]);
+        chdir($before);
+        self::assertSame([__DIR__ . '/app.log', __FILE__], [$options->filename, $options->ca_file]);
+    }
+
     public function testAWriteKeyIsNeverShown(): void
     {
         $this->expectException(HooklineException::class);

@@ -36,6 +36,17 @@ def test_every_call_is_a_line_when_it_returns(path: Path) -> None:
     assert [receipt.message_id for receipt in result.receipts] == [message_id]
 
 
+def test_a_program_may_change_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon does: a path is about the folder in which the client was made, where the uploader looks."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    client = Client("key", consumer="file", filename="app.log")
+    client.track("u1", "before")
+    monkeypatch.chdir("elsewhere")
+    client.track("u1", "after")
+    assert written(tmp_path / "app.log") == ["before", "after"]
+
+
 def test_a_full_disk_is_counted_and_told(path: Path) -> None:
     """Calls return None while the disk is full, the error handler hears why, and writing goes on by itself."""
     told: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,19 @@ def test_defaults_are_those_of_the_specification() -> None:
     assert options.timeout_seconds == 10.0
     assert resolve("wk", {"endpoint": "example.com"}, {}).address.tls
     assert not resolve("wk", {"endpoint": "example.com", "ssl": False}, {}).address.tls
+
+
+@pytest.mark.parametrize("name", ["filename", "ca_file", "spool"])
+def test_a_path_is_about_the_folder_in_which_the_client_is_made(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon is in another one when it uses the path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "release" / "current").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "release" / "current")
+    (tmp_path / "release" / "here").touch()
+    path = getattr(resolve("wk", {name: "link/../here"}, {}), name)
+    assert (os.path.isabs(path), os.path.realpath(path)) == (True, os.path.realpath(tmp_path / "release" / "here"))
 
 
 def test_the_table_of_the_readme_is_the_options() -> None:

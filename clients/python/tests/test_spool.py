@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_nobody_else_may_read_a_spool(tmp_path: Path) -> None:
     """Folders and files belong to the user of the application alone."""
     spool = Spool(str(tmp_path / "spool"), "key", 10_000)
     spool.append(LINES[0])
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "spool").rglob("*")}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
     assert modes == {0o700, 0o600}
 
 
@@ -180,6 +181,33 @@ def test_an_empty_box_goes_and_any_other_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [os.path.basename(left.folder)]
 
 
+def test_what_could_not_be_synced_is_synced_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of the client at the latest: the process may only have had no descriptor left."""
+    box = Box.create(str(tmp_path))
+    box.append(LINES[0])
+    segment = Path(box.folder) / "0000000001.log"
+    segment.rename(tmp_path / "away")
+    segment.symlink_to(segment)  # which cannot be opened
+    with pytest.raises(OSError, match="symbolic links"):
+        box.sync()
+    (tmp_path / "away").rename(segment)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    box.close()
+    assert synced == [str(segment), box.folder, str(tmp_path)]
+
+
+def test_a_box_whose_folder_was_removed_ends_without_a_word(tmp_path: Path) -> None:
+    """There is nothing left to remove, and no file of it stays open."""
+    before = len(os.listdir("/dev/fd"))
+    box = Box.create(str(tmp_path))
+    box.append(LINES[0])
+    drained(box)
+    shutil.rmtree(box.folder)
+    box.close()
+    assert len(os.listdir("/dev/fd")) == before
+
+
 def test_a_removal_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     """A folder without its lock is the rest of a removal; one with anything in it is never touched."""
     (tmp_path / "rest").mkdir()
@@ -200,6 +228,22 @@ def test_a_spool_adopts_the_oldest_box_of_its_own_write_key(tmp_path: Path) -> N
     spool.append(LINES[9])
     adopted = [box for box in (spool.adopt(), spool.adopt(), spool.adopt()) if box is not None]
     assert [drained(box) for box in adopted] == [LINES[:1], LINES[1:2]]
+
+
+def test_boxes_that_were_let_go_take_turns(tmp_path: Path) -> None:
+    """One that can never be read does not keep another one that can be read by now."""
+    for line in LINES[:2]:
+        ended = Spool(str(tmp_path), "key", 10_000)
+        ended.append(line)
+        ended.forget()
+    spool = Spool(str(tmp_path), "key", 10_000)
+    taken = []
+    for _ in range(6):
+        box = spool.adopt()
+        assert box is not None
+        taken += box.read(1, 100)
+        spool.put_off(box)
+    assert taken == LINES[:2] * 3
 
 
 def test_a_first_call_in_the_middle_of_the_first_call_has_the_same_box(

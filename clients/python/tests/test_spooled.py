@@ -239,11 +239,7 @@ def test_a_sync_that_fails_is_told_and_not_in_the_way(spool: str, monkeypatch: p
     """A disk that fails is said to the error handler; the events are sent all the same."""
     monkeypatch.setattr(syncer, "SYNC_SECONDS", 0.01)
     told: list[str] = []
-
-    def failing(file: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "fsync", failing)
+    monkeypatch.setattr(os, "fsync", failing_sync)
     client = Client(
         "key", spool=spool, transport=RecordingTransport(AWAY, AWAY), error_handler=lambda c, m: told.append(c)
     )
@@ -251,6 +247,27 @@ def test_a_sync_that_fails_is_told_and_not_in_the_way(spool: str, monkeypatch: p
     wait_until(lambda: "spool_failed" in told)
     assert client.flush(30).accepted == 1
     client.close()
+
+
+def test_a_client_that_ends_on_a_disk_that_fails_keeps_no_box(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another client of the same process sends what was in its box, and in the one that it had taken over."""
+    for name in ("taken over", "own"):
+        client = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+        client.track("u1", name)
+        client.flush(0.1)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing_sync)
+            client.close(0)
+    transport = RecordingTransport()
+    with Client("key", spool=spool, transport=transport) as client:
+        client.flush()
+        wait_until(lambda: not files(spool))
+    assert [event["event"] for event in transport.events] == ["taken over", "own"]
+
+
+def failing_sync(file: int) -> None:
+    """Take the place of fsync on a disk that fails."""
+    raise OSError(5, "Input/output error")
 
 
 def test_a_forked_child_has_a_box_of_its_own(spool: str) -> None:
@@ -269,6 +286,34 @@ def test_a_forked_child_has_a_box_of_its_own(spool: str) -> None:
     client.close()
     assert [event["event"] for event in parent.events] == ["parent"]
     assert files(spool) == []
+
+
+def test_a_child_that_is_made_while_a_box_is_taken_over_does_not_keep_its_lock(
+    spool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep the box from everybody for as long as it lives, also when its parent is gone."""
+    left = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    left.track("u1", "left")
+    left.close(0)
+    is_locked, is_forked = threading.Event(), threading.Event()
+    samestat = os.path.samestat
+
+    def slow(*statuses: os.stat_result) -> bool:
+        is_locked.set()
+        is_forked.wait(1)  # longer than a fork takes that does not wait for the end of this
+        return samestat(*statuses)
+
+    monkeypatch.setattr(os.path, "samestat", slow)
+    client = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    client.track("u1", "own")
+    assert is_locked.wait(30)
+    child = os.fork()
+    if child == 0:
+        opened = [os.path.realpath(f"/proc/self/fd/{file}") for file in range(100)]
+        os._exit(any(path.startswith(spool) and path.endswith("/lock") for path in opened))
+    is_forked.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    client.close(0)
 
 
 def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from fcntl import ioctl
 from pathlib import Path
+from termios import TIOCOUTQ
 from typing import Any
 
 import pytest
 
 from hookline_client import AsyncClient, Client
+from hookline_client.endpoint import parse_endpoint
+from hookline_client.http_transport import HttpTransport
 from tests.service.deliver.certificates import Authority
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, wait_until, webhook
 
+ACCEPTED = b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"success":true}'
 ARRIVAL_SECONDS = 600.0
 EVENTS_PER_KILL = 2_500
 KILLS_MAX = 20
@@ -174,3 +180,24 @@ def test_certificates_are_verified(tmp_path: Path, self_signed: bool, trusted: b
         assert (result.accepted == 1) == trusted
         assert [receipt.code for receipt in result.receipts] == ([] if trusted else ["tls_failed"])
         assert len(receiver.requests) == int(trusted)
+
+
+def test_an_answer_before_the_end_of_a_request_over_tls_is_read(tmp_path: Path) -> None:
+    """A proxy with a limit of its own answers 413 and hangs up; the next request has a new connection."""
+    authority = Authority(tmp_path)
+    context = authority.server()
+
+    def serve() -> None:
+        for answer in (b"HTTP/1.1 413 Payload Too Large\r\nContent-Length: 0\r\n\r\n", ACCEPTED):
+            with context.wrap_socket(listener.accept()[0], server_side=True) as sock:
+                sock.recv(1_000)
+                sock.sendall(answer)
+                # The other side has it: what a reset finds in our own buffers is lost.
+                wait_until(lambda sock=sock: ioctl(sock, TIOCOUTQ, bytes(4)) == bytes(4))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        address = parse_endpoint(f"https://127.0.0.1:{listener.getsockname()[1]}", True)
+        transport = HttpTransport("wk", address, 10.0, ca_file=str(authority.file))
+        answers = [transport.send([("a", b'"%0*d"' % (characters, 0))]) for characters in (8_000_000, 1)]
+    assert [(answer.status, answer.retryable) for answer in answers] == [(413, False), (200, False)]

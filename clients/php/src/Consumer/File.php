@@ -72,7 +72,7 @@ final class File implements Consumer
     }
 
     /** Close the file; a later call opens it again. */
-    public function end(float $seconds): void
+    public function end(float $seconds, bool $isUnwound = false): void
     {
         $this->file = null;
     }

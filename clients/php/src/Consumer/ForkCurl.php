@@ -51,7 +51,7 @@ final class ForkCurl extends QueueConsumer
         return parent::waiting() + count($this->process['batch'] ?? []);
     }
 
-    public function end(float $seconds): void
+    public function end(float $seconds, bool $isUnwound = false): void
     {
         $this->collect();
         $this->queue->putBack($this->process['batch'] ?? []);
@@ -84,6 +84,8 @@ final class ForkCurl extends QueueConsumer
             return false; // a pause before it is tried again
         }
         if ($this->process === null && ($batch = $this->batch()) !== []) {
+            // Until there is a process the batch stays in the queue, for the end of the request may come in between.
+            $this->queue->putBack($batch);
             try {
                 [$ours, $its] = Files::quietly(static function (): array {
                     $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -92,7 +94,9 @@ final class ForkCurl extends QueueConsumer
                 $this->start([$batch], $its, false);
                 stream_set_blocking($ours, false);
                 $this->process = ['said' => $ours, 'text' => '', 'batch' => $batch];
+                $this->queue->take(count($batch));
             } catch (\RuntimeException $failure) {
+                $this->queue->take(count($batch));
                 $this->settle($batch, Answer::lost('curl_failed', $failure->getMessage()));
             }
         }

@@ -34,7 +34,14 @@ final class LibCurl extends QueueConsumer
     {
         parent::forked();
         if ($this->transport instanceof CurlTransport) {
-            $this->transport->forked();
+            $this->transport->forget();
+        }
+    }
+
+    protected function abandon(): void
+    {
+        if ($this->transport instanceof CurlTransport) {
+            $this->transport->forget();
         }
     }
 

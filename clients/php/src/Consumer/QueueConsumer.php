@@ -86,8 +86,12 @@ abstract class QueueConsumer implements Consumer
         return $this->waiting();
     }
 
-    public function end(float $seconds): void
+    public function end(float $seconds, bool $isUnwound = false): void
     {
+        if ($isUnwound && $this->isWorking) {
+            $this->isWorking = false;
+            $this->abandon();
+        }
         $this->flush($seconds);
         $this->ledger->dropped($this->queue->clear(), 'closed');
         $this->parts = [];
@@ -103,6 +107,11 @@ abstract class QueueConsumer implements Consumer
 
     /** Try to bring out what waits until the deadline, one batch or all; return false when it is time for a pause. */
     abstract protected function step(float $deadline): bool;
+
+    /** Leave a request that was ended in the middle as it is. */
+    protected function abandon(): void
+    {
+    }
 
     /** How many messages have no outcome. */
     public function waiting(): int

@@ -74,13 +74,13 @@ final class Socket implements Consumer
     }
 
     /** Nothing ever waits. */
-    public function end(float $seconds): void
+    public function end(float $seconds, bool $isUnwound = false): void
     {
     }
 
     public function forked(): void
     {
-        $this->transport->forked();
+        $this->transport->forget();
     }
 
     private function waitForAnswer(string $messageId, BatchRequest $request): bool

@@ -52,6 +52,7 @@ class HttpTransport:
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
         self._connection: HTTPConnection | None = None
+        self._is_closed = False
         self._headers = {
             "Authorization": authorization(write_key),
             "Content-Type": "application/json",
@@ -67,13 +68,14 @@ class HttpTransport:
             body = compress(body, GZIP_LEVEL, mtime=0)
         reused = self._connection is not None
         answer = self._try(body, seconds)
-        if reused and answer.code == "connection_failed":
+        if reused and answer.code == "connection_failed" and not self._is_closed:
             # Closed by the service while it was idle: that is no failure of this batch.
             answer = self._try(body, seconds)
         return answer
 
     def close(self) -> None:
         """Close the connection. A ``send`` that waits in another thread fails at once."""
+        self._is_closed = True
         connection = self._connection
         sock = connection.sock if connection is not None else None
         if sock is not None:
@@ -109,15 +111,17 @@ class HttpTransport:
             connection = self._connection = self._connect(deadline)
         if connection.sock is not None:
             connection.sock.settimeout(seconds_left(deadline))
+        is_whole = True
         try:
             connection.request("POST", self._endpoint.path + "/v1/batch", body, self._headers)
-        except ConnectionError:  # it hung up in the middle: what it said before is there to be read
+        except (ConnectionError, ssl.SSLEOFError):  # it hung up in the middle: what it said before is there to be read
             if connection.sock is None:
                 raise
+            is_whole = False
         connection.response_class = partial(DeadlineResponse, deadline=deadline)  # type: ignore[assignment]  # called as a class is
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES_MAX)
-        if response.will_close or not response.isclosed():
+        if not is_whole or response.will_close or not response.isclosed():
             self._drop()
         return read_answer(response.status, text, response.getheader("Retry-After"))
 

@@ -140,6 +140,7 @@ _SECONDS = {
 }
 _SWITCHES = ("debug", "ssl", "gzip", "enabled", "receipts", "strict")
 _TEXTS = ("write_key", "endpoint", "filename", "ca_file", "spool")
+_PATHS = ("filename", "ca_file", "spool")
 _MAPPINGS = ("default_context", "default_integrations")
 
 
@@ -154,6 +155,9 @@ def resolve(write_key: str | None, given: Mapping[str, Any], environment: Mappin
     values.update((name, value) for name, value in given.items() if value is not None)
     for name, value in values.items():
         values[name] = _checked(name, value)
+    for name in _PATHS:  # the folder may be another one when they are used: daemons change it
+        if values.get(name) and not os.path.isabs(values[name]):
+            values[name] = os.path.join(os.getcwd(), values[name])  # not abspath: behind a link, .. leads elsewhere
     at = min((values[name] for name in ("size", "flush_at") if name in values), default=FLUSH_AT)
     options = Options(**{**values, "size": at, "flush_at": at})
     _ = options.address  # InvalidOption now rather than in a thread

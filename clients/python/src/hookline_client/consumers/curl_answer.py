@@ -24,10 +24,10 @@ def answer_of(status: int, head: bytes, body: bytes, whole: bool) -> Answer:
     """The service's answer, from the lines of its head and its body.
 
     If not the ``whole`` of it is asked for, only whether to try again is told (overload, a service that starts or
-    stops): anything else is ``Answer(0)``, passed over.
+    stops), and that the request was too large: anything else is ``Answer(0)``, passed over.
     """
     answer = _read(status, head, body)
-    if whole or (answer.retryable and status != 200):
+    if whole or status == 413 or (answer.retryable and status != 200):
         return answer
     return Answer(0)
 

@@ -96,7 +96,7 @@ class CurlCommand:
             *more,
         ]
         if self._ca_file is not None:
-            lines.append(f"cacert = {_quoted(os.path.abspath(self._ca_file))}")
+            lines.append(f"cacert = {_quoted(self._ca_file)}")
         return "\n".join([*lines, ""])
 
 

@@ -1,8 +1,8 @@
 """PHP's ``fork_curl``: calls wait in memory and leave in batches of ``batch_size`` through a ``curl`` process each.
 
 What waits also leaves after ``flush_after`` seconds and with ``flush``. A request that had no answer, or one that says
-so, is tried again; nothing else of the answer is looked at, unless ``debug``. The end of the process waits for nothing:
-what is left goes to processes that outlive it.
+so, is tried again, and one that was too large (413) goes in halves; nothing else of the answer is looked at, unless
+``debug``. The end of the process waits for nothing: what is left goes to processes that outlive it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """PHP's usual consumer: calls wait in memory and leave in batches of ``batch_size`` through libcurl.
 
 What waits also leaves after ``flush_after`` seconds, with ``flush``, and at the end of the process. A request that had
-no answer, or one that says so, is tried again; nothing else of the answer is looked at, unless ``debug``.
+no answer, or one that says so, is tried again, and one that was too large (413) goes in halves; nothing else of the
+answer is looked at, unless ``debug``.
 """
 
 from __future__ import annotations

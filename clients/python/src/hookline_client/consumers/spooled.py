@@ -57,6 +57,7 @@ class Spooled:
         self._is_idle = False
         self._is_ended = False
         self._adopted: Box | None = None
+        self._adopting = threading.Lock()  # a child must know every box whose lock it has inherited
         self._sender = BoxSender(self._options.batch_size, self._delivery, self._ledger)
         self._queued = self._finished = self._flush_to = self._flushing = 0
         self._last_flush = time.monotonic()
@@ -131,11 +132,13 @@ class Spooled:
     def before_fork(self) -> None:
         """Hold the lock, so that the copy finds everything in order."""
         self._delivery.before_fork()
+        self._adopting.acquire()
         self._lock.acquire()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
         self._lock.release()
+        self._adopting.release()
         self._delivery.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
@@ -208,7 +211,8 @@ class Spooled:
         if self._adopted is None and now >= self._adopt_at:
             self._adopt_at = now + ADOPT_SECONDS
             try:
-                self._adopted = self._spool.adopt()
+                with self._adopting:
+                    self._adopted = self._spool.adopt()
             except OSError as error:
                 self._failed(error)
         if now >= self._sender.next_try_at and self._is_flush_due(now):
@@ -272,4 +276,4 @@ class Spooled:
         self._spool.forget_removed()
         for box in (self._spool.box, self._adopted):
             if box is not None:
-                box.close()
+                self._guarded(box.close)

@@ -119,20 +119,26 @@ class Box:
         """Bring everything appended so far to the disk; nothing to do when it is there. OSError when the disk fails."""
         with self._lock:
             unsynced, self._unsynced = self._unsynced, set()
-        for number in sorted(unsynced):
-            _sync(self._path(number))
-        if unsynced:  # the names too: of the files, and of the folder
-            _sync(self.folder)
-            _sync(os.path.dirname(self.folder))
+        try:
+            for number in sorted(unsynced):
+                _sync(self._path(number))
+            if unsynced:  # the names too: of the files, and of the folder
+                _sync(self.folder)
+                _sync(os.path.dirname(self.folder))
+        except OSError:  # there may only be no descriptor to have: the next one brings them to the disk
+            with self._lock:
+                self._unsynced |= unsynced
+            raise
 
     def close(self) -> None:
         """Let go of it: an empty box is removed, any other is brought to the disk and left to be adopted."""
-        is_empty = not self.read(1, 1)
-        if is_empty:
-            _remove(self.folder)
-        else:
-            self.sync()
-        self.forget()
+        try:
+            if self.read(1, 1):
+                self.sync()
+            else:
+                _remove(self.folder)
+        finally:  # also when the disk fails: as long as we hold its lock, nobody else sends what is in it
+            self.forget()
 
     def forget(self) -> None:
         """Close all files. In a child after fork its parent keeps the box, and the lock."""
@@ -204,8 +210,11 @@ def _sync(path: str) -> None:
 
 def _remove(folder: str) -> None:
     """Remove a folder with all that is in it, the lock last: until then nobody else has it."""
-    for name in sorted(os.listdir(folder), key=lambda name: name == "lock"):
-        os.unlink(os.path.join(folder, name))
+    try:
+        for name in sorted(os.listdir(folder), key=lambda name: name == "lock"):
+            os.unlink(os.path.join(folder, name))
+    except FileNotFoundError:  # somebody else removes it as well
+        pass
     _remove_empty(folder)
 
 

@@ -30,8 +30,8 @@ class Spool:
         self.box: Box | None = None
         self._removed: list[Box] = []
         """Those that were ours until somebody removed their folder; ``append`` may not close what the other reads."""
-        self._put_off: set[str] = set()
-        """Folders of boxes that were let go: one that cannot be read must not keep those behind it."""
+        self._put_off: dict[str, int] = {}
+        """How often which boxes were let go, by folder: one that cannot be read must not keep those behind it."""
 
     def append(self, line: bytes) -> None:
         """Keep an event. OSError when it cannot be written, or ``bytes_max`` wait already."""
@@ -50,7 +50,7 @@ class Spool:
             self.box.append(line)
 
     def adopt(self) -> Box | None:
-        """Take over the oldest box whose process is gone, last those that were put off; None when there is none.
+        """Take over the oldest box whose process is gone, last those that were put off most; None when there is none.
 
         OSError when a box cannot be taken over, and there is no other.
         """
@@ -61,7 +61,7 @@ class Spool:
             folders = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
         except FileNotFoundError:
             return None
-        for folder in sorted(folders, key=lambda folder: (folder in self._put_off, folder)):
+        for folder in sorted(folders, key=lambda folder: (self._put_off.get(folder, 0), folder)):
             if os.path.basename(folder).startswith("."):
                 _remove_infant(folder)
             elif self.box is None or folder != self.box.folder:
@@ -78,10 +78,9 @@ class Spool:
 
     def put_off(self, adopted: Box) -> bool:
         """Let go of a box that cannot be read; return True if that is for the first time."""
-        is_first = adopted.folder not in self._put_off
-        self._put_off.add(adopted.folder)
+        times = self._put_off[adopted.folder] = self._put_off.get(adopted.folder, 0) + 1
         adopted.forget()
-        return is_first
+        return times == 1
 
     def forget(self) -> None:
         """In a child after fork: the box is its parent's."""
@@ -96,7 +95,8 @@ class Spool:
             self._removed.pop().forget()
 
     def _create(self) -> Box:
-        os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+        for folder in (os.path.dirname(self._folder), self._folder):  # the mode is only for the last one that is made
+            os.makedirs(folder, FOLDER_MODE, exist_ok=True)
         check_own_folder(self._folder)
         created = Box.create(self._folder)
         if self.box is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 
 from hookline_client.errors import InvalidOption
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = Report(is_verbose=given.verbose, as_json=given.json)
     transport = make_transport(options)
     try:
-        exit_code = Uploader(os.path.abspath(options.filename), transport, report, given.retry_for).run()
+        exit_code = Uploader(options.filename, transport, report, given.retry_for).run()
     except KeyboardInterrupt:
         report.problem("interrupted; the next run goes on")
         exit_code = ExitCode.LATER

@@ -90,6 +90,21 @@ def test_one_that_is_added_while_another_is_synced(profiles: Profiles) -> None:
     assert profiles.store.connection.execute("SELECT count(*) FROM introductions").fetchone() == (0,)
 
 
+def test_one_that_is_taken_out_in_the_middle_begins_anew_when_it_is_added_again(profiles: Profiles) -> None:
+    """What others were sent meanwhile was not for it."""
+    profiles.sync_all()
+    profiles.aim(("crm", "mail"))
+    while len(of_pros(profiles, "mail")) < 2:
+        profiles.tell()
+    profiles.aim(("crm",))
+    profiles.journal.append(record("identify", "m9", userId="u0", traits={"plan": "y"}))
+    profiles.sync_all()
+    profiles.aim(("crm", "mail"))
+    profiles.sync_all()
+    assert of_pros(profiles, "crm") == PROS | {("pros", "u0"): "false"}
+    assert of_pros(profiles, "mail") == {key: value for key, value in PROS.items() if key[1] != "u0"}
+
+
 def test_the_other_destination_instead(profiles: Profiles) -> None:
     """In the middle of a sync, with nobody left who is in step: what was to be told is told to the new one."""
     profiles.ingest.step()

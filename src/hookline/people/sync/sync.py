@@ -63,11 +63,15 @@ class FirstSyncs:
         time since it was last followed, where it has changed."""
         execute = self._store.connection.execute
         kept = dict(execute("SELECT id, told FROM definitions").fetchall())
+        under_way = dict(execute("SELECT definition, destinations FROM introductions").fetchall())
         self._ready = {numbers[ready.key]: ready for ready in definitions}
         for definition, ready in self._ready.items():
             known, wanted = kept[definition], ready.destinations
+            always_in = lists.get(ready.key, wanted)
+            if definition in under_way:
+                self._narrow(definition, _read(under_way[definition]), always_in)
             if known is not None:
-                wanted = _those(_read(known), lists.get(ready.key, wanted))
+                wanted = _those(_read(known), always_in)
             self._synced_to[definition] = wanted
             if known != (written := _written(self._synced_to[definition])):
                 execute("UPDATE definitions SET told = ? WHERE id = ?", (written, definition))
@@ -102,6 +106,17 @@ class FirstSyncs:
             execute(query, (_written(synced_to), first_sync.number, definition))
         self._synced_to[definition] = synced_to
 
+    def _narrow(self, definition: int, to: Destinations, always_in: Destinations) -> None:
+        """Take what was taken out from a first sync under way: added again, it begins anew, under other messageIds."""
+        execute, left = self._store.connection.execute, _those(to, always_in)
+        if left == to:
+            return
+        if left:
+            execute("UPDATE introductions SET destinations = ? WHERE definition = ?", (_written(left), definition))
+        else:
+            execute("DELETE FROM introductions WHERE definition = ?", (definition,))
+        execute("UPDATE definitions SET number = number + 1 WHERE id = ?", (definition,))
+
     def _first_sync(self, definition: int, now_ms: int) -> FirstSync:
         """Return the one under way, or one that begins; those that were added since it began come after it."""
         execute, ready = self._store.connection.execute, self._ready[definition]
@@ -113,12 +128,9 @@ class FirstSyncs:
             execute("INSERT INTO introductions VALUES (?, ?, ?, ?)", (definition, *row))
         destinations, at_ms, person = row
         ((made, number),) = execute("SELECT made, number + 1 FROM definitions WHERE id = ?", (definition,)).fetchall()
-        to = _those(_read(destinations), ready.destinations)
-        return FirstSync(ready, definition, made, number, at_ms, to, person)
+        return FirstSync(ready, definition, made, number, at_ms, _read(destinations), person)
 
     def _people(self, first_sync: FirstSync) -> PersonValues:
-        if not first_sync.to:  # taken out again meanwhile
-            return []
         query = (
             "SELECT m.person, p.user_id, m.sent FROM members m JOIN persons p ON p.id = m.person"
             " WHERE m.definition = ? AND m.person > ? AND m.sent <> ? AND p.user_id IS NOT NULL"

@@ -30,6 +30,8 @@ from hookline.people.sync.results import TRUE
 from hookline.telemetry.crashpoints import crash_point
 
 FIRST_SYNC_PEOPLE_PER_STEP = 500
+DIVERSE = ""
+"""In place of what was sent about somebody where destinations know different things: whatever holds is news."""
 
 Destinations = tuple[str, ...]
 PersonValues = list[tuple[int, str, str]]
@@ -93,11 +95,16 @@ class FirstSyncs:
                 return first_sync, self._people(first_sync)
         return None
 
-    def sent(self, first_sync: FirstSync, people: Sequence[int]) -> None:
-        """These people's messages are in the journal; without any, the destinations are as far as the others."""
+    def sent(self, first_sync: FirstSync, people: Sequence[int], withheld: Collection[int]) -> None:
+        """These people's messages are in the journal, but of those ``withheld`` among them nothing; without any, the
+        destinations are as far as the others."""
         execute, definition = self._store.connection.execute, first_sync.definition
         if people:
-            execute("UPDATE introductions SET person = ? WHERE definition = ?", (people[-1], definition))
+            with self._store.transaction():
+                execute("UPDATE introductions SET person = ? WHERE definition = ?", (people[-1], definition))
+                query = "UPDATE members SET sent = ? WHERE definition = ? AND person = ?"
+                rows = [(DIVERSE, definition, person) for person in withheld]
+                self._store.connection.executemany(query, rows)
             return
         synced_to = self._synced_to[definition] + first_sync.to
         with self._store.transaction():
@@ -133,10 +140,11 @@ class FirstSyncs:
     def _people(self, first_sync: FirstSync) -> PersonValues:
         query = (
             "SELECT m.person, p.user_id, m.sent FROM members m JOIN persons p ON p.id = m.person"
-            " WHERE m.definition = ? AND m.person > ? AND m.sent <> ? AND p.user_id IS NOT NULL"
+            " WHERE m.definition = ? AND m.person > ? AND m.sent NOT IN (?, ?) AND p.user_id IS NOT NULL"
             " ORDER BY m.person LIMIT ?"
         )
-        values = (first_sync.definition, first_sync.person, first_sync.ready.empty, FIRST_SYNC_PEOPLE_PER_STEP)
+        nothing = first_sync.ready.empty, DIVERSE
+        values = (first_sync.definition, first_sync.person, *nothing, FIRST_SYNC_PEOPLE_PER_STEP)
         return self._store.connection.execute(query, values).fetchall()
 
 
@@ -369,7 +377,7 @@ class Sync:
         """Their messages are in the journal; without any people, the sync is done. Of those ``withheld`` among them
         nothing was sent: what they differ in is news again when they are next looked at."""
         if sending.first_sync is not None:
-            self._first_syncs.sent(sending.first_sync, people)
+            self._first_syncs.sent(sending.first_sync, people, withheld)
         else:
             query = (
                 "UPDATE members SET sent = CASE WHEN ? THEN sent ELSE value END, sync = NULL"

@@ -259,10 +259,12 @@ class DeletionWatch:
             # Of the further ids collect has heard with the plan, and took events until then.
             await self._journal.refresh()
             found = await asyncio.to_thread(self._search_again, request, people)
-            if found.positions:
+            # What is refused without a user goes on to be taken, and may name them by chance: it alone is no reason.
+            are_theirs = any(events.total() for events in found.events)
+            if are_theirs:
                 await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
                 self._requests.plan_again(request, erased, found, self._planned(found))
-            return bool(found.positions)
+            return are_theirs
         # A sync may have told something about them between the look-up and the end of their profile.
         synced_to = await asyncio.to_thread(synced, self._data_path, ids) if self._profiles.exist else {}
         if synced_to:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from io import StringIO
 from typing import Annotated, Any, TypeVar
@@ -23,7 +23,7 @@ from hookline.features.insights.service import series_log
 from hookline.features.privacy.service import suppressed_usage
 from hookline.features.sources.service import schema_log
 from hookline.features.usage.service import By, UsageCount, usage_log
-from hookline.insights.series import DestinationUsage
+from hookline.insights.series import USAGE_ROWS_MAX, DestinationUsage, UsageTooLong
 
 DATE_CHARACTERS = 10
 ItemT = TypeVar("ItemT")
@@ -170,8 +170,11 @@ def _unusable(name: str, sentence: str) -> Problem:
     )
 
 
+def _too_long() -> Problem:
+    return _unusable("from", f"the report has more than {USAGE_ROWS_MAX:,} rows; ask for fewer days, or by month")
+
+
 MEDIA_TYPE = "text/csv"
-ROWS_MAX = 100_000
 
 
 def wants_csv(request: Request[Any, Any, Any]) -> bool:
@@ -179,12 +182,15 @@ def wants_csv(request: Request[Any, Any, Any]) -> bool:
     return request.headers.get("accept", "").split(",")[0].partition(";")[0].strip() == MEDIA_TYPE
 
 
-def csv_answer(items: Iterable[msgspec.Struct], fields: Sequence[str], name: str) -> Response[str]:
-    """Return all items with a line of names, as a file of this name; texts cannot be taken for formulas."""
+def csv_answer(items: Sequence[msgspec.Struct], fields: Sequence[str], name: str) -> Response[str]:
+    """Return all items with a line of names, as a file of this name; texts cannot be taken for formulas. Raise Problem
+    for too many."""
+    if len(items) > USAGE_ROWS_MAX:
+        raise _too_long()
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)
-    for _, item in zip(range(ROWS_MAX), items, strict=False):
+    for item in items:
         values = msgspec.to_builtins(item)
         writer.writerow([cell(values[field]) for field in fields])
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
@@ -268,7 +274,10 @@ class UsageDetails(Controller):
         """Return counts per destination and day or month. With `Accept: text/csv`, everything as a file."""
         first, last = days_of(from_, to)
         begin, end = _seconds(first), _seconds(last)
-        found = await asyncio.to_thread(series_log(services).usage, begin, end, by == "month")
+        try:
+            found = await asyncio.to_thread(series_log(services).usage, begin, end, by == "month")
+        except UsageTooLong:
+            raise _too_long() from None
         items = [_item(each) for each in found]
         if wants_csv(request):
             fields = ("period", "destination", "delivered", "filtered", "failures", "notDelivered")

@@ -138,14 +138,16 @@ def _by_source(services: Services, first: date, last: date) -> list[SourceUsage]
 def _by_destination(services: Services, first: date, last: date) -> list[DestinationSum]:
     """Return the busiest of them."""
     begin, end = (int(datetime.combine(day, time(), UTC).timestamp()) for day in (first, last))
-    sums: dict[str, list[int]] = {}
-    for each in series_log(services).usage(begin, end, True):
-        found = sums.setdefault(each.destination, [0, 0, 0, 0])
-        for place, count in enumerate((each.delivered, each.filtered, each.failures, each.not_delivered)):
-            found[place] += count
-    ordered = sorted(sums.items(), key=lambda pair: (-pair[1][0], pair[0]))[:DESTINATIONS_SHOWN]
-    named = ((id, services.store.destination(id), counts) for id, counts in ordered)
-    return [DestinationSum(id, stored.object.name if stored else "", *counts) for id, stored, counts in named]
+    found = series_log(services).busiest(begin, end, DESTINATIONS_SHOWN)
+    named = ((each, services.store.destination(each.destination)) for each in found)
+    return [
+        DestinationSum(
+            each.destination,
+            stored.object.name if stored else "",
+            *(each.delivered, each.filtered, each.failures, each.not_delivered),
+        )
+        for each, stored in named
+    ]
 
 
 @lru_cache(maxsize=4)

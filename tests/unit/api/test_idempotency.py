@@ -126,6 +126,19 @@ def test_a_failure_that_changed_nothing_gives_the_key_back(
     assert len(control.api("GET", "/audit-log").json["items"]) == (status == 201)
 
 
+def test_a_change_that_was_taken_back_is_none(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up within the transaction: the key is good again, and nothing is on record."""
+
+    def full(*_: object) -> None:
+        raise DatabaseFull("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(control.services.store, "_replace_rows", full)
+        assert post(control, source("a")).status == 503
+    assert not control.api("GET", "/audit-log").json["items"]
+    assert post(control, source("a")).status == 201
+
+
 def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 24 hours a key is new again; at the bound the oldest goes; a huge answer is not kept."""
     now = 1_000

@@ -304,9 +304,11 @@ class Sync:
                     execute(query, (*key, ready.judged, ready.trait, made[key]))
             for key, (id, judged, trait, *_) in known.items():
                 follows = ready_by_key.get(key)
-                is_renamed = follows is not None and trait is not None and follows.trait != trait
-                if is_renamed:  # under the new name destinations know nothing of anybody
-                    execute("UPDATE members SET sent = NULL WHERE definition = ? AND sent IS NOT NULL", (id,))
+                is_renamed = False
+                if follows is not None and trait is not None and follows.trait != trait:
+                    # Under the new name destinations know nothing of anybody; that they were sent something stays.
+                    is_renamed, query = True, "UPDATE members SET sent = ? WHERE definition = ? AND sent IS NOT NULL"
+                    execute(query, (follows.empty, id))
                 # Changed, renamed, or disabled: everybody is looked at anew, in a sync of another number.
                 if is_renamed or follows is None or follows.judged != judged:
                     execute(_BEGIN_ANEW, ("" if follows is None else follows.judged, id))

@@ -121,6 +121,8 @@ class DeletionWatch:
         self._forgetting = forgetting
         self._usage = usage
         self._usage_fails = False
+        self._delayed: dict[int, str] = {}
+        """By request what it waits for, as it was said last: it is tried twice a second, and may wait for days."""
         self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._profiles = ErasedProfiles(settings)
         self._asked = Bell()
@@ -164,10 +166,13 @@ class DeletionWatch:
         for request in requests:
             try:
                 await self._advance(request)
+                self._delayed.pop(request.number, None)
             except DatabaseAway:
                 raise
             except (engine.Error, OSError, JournalError, TooManySuppressed) as error:
-                logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
+                if self._delayed.get(request.number) != str(error):
+                    logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
+                self._delayed[request.number] = str(error)
         return bool(requests)
 
     async def _advance(self, request: DeletionRequest) -> None:

@@ -86,9 +86,9 @@ def test_suppression_is_lifted_by_id_and_by_hash(control: Running) -> None:
 
 
 def test_a_full_list_holds_up_the_request_that_adds_to_it_alone(
-    control: Running, monkeypatch: pytest.MonkeyPatch
+    control: Running, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It is done once there is room; those behind it are not held up, and the watch goes on."""
+    """It is done once there is room, and says so once; those behind it are not held up, and the watch goes on."""
     monkeypatch.setattr(suppression_list, "SUPPRESSED_MAX", 2)
     control.append(record("m1", userId="u1", anonymousId="a1"), record("m2", userId="u2", anonymousId="a2"))
     for user_id in ("u1", "u2"):
@@ -98,6 +98,9 @@ def test_a_full_list_holds_up_the_request_that_adds_to_it_alone(
     states = {item["id"]: item["state"] for item in control.api("GET", "/deletion-requests").json["items"]}
     assert (states["dr1"], states["dr2"]) == ("looking", "looking")
     assert states["dr3"] != "looking"
+    carry_out(control)
+    said = "".join(capfd.readouterr())
+    assert [said.count(f"request={each}") for each in ("dr1", "dr2")] == [1, 1]
     control.api("POST", "/suppressions/lift", {"userId": "u2"})
     carry_out(control)
     assert control.api("GET", "/deletion-requests/dr1").json["state"] == "done"

@@ -95,7 +95,7 @@ class Usage(Controller):
     ) -> UsageReport | Response[str]:
         """Return events per source and day or month, and how many of them count as usage."""
         first, last = days_of(from_, to)
-        items = items_of(services, first, last, by, source)
+        items = await asyncio.to_thread(items_of, services, first, last, by, source)
         if wants_csv(request):
             return csv_answer(items, UsageItem.__struct_fields__, "usage")
         page, following = page_of(items, lambda item: f"{item.period}/{item.source}", limit, after)
@@ -113,11 +113,14 @@ class Usage(Controller):
 
 
 def items_of(services: Services, first: date, last: date, by: By, source: str | None) -> list[UsageItem]:
-    """Return the usage of these days by period and source, newest period first."""
+    """Return the usage of these days by period and source, newest period first; takes too long for an event loop.
+    Raise Problem for a report that is too long."""
     counts = usage_log(services).counts(first, last, by, source)
     suppressed = suppressed_usage(services).counts(first, last, by, source)
     only_suppressed = suppressed.keys() - {(count.period, count.source) for count in counts}
     counts += [UsageCount(*key, 0, 0) for key in only_suppressed]
+    if len(counts) > USAGE_ROWS_MAX:
+        raise _too_long()
     counts.sort(key=lambda count: count.source)
     counts.sort(key=lambda count: count.period, reverse=True)
     return [usage_item(services, count, suppressed.get((count.period, count.source), 0)) for count in counts]
@@ -125,11 +128,15 @@ def items_of(services: Services, first: date, last: date, by: By, source: str | 
 
 def usage_item(services: Services, count: UsageCount, suppressed: int = 0) -> UsageItem:
     """On a grandfathered plan what filters kept back counts all the same, if a server sent it."""
-    source = services.store.last_source(count.source)
-    all_count = services.settings.plan.grandfathered and (source is None or source.type == "server")
+    all_count = services.settings.plan.grandfathered and _is_no_client(services, count.source)
     return UsageItem(
         *count, counted=count.events if all_count else count.events - count.filtered, suppressed=suppressed
     )
+
+
+def _is_no_client(services: Services, source: str) -> bool:
+    found = services.store.last_source(source)
+    return found is None or found.type == "server"
 
 
 def days_of(first: str | None, last: str | None) -> tuple[date, date]:
@@ -183,10 +190,7 @@ def wants_csv(request: Request[Any, Any, Any]) -> bool:
 
 
 def csv_answer(items: Sequence[msgspec.Struct], fields: Sequence[str], name: str) -> Response[str]:
-    """Return all items with a line of names, as a file of this name; texts cannot be taken for formulas. Raise Problem
-    for too many."""
-    if len(items) > USAGE_ROWS_MAX:
-        raise _too_long()
+    """Return all items with a line of names, as a file of this name; texts cannot be taken for formulas."""
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)

@@ -78,7 +78,7 @@ class UsagePage(NamedTuple):
 async def usage_page(services: Services, range: UsageRange) -> UsagePage:
     """Gather the page."""
     first, last = _days(services, range)
-    sources = _by_source(services, first, last)
+    sources = await asyncio.to_thread(_by_source, services, first, last)
     settings = services.settings
     return UsagePage(
         range=range,
@@ -189,7 +189,8 @@ async def show_usage(
 async def download_usage(services: FromServices, range: FromQuery[UsageRange] = "30d") -> Response[str]:
     """Return the usage per period and source as a file."""
     headers = {"Content-Disposition": f'attachment; filename="usage-{range}.csv"'}
-    return Response(as_csv(usage_items(services, range)), media_type="text/csv", headers=headers)
+    text = await asyncio.to_thread(lambda: as_csv(usage_items(services, range)))
+    return Response(text, media_type="text/csv", headers=headers)
 
 
 SCREENS = Screens(

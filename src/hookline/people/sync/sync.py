@@ -30,8 +30,9 @@ from hookline.people.sync.results import TRUE
 from hookline.telemetry.crashpoints import crash_point
 
 FIRST_SYNC_PEOPLE_PER_STEP = 500
-DIVERSE = ""
-"""In place of what was sent about somebody where destinations know different things: whatever holds is news."""
+DIVERSE = " null"
+"""In place of what was sent about somebody where destinations know different things: whatever holds is news. It is
+JSON, as an earlier version would send it, with a blank that no value is written with."""
 
 Destinations = tuple[str, ...]
 PersonValues = list[tuple[int, str, str]]

@@ -433,7 +433,9 @@ class Sync:
     def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
         ready, definition, at_ms = running.ready, running.definition, running.at_ms
         here = Slice(self._store, people, ready, self.numbers, in_a_row)
-        before = self._before(definition, people)
+        before, merged = self._before(definition, people), self._before(definition, here.merged)
+        # Who was sent something under a number that is merged was so for good: it must be deleted there, too.
+        inherited = {here.merged[person] for person, (_, _, sent, _) in merged.items() if sent is not None}
         rows: list[tuple[Any, ...]] = []
         changed: list[int] = []
         for person, facts in here.facts():
@@ -443,7 +445,9 @@ class Sync:
             if text != was:
                 since, since_sync = at_ms, running.number
                 changed.append(person)
-            if text != ready.empty or until != NEVER or person in before:
+            if sent is None and person in inherited:
+                sent = ready.empty
+            if text != ready.empty or until != NEVER or person in before or person in inherited:
                 is_news = person in here.user_ids and text != (ready.empty if sent is None else sent)
                 number = running.number if is_news and ready.destinations else None
                 leaves = None if until == NEVER else until
@@ -451,10 +455,10 @@ class Sync:
         with self._store.transaction():
             insert_many(self._store.connection, "members", (*_KEY, *_STANDS), rows, overwriting(_KEY, _STANDS))
             if ready.key[0] == "audience":
-                self._keep_history(running, {person: before[person] for person in changed if person in before}, here)
+                self._keep_history(running, {person: before[person] for person in changed if person in before}, merged)
             self._store.connection.executemany(
                 "DELETE FROM members WHERE definition = ? AND person = ?",
-                [(definition, person) for person in here.merged],
+                [(definition, person) for person in merged],
             )
             if changed and any(ready.key in each.needs for each in self._ready.values()):
                 self._store.touch(changed)
@@ -467,9 +471,9 @@ class Sync:
         )
         return {person: (value, since, sent, by) for person, value, since, sent, by in self._store.many(query, people)}
 
-    def _keep_history(self, running: Running, changed: dict[int, _Row], here: Slice) -> None:
+    def _keep_history(self, running: Running, changed: dict[int, _Row], merged: dict[int, _Row]) -> None:
         """Keep what held until now of those who changed, and of numbers that were merged: these end being anything."""
-        definition, merged = running.definition, self._before(running.definition, here.merged)
+        definition = running.definition
         ended = [
             Held(definition, person, since, value == TRUE, sync)
             for person, (value, since, _, sync) in (changed | merged).items()

@@ -99,7 +99,8 @@ def test_views_that_look_for_a_person_go(control: Running) -> None:
 
 
 def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:
-    """Of who has left since, after the audience got another name, and where a new destination was sent nothing."""
+    """Of who has left since, after the audience or the person got another name, and where one destination was sent
+    nothing."""
     profiles = Profiles(tmp_path / "profiles.db")
     profiles.journal.append(
         *(profile_record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in (0, 1))
@@ -119,6 +120,10 @@ def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:
     others = [each for each in AUDIENCES if each.id != "pros"]
     (pros,) = (each for each in AUDIENCES if each.id == "pros")
     profiles.sync.follow(in_order([*others, msgspec.structs.replace(pros, name="Experts")], TRAITS), profiles.made)
+    profiles.sync_all()
+    assert erased.synced_by(["u0", "u1"]) == sent
+    profiles.journal.append(*(profile_record("alias", f"m{n}", userId=f"v{n}", previousId=f"u{n}") for n in (3, 4)))
+    profiles.journal.append(profile_record("alias", "m5", userId="v0", previousId="u0"))
     profiles.sync_all()
     assert erased.synced_by(["u0", "u1"]) == sent
     erased.close()

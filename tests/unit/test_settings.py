@@ -159,6 +159,7 @@ def test_variables_that_are_no_settings() -> None:
     """Secrets of connections are not taken for misspelt settings, and neither is what belongs to others."""
     assert from_environment(HOOKLINE_SECRET_CRM="x", HOME="/", HOOKLINES="y") == Settings()
     assert from_environment(HOOKLINE_CLIENT_WRITE_KEY="wk", HOOKLINE_CLIENT_DEBUG="true") == Settings()
+    assert from_environment(HOOKLINE_TRACEBACK="1") == Settings()
 
 
 @pytest.mark.parametrize(

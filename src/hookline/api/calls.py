@@ -47,6 +47,8 @@ class Call:
         self.target: str | None = None
         self.only_looked = False
         """Said by a handler that changed nothing this time, as in a dry run."""
+        self.leaves_open = False
+        """Said with a failure of which nobody knows what was done before it."""
 
     @cached_property
     def identity(self) -> Identity:
@@ -82,6 +84,11 @@ class Call:
         anything: the standard library's parser takes none where one of them is of no right form."""
         pairs = (each.strip().partition("=") for each in self.headers.get("cookie", "").split(";"))
         return {name: value for name, _, value in pairs}.get(session_store(self.services).cookie_name)
+
+    @property
+    def has_changed(self) -> bool:
+        """Return whether something was changed, whatever came after it."""
+        return bool(self.versions) or self.target is not None
 
     def changed(self, target: str, *changes: AuditChange) -> None:
         """Say what was changed, where it is not a version of the connections."""

@@ -35,8 +35,8 @@ _PROBLEMS: dict[State, Problem] = {
     "lost": Problem(
         409,
         "idempotency_outcome_unknown",
-        "Hookline ended while it served the first request with this key, or could not keep its answer; look whether it"
-        " was done, then use a new key.",
+        "Hookline ended or failed while it served the first request with this key, or could not keep its answer; look"
+        " whether it was done, then use a new key.",
     ),
     "other_request": Problem(422, "idempotency_key_reused", "This key was used for another request; use a new one."),
 }
@@ -79,9 +79,11 @@ class Idempotency:
         elif found != "new":
             await _answer(send, _problem(_PROBLEMS[found], scope))
         else:
-            await self._serve(answers, key, scope, body, send)
+            await self._serve(answers, key, scope, call, body, send)
 
-    async def _serve(self, answers: KeptAnswers, key: bytes, scope: HTTPScope, body: bytes, send: Send) -> None:
+    async def _serve(
+        self, answers: KeptAnswers, key: bytes, scope: HTTPScope, call: Call, body: bytes, send: Send
+    ) -> None:
         parts: list[bytes] = []
         start: Message | None = None
         settled = False
@@ -97,7 +99,7 @@ class Idempotency:
                     return
                 # Before it leaves: whoever gets the answer may rely on getting it again.
                 settled = True
-                _settle(answers, key, start, b"".join(parts))
+                _settle(answers, key, call, start, b"".join(parts))
                 await send(start)
                 message = {"type": "http.response.body", "body": b"".join(parts), "more_body": False}
                 start = None
@@ -114,11 +116,14 @@ class Idempotency:
                 answers.give_back(key)
 
 
-def _settle(answers: KeptAnswers, key: bytes, start: Message, body: bytes) -> None:
+def _settle(answers: KeptAnswers, key: bytes, call: Call, start: Message, body: bytes) -> None:
     if start["type"] != "http.response.start":
         return
     if start["status"] >= REFUSED:
-        answers.give_back(key)
+        if call.has_changed or call.leaves_open:
+            answers.lose(key)
+        else:
+            answers.give_back(key)
         return
     headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"] if bytes(name) in KEPT_HEADERS)
     try:
@@ -190,8 +195,8 @@ class KeptAnswer(msgspec.Struct, frozen=True, array_like=True):
 
 
 State = Literal["new", "running", "lost", "other_request"]
-"""What a key is found to be: not used yet; of a request that is being served; of one whose end nobody saw, because
-Hookline ended first; of a request with another body."""
+"""What a key is found to be: not used yet; of a request that is being served; of one of which nobody knows what
+came, because Hookline ended first or failed; of a request with another body."""
 
 
 class KeptAnswers:

@@ -112,7 +112,9 @@ async def answer(send: Send, problem: Problem, instance: str) -> None:
 
 
 def log_fault(error: Exception, method: str) -> str:
-    """Log a fault of ours, and return the instance under which it is found."""
+    """Log a fault of ours, and return the instance under which it is found. It leaves open what was done before."""
+    if (call := current_call()) is not None:
+        call.leaves_open = True
     instance = f"urn:uuid:{uuid4()}"
     logger().error("internal_error", instance=instance, method=method, exc_info=error)
     return instance
@@ -131,7 +133,11 @@ def database_away(away: DatabaseAway) -> Problem:
         return Problem(503, away.code, f"{away}; events are still accepted. Try again in a moment.", headers=retry)
     meaning = away.meaning[0].upper() + away.meaning[1:]
     doubt = "whether a change was made that was under way is open, so look before you repeat it"
-    again = doubt if away.kind == "away" else "nothing was changed"
+    again = "nothing was changed"
+    if away.kind == "away":
+        again = doubt
+        if (call := current_call()) is not None:
+            call.leaves_open = True
     detail = f"{meaning}; events are still accepted. {away.next_step} Then try again: {again}."
     return Problem(503, away.code, detail, headers=retry)
 

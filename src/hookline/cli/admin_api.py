@@ -51,6 +51,8 @@ class AdminApi:
 
     def request(self, method: str, path: str, body: Json = None, timeout_seconds: float = TIMEOUT_SECONDS) -> Json:
         """Send one request and return the answer's JSON, or its text when it is not JSON."""
+        if "" in path.partition("?")[0].split("/")[1:]:  # it would be the list, or another call
+            raise CommandFailed("an id or a name is empty; write which one is meant", exit_code=2)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         payload = None
         if body is not None:

@@ -37,6 +37,10 @@ def run(arguments: list[str]) -> int:
         from hookline.cli.service.roles import role
 
         return role(command, arguments[1:])
+    if not (sys.stdin and sys.stdout and sys.stderr):
+        from hookline.telemetry import log_stream
+
+        log_stream.open_closed()
     gc.disable()  # what imports make stays: to look through it again and again takes a tenth of the time of --help
     from hookline.cli.commands import execute
 

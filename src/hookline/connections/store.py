@@ -179,6 +179,7 @@ class Store:
         Raise ChangeRefused for anything wrong, VersionConflict when ``expected_version`` is no longer in force.
         """
         with self._lock:
+            made: int | None = None
             with self._transaction():
                 self._refresh()
                 if expected_version is not None and expected_version != self._state.version:
@@ -188,7 +189,8 @@ class Store:
                     raise ChangeRefused(problems)
                 changes = [edit for edit in restored if self._changes_something(edit, owner)]
                 if changes:
-                    self._write(changes, author, owner, dict(ends()))
+                    made = self._write(changes, author, owner, dict(ends()))
+            self._note(made)
             self._refresh()
             return self._state.version
 
@@ -231,6 +233,7 @@ class Store:
         change_object: Callable[[Destination], Destination] = lambda destination: destination,
     ) -> LaneConfig:
         with self._lock:
+            version: int | None = None
             with self._transaction():
                 self._refresh()
                 stored = self._state.destinations.get(id)
@@ -246,6 +249,7 @@ class Store:
                     kept = None if lane is None else _json(lane)
                     row: ObjectRow = ("destination", id, version, document, stored.owner, kept)
                     self._replace_rows(version, [("destination", id)], [row])
+            self._note(version)
             self._refresh()
             return lane or stored.lane
 
@@ -389,16 +393,21 @@ class Store:
         stored = self._stored(edit)
         return stored is None or stored.object != edit.object or owner not in (None, stored.owner)
 
-    def _write(self, changes: Sequence[Edit], author: str, owner: str | None, ends: Offsets) -> None:
+    def _write(self, changes: Sequence[Edit], author: str, owner: str | None, ends: Offsets) -> int:
         version = self._new_version(author, ends)
         rows = [self._row(edit, version, owner, ends) for edit in changes if isinstance(edit, Put)]
         self._replace_rows(version, [(edit.kind, edit.id) for edit in changes], rows)
+        return version
 
     def _new_version(self, author: str, ends: Offsets) -> int:
         version = self._state.version + 1
         self._insert_version(version, author, ends)
-        self.on_version(version)
         return version
+
+    def _note(self, version: int | None) -> None:
+        """Say that a version was made, now that it is committed."""
+        if version is not None:
+            self.on_version(version)
 
     def _insert_version(self, version: int, author: str, ends: Offsets) -> None:
         if self._commits is not None:

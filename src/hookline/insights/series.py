@@ -69,6 +69,7 @@ def percentile(counts: Sequence[int | None], share: float) -> float | None:
 
 
 USAGE_ROWS_MAX = 100_000
+"""Rows of one report."""
 TOTALS = (*COLLECT_TOTALS, *DELIVER_TOTALS)
 Values = dict[str, list[float | None]]
 
@@ -114,6 +115,10 @@ class DestinationUsage(NamedTuple):
     filtered: int
     failures: int
     not_delivered: int
+
+
+class UsageTooLong(Exception):
+    """A report has more rows than one may have."""
 
 
 class SeriesLog:
@@ -234,15 +239,22 @@ class SeriesLog:
 
     def usage(self, first_day: int, last_day: int, by_month: bool) -> list[DestinationUsage]:
         """Return the sums of each destination by period, newest period first; days by their first second, both
-        included."""
+        included. Raise UsageTooLong."""
         period = "%Y-%m" if by_month else "%Y-%m-%d"
         rows = self._rows(
-            "SELECT strftime(?, at, 'unixepoch') AS period, destination, coalesce(sum(delivered), 0),"
-            " coalesce(sum(filtered), 0), coalesce(sum(failures), 0),"
-            " CASE WHEN sum(not_delivered) > 0 THEN sum(not_delivered) ELSE 0 END"
-            " FROM destination_series WHERE resolution = ? AND at >= ? AND at <= ?"
+            f"SELECT strftime(?, at, 'unixepoch') AS period, destination, {_USAGE}"
             " GROUP BY period, destination ORDER BY period DESC, destination LIMIT ?",
-            (period, DAY, first_day, last_day, USAGE_ROWS_MAX),
+            (period, DAY, first_day, last_day, USAGE_ROWS_MAX + 1),
+        )
+        if len(rows) > USAGE_ROWS_MAX:
+            raise UsageTooLong
+        return [DestinationUsage(*row) for row in rows]
+
+    def busiest(self, first_day: int, last_day: int, limit: int) -> list[DestinationUsage]:
+        """Return the sums over all these days of the destinations that got most; of no period."""
+        rows = self._rows(
+            f"SELECT '', destination, {_USAGE} GROUP BY destination ORDER BY 3 DESC, destination LIMIT ?",
+            (DAY, first_day, last_day, limit),
         )
         return [DestinationUsage(*row) for row in rows]
 
@@ -265,6 +277,13 @@ class SeriesLog:
         with self._lock:
             connection = self._database.open()
             return [] if connection is None else connection.execute(query, values).fetchall()
+
+
+_USAGE = (
+    "coalesce(sum(delivered), 0), coalesce(sum(filtered), 0), coalesce(sum(failures), 0),"
+    " CASE WHEN sum(not_delivered) > 0 THEN sum(not_delivered) ELSE 0 END"
+    " FROM destination_series WHERE resolution = ? AND at >= ? AND at <= ?"
+)
 
 
 def _steps(first: int, now_seconds: int, resolution: int) -> range:

@@ -187,9 +187,12 @@ class ProfilesRole:
             **{("audience", each.id): made_in.get(("audience", each.id), snapshot.version) for each in audiences},
             **{("trait", each.id): made_in.get(("computedTrait", each.id), snapshot.version) for each in traits},
         }
+        ready = in_order(audiences, traits, kinds)
+        # Of those alone that are followed now: one that stays disabled would have all changes since then read.
         followed = self.sync.followed()
-        since = self.feed.definitions_after(min(followed.values())) if followed else ()
-        self.sync.follow(in_order(audiences, traits, kinds), made, snapshot.version, since)
+        versions = [followed[each.key] for each in ready if each.key in followed]
+        since = self.feed.definitions_after(min(versions)) if versions else ()
+        self.sync.follow(ready, made, snapshot.version, since)
         self.previews.traits = {each.id: each for each in traits}
         # Of disabled ones too: the journal may not have it any more when they are enabled again.
         self._wanted = windows_of([*audiences, *traits])

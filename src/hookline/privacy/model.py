@@ -141,14 +141,17 @@ class Messages:
         )
         return (int(row[0]), int(row[1])) if row is not None else (0, 0)
 
-    def receipts(self, message: int) -> list[Receipt]:
-        """Return what came of a message, by destination."""
+    def receipts(self, request: int) -> dict[int, list[Receipt]]:
+        """Return what came of the messages of a request, by message and destination."""
         rows = self._store.database.rows(
-            "SELECT destination, status, reason, at, remark FROM deletion_receipts WHERE message = ?"
-            " ORDER BY destination",
-            (message,),
+            "SELECT r.message, r.destination, r.status, r.reason, r.at, r.remark FROM deletion_receipts r"
+            " JOIN deletion_messages m ON m.id = r.message WHERE m.request = ? ORDER BY r.message, r.destination",
+            (request,),
         )
-        return [Receipt(*row) for row in rows]
+        found: dict[int, list[Receipt]] = {}
+        for message, *receipt in rows:
+            found.setdefault(message, []).append(Receipt(*receipt))
+        return found
 
     def sent(self, message: int) -> None:
         """It is in the journal."""

@@ -145,16 +145,22 @@ class LogStream(io.TextIOBase):
 
 def install() -> tuple[LogStream, LogStream]:
     """Make standard output and standard error such streams, opening those that were closed; return both."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            # Else the next file that is opened would have this number, and log lines would go there.
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    open_closed()
     streams = LogStream(1), LogStream(2)
     sys.stdout, sys.stderr = streams
     atexit.register(drain)
     return streams
+
+
+def open_closed() -> None:
+    """Open those of the three standard streams that were closed (``>&-``), to nobody."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Else the next file that is opened would have this number, and what is written would go there.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def drain() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hookline.api import idempotency as module
 from hookline.api.idempotency import KEPT_MS, KeptAnswer, KeptAnswers, kept_answers
 from hookline.api.services import control_database
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseAway, DatabaseFull, OperationalError
+from hookline.features.connections.api import objects
 from tests.unit.control.running import WAIT_SECONDS, Answer, Running, source
 
 ANSWER = KeptAnswer(201, ((b"location", b"/x"),), b'{"secret": "shown-once"}')
@@ -91,6 +92,51 @@ def test_an_answer_that_cannot_be_kept_is_given_and_its_request_not_done_again(
         assert post(control, source("a")).status == 201
     again = post(control, source("a"))
     assert (again.status, again.json["code"]) == (409, "idempotency_outcome_unknown")
+
+
+def test_a_request_that_failed_after_its_change_is_not_done_again(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who repeats it is told to look; the change is on record."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("what was made cannot be shown")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "created", broken)
+        assert post(control, source("a")).status == 500
+    again = post(control, source("a"))
+    assert (again.status, again.json["code"]) == (409, "idempotency_outcome_unknown")
+    assert [each["target"] for each in control.api("GET", "/audit-log").json["items"]] == ["sources/a"]
+
+
+@pytest.mark.parametrize(("failure", "status"), [(DatabaseFull("full"), 201), (DatabaseAway("gone"), 409)], ids=repr)
+def test_a_failure_that_changed_nothing_gives_the_key_back(
+    control: Running, failure: DatabaseAway, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless nobody knows whether it did: the answer to a commit may get lost."""
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "create_object", fail)
+        assert post(control, source("a")).status == 503
+    assert post(control, source("a")).status == status
+    assert len(control.api("GET", "/audit-log").json["items"]) == (status == 201)
+
+
+def test_a_change_that_was_taken_back_is_none(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up within the transaction: the key is good again, and nothing is on record."""
+
+    def full(*_: object) -> None:
+        raise DatabaseFull("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(control.services.store, "_replace_rows", full)
+        assert post(control, source("a")).status == 503
+    assert not control.api("GET", "/audit-log").json["items"]
+    assert post(control, source("a")).status == 201
 
 
 def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,3 +67,15 @@ def test_commands_import_nothing_that_only_one_of_them_needs() -> None:
 
 
 HEAVY = {"cyclopts", "rich", "msgspec", "yaml", "litestar", "asyncio", "http", "subprocess"}
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.parametrize(("words", "code"), [("doctor", 0), ("check missing.yaml", 1)])
+def test_a_closed_stream_is_one_to_nobody(words: str, code: int, closed: str, tmp_path: Path) -> None:
+    """A command works as ever where nobody reads it, and nothing that belongs to one stream comes in the other."""
+    line = f"exec {sys.executable} -m hookline.cli.main {words} {closed}"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
+    done = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code
+    assert "HOOKLINE_TRACEBACK" not in done.stderr
+    assert "hookline: " not in done.stdout

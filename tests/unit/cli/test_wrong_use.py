@@ -98,6 +98,15 @@ def test_a_refused_argument_is_named_with_its_command(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "hookline: hookline pause does not take 'mailer'. See hookline pause --help\n"
 
 
+@pytest.mark.parametrize(
+    "command", [("why",), ("dead-letters", "show"), ("deletion-requests", "show"), ("sources", "show")], ids=" ".join
+)
+def test_an_empty_id_is_no_list(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """A script whose variable is empty is refused before anything is asked of the service."""
+    assert execute([*command, "", *NOBODY]) == 2
+    assert "is empty" in capsys.readouterr().err
+
+
 def test_what_nobody_foresaw_is_a_sentence_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

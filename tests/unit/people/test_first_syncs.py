@@ -90,6 +90,43 @@ def test_one_that_is_added_while_another_is_synced(profiles: Profiles) -> None:
     assert profiles.store.connection.execute("SELECT count(*) FROM introductions").fetchone() == (0,)
 
 
+def test_one_that_is_taken_out_in_the_middle_begins_anew_when_it_is_added_again(profiles: Profiles) -> None:
+    """What others were sent meanwhile was not for it."""
+    profiles.sync_all()
+    profiles.aim(("crm", "mail"))
+    while len(of_pros(profiles, "mail")) < 2:
+        profiles.tell()
+    profiles.aim(("crm",))
+    profiles.journal.append(record("identify", "m9", userId="u0", traits={"plan": "y"}))
+    profiles.sync_all()
+    profiles.aim(("crm", "mail"))
+    profiles.sync_all()
+    assert of_pros(profiles, "crm") == PROS | {("pros", "u0"): "false"}
+    assert of_pros(profiles, "mail") == {key: value for key, value in PROS.items() if key[1] != "u0"}
+
+
+def test_who_was_withheld_is_synced_to_the_new_one_when_next_looked_at(profiles: Profiles) -> None:
+    """Others hear it again; that somebody has left since is news for them, too."""
+    profiles.sync_all()
+    profiles.aim(("crm", "mail"))
+    while (found := profiles.sync.to_send(profiles.now_ms)) is not None:
+        sending, messages = found
+        people = [person for person, _ in messages]
+        profiles.sync.sent(sending, people, profiles.now_ms, withheld=people)
+    profiles.sync_all()
+    assert of_pros(profiles, "mail") == {}
+    profiles.known["crm"].clear()
+    profiles.journal.append(
+        record("identify", "m8", NOW_MS + 1, userId="u1", traits={"plan": "y"}),
+        record("identify", "m9", userId="u2", traits={"seats": 1}),
+    )
+    profiles.sync_all()
+    assert of_pros(profiles, "crm") == of_pros(profiles, "mail") == {("pros", "u1"): "false", ("pros", "u2"): "true"}
+    profiles.aim(("crm", "mail", "shop"))
+    profiles.sync_all()
+    assert of_pros(profiles, "shop") == {("pros", "u2"): "true"}
+
+
 def test_the_other_destination_instead(profiles: Profiles) -> None:
     """In the middle of a sync, with nobody left who is in step: what was to be told is told to the new one."""
     profiles.ingest.step()

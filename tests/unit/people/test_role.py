@@ -189,6 +189,27 @@ def test_a_destination_that_is_added_again_between_two_looks_is_synced(role: Pro
     store.close()
 
 
+def test_a_disabled_audience_has_no_old_changes_read(
+    role: ProfilesRole, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may stay so for years, while others change; once it is enabled again, they are read."""
+    store = Store(settings.data_path / "control.db")
+    asked: list[int] = []
+    after = role.feed.definitions_after
+    monkeypatch.setattr(role.feed, "definitions_after", lambda version: asked.append(version) or after(version))
+    for edit in (
+        Put(AUDIENCE),
+        Put(msgspec.structs.replace(AUDIENCE, enabled=False)),
+        Put(msgspec.structs.replace(AUDIENCE, id="other", name="One")),
+        Put(msgspec.structs.replace(AUDIENCE, id="other", name="Another")),
+        Put(AUDIENCE),
+    ):
+        change(store, edit)
+        role.follow_definitions()
+    store.close()
+    assert asked == [3, 1]
+
+
 def test_what_a_disabled_audience_is_judged_by_is_kept(role: ProfilesRole, settings: Settings) -> None:
     """The journal may have lost the events since; enabled again, it has the members it had."""
     store = Store(settings.data_path / "control.db")

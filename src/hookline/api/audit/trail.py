@@ -27,7 +27,7 @@ class AuditTrail:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request; when it succeeded, write down who did what."""
+        """Serve the request; when it succeeded, or failed after a change, write down who did what."""
         call = current_call()
         # Nobody unknown gets past the guard of a route that changes something.
         if scope["type"] != ScopeType.HTTP or call is None or call.caller is None or scope["method"] in SAFE_METHODS:
@@ -37,11 +37,15 @@ class AuditTrail:
         services: Services = scope["litestar_app"].state.services
 
         async def send_recorded(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] < FAILED and not call.only_looked:
+            if message["type"] == "http.response.start" and _is_on_record(call, message["status"]):
                 _try_to_record(services, call, caller, request)
             await send(message)
 
         await self._app(scope, receive, send_recorded)
+
+
+def _is_on_record(call: Call, status: int) -> bool:
+    return not call.only_looked and (status < FAILED or call.has_changed)
 
 
 def _try_to_record(services: Services, call: Call, caller: Caller, scope: HTTPScope) -> None:

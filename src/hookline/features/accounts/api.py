@@ -382,16 +382,22 @@ async def _change_password(
         login_throttle(services).not_tried(SESSION, name)
         raise Problem(503, "unavailable", "Many sign in right now; try again in a moment.") from None
     if not right or account is None:
-        raise Problem(
-            403, "wrong_password", "That is not your password.", [FieldError("/current", "That is not your password.")]
-        )
+        raise _wrong_password()
     login_throttle(services).succeeded(SESSION, name)
     refusal = refusal_of(new, name)
     if refusal is not None:
         raise Problem(422, "weak_password", refusal, [FieldError("/new", refusal)])
-    account_store(services).set_password(account, await password_hasher(services).hash(new))
+    password_hash = await password_hasher(services).hash(new)
+    if account_store(services).credentials_of(account) != found:  # changed while these were checked and hashed
+        raise _wrong_password()
+    account_store(services).set_password(account, password_hash)
     call.changed(f"users/u{account}")
     return session_store(services).end_all(account, "password")
+
+
+def _wrong_password() -> Problem:
+    sentence = "That is not your password."
+    return Problem(403, "wrong_password", sentence, [FieldError("/current", sentence)])
 
 
 def _after(seconds: int) -> dict[str, str]:

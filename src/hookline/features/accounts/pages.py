@@ -115,6 +115,8 @@ async def _found(services: Services, account: str, password: str, others_first: 
     stored = None if credentials is None else credentials.password_hash
     if not await password_hasher(services).matches(password, stored, others_first) or credentials is None:
         return None
+    if account_store(services).credentials_of(credentials.id) != credentials:  # changed while it was checked
+        return None
     known = account_store(services).get(credentials.id)
     return None if known is None else person(known)
 

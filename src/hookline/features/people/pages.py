@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -301,7 +300,7 @@ class PersonScreens(Controller):
 
 async def _show(request: PageRequest, services: Services, asked: Identity) -> Response[str]:
     query = query_of(request)
-    known, now_ms = defined(services), int(time.time() * 1000)
+    known, now_ms = defined(services), services.store.steady_ms()
     view = await person_log(services).read(
         lambda reader: person_page(
             reader,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
@@ -121,7 +122,7 @@ class DeletionRequests(Controller):
     async def get_deletion_evidence(self, services: FromServices, id: Id) -> DeletionEvidence:
         """Return the report of a deletion request: what was affected, when the delete message was delivered to each
         destination, what was erased."""
-        return evidence_of(services, deletion_request(services, id))
+        return await asyncio.to_thread(evidence_of, services, deletion_request(services, id))
 
 
 def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
@@ -94,7 +95,7 @@ def show_request(id: str, /, *, options: Options = HERE) -> int:
     id
         Id of the request.
     """
-    found = options.admin().get(f"/deletion-requests/{id}")
+    found = options.admin().get(f"/deletion-requests/{quote(id, safe='')}")
     print(json.dumps(found) if options.as_json else _line(found))
     return 0
 
@@ -108,7 +109,7 @@ def evidence(id: str, /, *, options: Options = HERE) -> int:
     id
         Id of the request.
     """
-    found = options.admin().get(f"/deletion-requests/{id}/evidence")
+    found = options.admin().get(f"/deletion-requests/{quote(id, safe='')}/evidence")
     print(json.dumps(found) if options.as_json else "\n".join(_evidence(found)))
     return 0 if found["complete"] else 1
 

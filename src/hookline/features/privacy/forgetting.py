@@ -137,7 +137,9 @@ class ErasedProfiles:
             return [set() for _ in user_ids]
         results = SyncResults(connection)
         return [
-            set() if person is None else {(each.kind, each.name) for each in results.of_person(person) if each.sent}
+            set()
+            if person is None
+            else {(each.kind, each.name) for each in results.of_person(person) if each.sent is not None}
             for person in self._people(user_ids)
         ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from litestar import Controller, Request, Response, get
@@ -73,7 +74,7 @@ class DeletionScreens(Controller):
         if found is None:
             hint = "It was never created here. Requests are kept forever."
             return unknown(request, "deletion", "Deletion request", "There is no such deletion request", id, hint)
-        report = evidence_of(services, found)
+        report = await asyncio.to_thread(evidence_of, services, found)
         return screen(
             request,
             "deletion_request.html",

@@ -121,6 +121,8 @@ class DeletionWatch:
         self._forgetting = forgetting
         self._usage = usage
         self._usage_fails = False
+        self._delayed: dict[int, str] = {}
+        """By request what it waits for, as it was said last: it is tried twice a second, and may wait for days."""
         self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._profiles = ErasedProfiles(settings)
         self._asked = Bell()
@@ -164,10 +166,13 @@ class DeletionWatch:
         for request in requests:
             try:
                 await self._advance(request)
+                self._delayed.pop(request.number, None)
             except DatabaseAway:
                 raise
             except (engine.Error, OSError, JournalError, TooManySuppressed) as error:
-                logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
+                if self._delayed.get(request.number) != str(error):
+                    logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
+                self._delayed[request.number] = str(error)
         return bool(requests)
 
     async def _advance(self, request: DeletionRequest) -> None:
@@ -259,10 +264,12 @@ class DeletionWatch:
             # Of the further ids collect has heard with the plan, and took events until then.
             await self._journal.refresh()
             found = await asyncio.to_thread(self._search_again, request, people)
-            if found.positions:
+            # What is refused without a user goes on to be taken, and may name them by chance: it alone is no reason.
+            are_theirs = any(events.total() for events in found.events)
+            if are_theirs:
                 await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
                 self._requests.plan_again(request, erased, found, self._planned(found))
-            return bool(found.positions)
+            return are_theirs
         # A sync may have told something about them between the look-up and the end of their profile.
         synced_to = await asyncio.to_thread(synced, self._data_path, ids) if self._profiles.exist else {}
         if synced_to:

@@ -154,7 +154,7 @@ def resume(id: str, /, *, rate: float | None = None, options: Options = HERE) ->
     """
     admin = options.admin()
     if rate is not None:
-        admin.request("PATCH", f"/replays/{id}", {"rate": rate})
+        admin.request("PATCH", f"/replays/{quote(id, safe='')}", {"rate": rate})
     return print_one(admin, "POST", id, "/resume", options.as_json)
 
 

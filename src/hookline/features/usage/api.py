@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from io import StringIO
 from typing import Annotated, Any, TypeVar
@@ -23,7 +23,7 @@ from hookline.features.insights.service import series_log
 from hookline.features.privacy.service import suppressed_usage
 from hookline.features.sources.service import schema_log
 from hookline.features.usage.service import By, UsageCount, usage_log
-from hookline.insights.series import DestinationUsage
+from hookline.insights.series import USAGE_ROWS_MAX, DestinationUsage, UsageTooLong
 
 DATE_CHARACTERS = 10
 ItemT = TypeVar("ItemT")
@@ -95,7 +95,7 @@ class Usage(Controller):
     ) -> UsageReport | Response[str]:
         """Return events per source and day or month, and how many of them count as usage."""
         first, last = days_of(from_, to)
-        items = items_of(services, first, last, by, source)
+        items = await asyncio.to_thread(items_of, services, first, last, by, source)
         if wants_csv(request):
             return csv_answer(items, UsageItem.__struct_fields__, "usage")
         page, following = page_of(items, lambda item: f"{item.period}/{item.source}", limit, after)
@@ -113,11 +113,14 @@ class Usage(Controller):
 
 
 def items_of(services: Services, first: date, last: date, by: By, source: str | None) -> list[UsageItem]:
-    """Return the usage of these days by period and source, newest period first."""
+    """Return the usage of these days by period and source, newest period first; takes too long for an event loop.
+    Raise Problem for a report that is too long."""
     counts = usage_log(services).counts(first, last, by, source)
     suppressed = suppressed_usage(services).counts(first, last, by, source)
     only_suppressed = suppressed.keys() - {(count.period, count.source) for count in counts}
     counts += [UsageCount(*key, 0, 0) for key in only_suppressed]
+    if len(counts) > USAGE_ROWS_MAX:
+        raise _too_long()
     counts.sort(key=lambda count: count.source)
     counts.sort(key=lambda count: count.period, reverse=True)
     return [usage_item(services, count, suppressed.get((count.period, count.source), 0)) for count in counts]
@@ -125,11 +128,15 @@ def items_of(services: Services, first: date, last: date, by: By, source: str | 
 
 def usage_item(services: Services, count: UsageCount, suppressed: int = 0) -> UsageItem:
     """On a grandfathered plan what filters kept back counts all the same, if a server sent it."""
-    source = services.store.last_source(count.source)
-    all_count = services.settings.plan.grandfathered and (source is None or source.type == "server")
+    all_count = services.settings.plan.grandfathered and _is_no_client(services, count.source)
     return UsageItem(
         *count, counted=count.events if all_count else count.events - count.filtered, suppressed=suppressed
     )
+
+
+def _is_no_client(services: Services, source: str) -> bool:
+    found = services.store.last_source(source)
+    return found is None or found.type == "server"
 
 
 def days_of(first: str | None, last: str | None) -> tuple[date, date]:
@@ -170,8 +177,11 @@ def _unusable(name: str, sentence: str) -> Problem:
     )
 
 
+def _too_long() -> Problem:
+    return _unusable("from", f"the report has more than {USAGE_ROWS_MAX:,} rows; ask for fewer days, or by month")
+
+
 MEDIA_TYPE = "text/csv"
-ROWS_MAX = 100_000
 
 
 def wants_csv(request: Request[Any, Any, Any]) -> bool:
@@ -179,12 +189,12 @@ def wants_csv(request: Request[Any, Any, Any]) -> bool:
     return request.headers.get("accept", "").split(",")[0].partition(";")[0].strip() == MEDIA_TYPE
 
 
-def csv_answer(items: Iterable[msgspec.Struct], fields: Sequence[str], name: str) -> Response[str]:
+def csv_answer(items: Sequence[msgspec.Struct], fields: Sequence[str], name: str) -> Response[str]:
     """Return all items with a line of names, as a file of this name; texts cannot be taken for formulas."""
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)
-    for _, item in zip(range(ROWS_MAX), items, strict=False):
+    for item in items:
         values = msgspec.to_builtins(item)
         writer.writerow([cell(values[field]) for field in fields])
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
@@ -268,7 +278,10 @@ class UsageDetails(Controller):
         """Return counts per destination and day or month. With `Accept: text/csv`, everything as a file."""
         first, last = days_of(from_, to)
         begin, end = _seconds(first), _seconds(last)
-        found = await asyncio.to_thread(series_log(services).usage, begin, end, by == "month")
+        try:
+            found = await asyncio.to_thread(series_log(services).usage, begin, end, by == "month")
+        except UsageTooLong:
+            raise _too_long() from None
         items = [_item(each) for each in found]
         if wants_csv(request):
             fields = ("period", "destination", "delivered", "filtered", "failures", "notDelivered")

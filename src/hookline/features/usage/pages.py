@@ -78,7 +78,7 @@ class UsagePage(NamedTuple):
 async def usage_page(services: Services, range: UsageRange) -> UsagePage:
     """Gather the page."""
     first, last = _days(services, range)
-    sources = _by_source(services, first, last)
+    sources = await asyncio.to_thread(_by_source, services, first, last)
     settings = services.settings
     return UsagePage(
         range=range,
@@ -138,14 +138,16 @@ def _by_source(services: Services, first: date, last: date) -> list[SourceUsage]
 def _by_destination(services: Services, first: date, last: date) -> list[DestinationSum]:
     """Return the busiest of them."""
     begin, end = (int(datetime.combine(day, time(), UTC).timestamp()) for day in (first, last))
-    sums: dict[str, list[int]] = {}
-    for each in series_log(services).usage(begin, end, True):
-        found = sums.setdefault(each.destination, [0, 0, 0, 0])
-        for place, count in enumerate((each.delivered, each.filtered, each.failures, each.not_delivered)):
-            found[place] += count
-    ordered = sorted(sums.items(), key=lambda pair: (-pair[1][0], pair[0]))[:DESTINATIONS_SHOWN]
-    named = ((id, services.store.destination(id), counts) for id, counts in ordered)
-    return [DestinationSum(id, stored.object.name if stored else "", *counts) for id, stored, counts in named]
+    found = series_log(services).busiest(begin, end, DESTINATIONS_SHOWN)
+    named = ((each, services.store.destination(each.destination)) for each in found)
+    return [
+        DestinationSum(
+            each.destination,
+            stored.object.name if stored else "",
+            *(each.delivered, each.filtered, each.failures, each.not_delivered),
+        )
+        for each, stored in named
+    ]
 
 
 @lru_cache(maxsize=4)
@@ -187,7 +189,8 @@ async def show_usage(
 async def download_usage(services: FromServices, range: FromQuery[UsageRange] = "30d") -> Response[str]:
     """Return the usage per period and source as a file."""
     headers = {"Content-Disposition": f'attachment; filename="usage-{range}.csv"'}
-    return Response(as_csv(usage_items(services, range)), media_type="text/csv", headers=headers)
+    text = await asyncio.to_thread(lambda: as_csv(usage_items(services, range)))
+    return Response(text, media_type="text/csv", headers=headers)
 
 
 SCREENS = Screens(

@@ -30,6 +30,9 @@ from hookline.people.sync.results import TRUE
 from hookline.telemetry.crashpoints import crash_point
 
 FIRST_SYNC_PEOPLE_PER_STEP = 500
+DIVERSE = " null"
+"""In place of what was sent about somebody where destinations know different things: whatever holds is news. It is
+JSON, as an earlier version would send it, with a blank that no value is written with."""
 
 Destinations = tuple[str, ...]
 PersonValues = list[tuple[int, str, str]]
@@ -63,11 +66,15 @@ class FirstSyncs:
         time since it was last followed, where it has changed."""
         execute = self._store.connection.execute
         kept = dict(execute("SELECT id, told FROM definitions").fetchall())
+        under_way = dict(execute("SELECT definition, destinations FROM introductions").fetchall())
         self._ready = {numbers[ready.key]: ready for ready in definitions}
         for definition, ready in self._ready.items():
             known, wanted = kept[definition], ready.destinations
+            always_in = lists.get(ready.key, wanted)
+            if definition in under_way:
+                self._narrow(definition, _read(under_way[definition]), always_in)
             if known is not None:
-                wanted = _those(_read(known), lists.get(ready.key, wanted))
+                wanted = _those(_read(known), always_in)
             self._synced_to[definition] = wanted
             if known != (written := _written(self._synced_to[definition])):
                 execute("UPDATE definitions SET told = ? WHERE id = ?", (written, definition))
@@ -89,11 +96,16 @@ class FirstSyncs:
                 return first_sync, self._people(first_sync)
         return None
 
-    def sent(self, first_sync: FirstSync, people: Sequence[int]) -> None:
-        """These people's messages are in the journal; without any, the destinations are as far as the others."""
+    def sent(self, first_sync: FirstSync, people: Sequence[int], withheld: Collection[int]) -> None:
+        """These people's messages are in the journal, but of those ``withheld`` among them nothing; without any, the
+        destinations are as far as the others."""
         execute, definition = self._store.connection.execute, first_sync.definition
         if people:
-            execute("UPDATE introductions SET person = ? WHERE definition = ?", (people[-1], definition))
+            with self._store.transaction():
+                execute("UPDATE introductions SET person = ? WHERE definition = ?", (people[-1], definition))
+                query = "UPDATE members SET sent = ? WHERE definition = ? AND person = ?"
+                rows = [(DIVERSE, definition, person) for person in withheld]
+                self._store.connection.executemany(query, rows)
             return
         synced_to = self._synced_to[definition] + first_sync.to
         with self._store.transaction():
@@ -101,6 +113,17 @@ class FirstSyncs:
             query = "UPDATE definitions SET told = ?, number = ? WHERE id = ?"
             execute(query, (_written(synced_to), first_sync.number, definition))
         self._synced_to[definition] = synced_to
+
+    def _narrow(self, definition: int, to: Destinations, always_in: Destinations) -> None:
+        """Take what was taken out from a first sync under way: added again, it begins anew, under other messageIds."""
+        execute, left = self._store.connection.execute, _those(to, always_in)
+        if left == to:
+            return
+        if left:
+            execute("UPDATE introductions SET destinations = ? WHERE definition = ?", (_written(left), definition))
+        else:
+            execute("DELETE FROM introductions WHERE definition = ?", (definition,))
+        execute("UPDATE definitions SET number = number + 1 WHERE id = ?", (definition,))
 
     def _first_sync(self, definition: int, now_ms: int) -> FirstSync:
         """Return the one under way, or one that begins; those that were added since it began come after it."""
@@ -113,18 +136,16 @@ class FirstSyncs:
             execute("INSERT INTO introductions VALUES (?, ?, ?, ?)", (definition, *row))
         destinations, at_ms, person = row
         ((made, number),) = execute("SELECT made, number + 1 FROM definitions WHERE id = ?", (definition,)).fetchall()
-        to = _those(_read(destinations), ready.destinations)
-        return FirstSync(ready, definition, made, number, at_ms, to, person)
+        return FirstSync(ready, definition, made, number, at_ms, _read(destinations), person)
 
     def _people(self, first_sync: FirstSync) -> PersonValues:
-        if not first_sync.to:  # taken out again meanwhile
-            return []
         query = (
             "SELECT m.person, p.user_id, m.sent FROM members m JOIN persons p ON p.id = m.person"
-            " WHERE m.definition = ? AND m.person > ? AND m.sent <> ? AND p.user_id IS NOT NULL"
+            " WHERE m.definition = ? AND m.person > ? AND m.sent NOT IN (?, ?) AND p.user_id IS NOT NULL"
             " ORDER BY m.person LIMIT ?"
         )
-        values = (first_sync.definition, first_sync.person, first_sync.ready.empty, FIRST_SYNC_PEOPLE_PER_STEP)
+        nothing = first_sync.ready.empty, DIVERSE
+        values = (first_sync.definition, first_sync.person, *nothing, FIRST_SYNC_PEOPLE_PER_STEP)
         return self._store.connection.execute(query, values).fetchall()
 
 
@@ -284,9 +305,11 @@ class Sync:
                     execute(query, (*key, ready.judged, ready.trait, made[key]))
             for key, (id, judged, trait, *_) in known.items():
                 follows = ready_by_key.get(key)
-                is_renamed = follows is not None and trait is not None and follows.trait != trait
-                if is_renamed:  # under the new name destinations know nothing of anybody
-                    execute("UPDATE members SET sent = NULL WHERE definition = ? AND sent IS NOT NULL", (id,))
+                is_renamed = False
+                if follows is not None and trait is not None and follows.trait != trait:
+                    # Under the new name destinations know nothing of anybody; that they were sent something stays.
+                    is_renamed, query = True, "UPDATE members SET sent = ? WHERE definition = ? AND sent IS NOT NULL"
+                    execute(query, (follows.empty, id))
                 # Changed, renamed, or disabled: everybody is looked at anew, in a sync of another number.
                 if is_renamed or follows is None or follows.judged != judged:
                     execute(_BEGIN_ANEW, ("" if follows is None else follows.judged, id))
@@ -357,7 +380,7 @@ class Sync:
         """Their messages are in the journal; without any people, the sync is done. Of those ``withheld`` among them
         nothing was sent: what they differ in is news again when they are next looked at."""
         if sending.first_sync is not None:
-            self._first_syncs.sent(sending.first_sync, people)
+            self._first_syncs.sent(sending.first_sync, people, withheld)
         else:
             query = (
                 "UPDATE members SET sent = CASE WHEN ? THEN sent ELSE value END, sync = NULL"
@@ -410,7 +433,9 @@ class Sync:
     def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
         ready, definition, at_ms = running.ready, running.definition, running.at_ms
         here = Slice(self._store, people, ready, self.numbers, in_a_row)
-        before = self._before(definition, people)
+        before, merged = self._before(definition, people), self._before(definition, here.merged)
+        # Who was sent something under a number that is merged was so for good: it must be deleted there, too.
+        inherited = {here.merged[person] for person, (_, _, sent, _) in merged.items() if sent is not None}
         rows: list[tuple[Any, ...]] = []
         changed: list[int] = []
         for person, facts in here.facts():
@@ -420,7 +445,9 @@ class Sync:
             if text != was:
                 since, since_sync = at_ms, running.number
                 changed.append(person)
-            if text != ready.empty or until != NEVER or person in before:
+            if sent is None and person in inherited:
+                sent = ready.empty
+            if text != ready.empty or until != NEVER or person in before or person in inherited:
                 is_news = person in here.user_ids and text != (ready.empty if sent is None else sent)
                 number = running.number if is_news and ready.destinations else None
                 leaves = None if until == NEVER else until
@@ -428,10 +455,10 @@ class Sync:
         with self._store.transaction():
             insert_many(self._store.connection, "members", (*_KEY, *_STANDS), rows, overwriting(_KEY, _STANDS))
             if ready.key[0] == "audience":
-                self._keep_history(running, {person: before[person] for person in changed if person in before}, here)
+                self._keep_history(running, {person: before[person] for person in changed if person in before}, merged)
             self._store.connection.executemany(
                 "DELETE FROM members WHERE definition = ? AND person = ?",
-                [(definition, person) for person in here.merged],
+                [(definition, person) for person in merged],
             )
             if changed and any(ready.key in each.needs for each in self._ready.values()):
                 self._store.touch(changed)
@@ -444,9 +471,9 @@ class Sync:
         )
         return {person: (value, since, sent, by) for person, value, since, sent, by in self._store.many(query, people)}
 
-    def _keep_history(self, running: Running, changed: dict[int, _Row], here: Slice) -> None:
+    def _keep_history(self, running: Running, changed: dict[int, _Row], merged: dict[int, _Row]) -> None:
         """Keep what held until now of those who changed, and of numbers that were merged: these end being anything."""
-        definition, merged = running.definition, self._before(running.definition, here.merged)
+        definition = running.definition
         ended = [
             Held(definition, person, since, value == TRUE, sync)
             for person, (value, since, _, sync) in (changed | merged).items()

@@ -159,6 +159,29 @@ def test_a_password_is_changed_with_the_old_one(control: Running) -> None:
     assert login(control, new, account="olga@example.com").status == 303
 
 
+def test_the_old_password_opens_nothing_while_it_is_changed(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check takes its time, and may have begun before the change: it gets no session, and no password in force."""
+    cookie, new, matches = owner(control), "another four words here", Passwords.matches
+    account = account_store(control.services).credentials("olga@example.com")
+    assert account is not None
+
+    async def changed_meanwhile(self: Passwords, password: str, *rest: object) -> bool:
+        matched = await matches(self, password, *rest)  # type: ignore[arg-type]
+        if password == PASSWORD:
+            account_store(control.services).set_password(account.id, await self.hash(new))
+            session_store(control.services).end_all(account.id, "password")
+        return matched
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Passwords, "matches", changed_meanwhile)
+        body = {"current": PASSWORD, "new": "four words of a stranger"}
+        refused = as_browser(control, "POST", "/users/me/password", cookie, body)
+        account_store(control.services).set_password(account.id, asyncio.run(Passwords().hash(PASSWORD)))
+        assert login(control, PASSWORD, account="olga@example.com").status == 403
+    assert (refused.status, refused.json["code"]) == (403, "wrong_password")
+    assert login(control, new, account="olga@example.com").status == 303
+
+
 def test_signing_out_everywhere(control: Running) -> None:
     """All sessions of one's own end, those of others do not; a token has none."""
     mine, also, other = owner(control), cookie_of(login(control, PASSWORD, account="olga@example.com")), ""

@@ -12,6 +12,7 @@ import pytest
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.database.location import location_of
 from hookline.database.open import ensure
+from hookline.events.timestamps import iso
 from hookline.features.audiences.service import sync_requests
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.people.definitions.definition import Key, in_order
@@ -207,6 +208,17 @@ def test_a_sync_is_asked_for_and_counted(people: People) -> None:
     assert (newest["number"], newest["came"], newest["went"]) == (first["number"] + 1, 1, 0)
     assert newest["at"] >= asked.json["askedAt"]
     assert {each["userId"] for each in people.get("members").json["items"]} == {"u1", "u2", None}
+
+
+def test_the_time_is_that_of_syncs(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the wall clock was set forward, a sync that is waited for comes, and nobody has left by it alone."""
+    store = people.control.services.store
+    steady_ms = store.steady_ms() - 86_400_000
+    monkeypatch.setattr(store, "steady_ms", lambda: steady_ms)
+    at = iso(steady_ms)
+    assert people.control.api("POST", "/audiences/buyers/sync").json["askedAt"] == at
+    assert people.get("explain?userId=u1").json["at"] == at
+    assert people.control.api("GET", "/computed-traits/spend/explain?userId=u1").json["at"] == at
 
 
 def test_a_sync_that_is_under_way_is_followed_by_the_one_asked_for(people: People) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
+import pytest
+
+from hookline.connections import file
+from hookline.connections.model import Snapshot
 from tests.unit.control.running import Answer, Running, destination, source
 
 
@@ -63,6 +68,19 @@ def test_text_that_is_no_file_is_a_problem(control: Running) -> None:
     answer = apply(control, "sources: [")
     assert (answer.status, answer.json["code"]) == (422, "invalid_yaml")
     assert "line" in answer.json["errors"][0]["detail"]
+
+
+def test_nobody_waits_for_an_export_of_others(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one takes seconds: it is written in a thread, as it is read in one."""
+    export, threads = file.export, []
+
+    def noting(snapshot: Snapshot) -> str:
+        threads.append(threading.current_thread().name)
+        return export(snapshot)
+
+    monkeypatch.setattr(file, "export", noting)
+    assert control.api("GET", "/connections/export").status == 200
+    assert threads[0].startswith("asyncio")
 
 
 def test_an_export_applies_to_nothing_new(control: Running) -> None:

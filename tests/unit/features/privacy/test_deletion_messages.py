@@ -143,7 +143,7 @@ def test_a_message_is_closed_once_its_sink_has_said_what_it_erased(tmp_path: Pat
     seen.remark = remark
     sending.clock.ms += 1 if remark else REMARK_MS_MAX
     assert asyncio.run(messages.all_closed(sending.request))
-    receipts = {each.destination: each.remark for each in sending.messages.receipts(message.id)}
+    receipts = {each.destination: each.remark for each in sending.messages.receipts(sending.request.number)[message.id]}
     assert receipts == {"crm": None, "mail": remark}
     assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
 
@@ -168,7 +168,10 @@ def test_what_was_not_sent_is_closed_with_its_reason(tmp_path: Path) -> None:
     (message,) = sending.messages.of(sending.request.number)
     sending.messages.sent(message.id)
     assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
-    receipts = {each.destination: (each.status, each.reason) for each in sending.messages.receipts(message.id)}
+    receipts = {
+        each.destination: (each.status, each.reason)
+        for each in sending.messages.receipts(sending.request.number)[message.id]
+    }
     assert receipts == {"crm": ("delivered", None), "mail": ("filtered", seen.reason)}
     seen.close()
     sending.store.close()
@@ -196,7 +199,10 @@ def test_a_message_that_only_waits_is_given_up_after_thirty_days(tmp_path: Path)
         assert not asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
     sending.clock.ms += 86_400_000
     assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
-    receipts = {each.destination: (each.status, each.reason) for each in sending.messages.receipts(message.id)}
+    receipts = {
+        each.destination: (each.status, each.reason)
+        for each in sending.messages.receipts(sending.request.number)[message.id]
+    }
     assert receipts == {"crm": ("delivered", None), "mail": ("not_delivered", "queued at every try for 30 days")}
     seen.close()
     sending.store.close()

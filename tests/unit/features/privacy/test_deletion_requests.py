@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections import Counter
 from typing import Any
 
 import msgspec
 import pytest
 
-from hookline.features.privacy.service import delete_messages, deletion_requests, deletion_watch, id_digests
+from hookline.features.privacy.service import (
+    delete_messages,
+    deletion_requests,
+    deletion_watch,
+    id_digests,
+    privacy_store,
+)
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.store import ProfileStore
 from hookline.privacy import suppressions as suppression_list
@@ -86,9 +93,9 @@ def test_suppression_is_lifted_by_id_and_by_hash(control: Running) -> None:
 
 
 def test_a_full_list_holds_up_the_request_that_adds_to_it_alone(
-    control: Running, monkeypatch: pytest.MonkeyPatch
+    control: Running, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It is done once there is room; those behind it are not held up, and the watch goes on."""
+    """It is done once there is room, and says so once; those behind it are not held up, and the watch goes on."""
     monkeypatch.setattr(suppression_list, "SUPPRESSED_MAX", 2)
     control.append(record("m1", userId="u1", anonymousId="a1"), record("m2", userId="u2", anonymousId="a2"))
     for user_id in ("u1", "u2"):
@@ -98,6 +105,9 @@ def test_a_full_list_holds_up_the_request_that_adds_to_it_alone(
     states = {item["id"]: item["state"] for item in control.api("GET", "/deletion-requests").json["items"]}
     assert (states["dr1"], states["dr2"]) == ("looking", "looking")
     assert states["dr3"] != "looking"
+    carry_out(control)
+    said = "".join(capfd.readouterr())
+    assert [said.count(f"request={each}") for each in ("dr1", "dr2")] == [1, 1]
     control.api("POST", "/suppressions/lift", {"userId": "u2"})
     carry_out(control)
     assert control.api("GET", "/deletion-requests/dr1").json["state"] == "done"
@@ -131,6 +141,28 @@ def test_a_source_that_only_profiles_know_of_is_affected(control: Running) -> No
     told = {each["source"]: [to["destination"] for to in each["destinations"]] for each in first["sources"]}
     assert told == {"app": ["crm"], "site": []}
     assert (first["events"], second["sources"], nobody["sources"]) == (1, [], [])
+
+
+def test_evidence_of_many_people_is_asked_for_in_few_queries(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a thread: a request may be about a thousand people, and PostgreSQL far away."""
+    requests, messages = deletion_requests(control.services), delete_messages(control.services)
+    people = [f"u{number}" for number in range(50)]
+    made = requests.create(people, "delete", "me")
+    requests.plan(made, SearchResult(people), [(number, "site", 1, ("crm",)) for number in range(50)])
+    for message in messages.of(made.number):
+        messages.settle(message, [Receipt("crm", "delivered", None, 1)], None)
+    database, threads = privacy_store(control.services).database, []
+    rows = database.rows
+
+    def noting(*arguments: Any) -> list[Any]:
+        threads.append(threading.current_thread().name[:7])
+        return rows(*arguments)
+
+    monkeypatch.setattr(database, "rows", noting)
+    found = control.api("GET", "/deletion-requests/dr1/evidence").json["people"]
+    assert [each["sources"][0]["destinations"][0]["status"] for each in found] == ["delivered"] * 50
+    assert threads.count("asyncio") >= 3
+    assert len(threads) < 10
 
 
 def test_the_page_says_in_plain_words_what_is_kept_and_what_syncs_sent(control: Running) -> None:

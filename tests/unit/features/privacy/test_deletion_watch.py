@@ -90,3 +90,13 @@ def test_events_of_further_ids_that_arrive_meanwhile_are_erased(control: Running
     assert deletion_requests(control.services).erased(request.number).events == 4
     of = id_digests(control.services).of
     assert all(suppressions(control.services).get(of(id)) is not None for id in ("u1", "a1", "a2"))
+
+
+def test_what_is_refused_again_and_again_holds_no_request_up(control: Running) -> None:
+    """It has no user, and may name a short id by chance, for as long as anybody sends it."""
+    control.append(record("m1", userId="1"))
+    collect = Collect(control)
+    collect.late = {look: [record(f"r{look}", rejected="no event", userId="", count=1)] for look in range(1, 30)}
+    deletion_requests(control.services).create(["1"], "both", "me")
+    carry_out(control, collect)
+    assert left_of(control) == ["r2"]

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from hookline.api.audit.log import AuditChange, AuditLog
 from hookline.api.caller import Caller
 from hookline.api.services import control_database
 from hookline.connections.store import Store
 from hookline.database.connect import Shared
 from hookline.features.issues.store import IssueStore
-from hookline.features.privacy.forgetting import Forgetting
+from hookline.features.privacy.forgetting import ErasedProfiles, Forgetting
 from hookline.features.replays.service import replay_store
 from hookline.outcomes.rows import CauseCount
+from hookline.people.definitions.definition import in_order
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
+from hookline.settings import Settings
 from tests.unit.conftest import LocationOf
 from tests.unit.control.running import Running
+from tests.unit.people.memory_journal import NOW_MS
+from tests.unit.people.memory_journal import record as profile_record
+from tests.unit.people.test_sync_model import AUDIENCES, TRAITS, Profiles
 
 USER, MESSAGE = "person-of-the-test", "message-of-the-test"
 
@@ -89,3 +96,35 @@ def test_views_that_look_for_a_person_go(control: Running) -> None:
     forgetting = Forgetting(control_database(control.services), replay_store(control.services))
     forgetting.forget({"alice@example.com"}, {"m1"})
     assert [each["name"] for each in control.api("GET", "/views").json["items"]] == ["v3"]
+
+
+def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:
+    """Of who has left since, after the audience or the person got another name, and where one destination was sent
+    nothing."""
+    profiles = Profiles(tmp_path / "profiles.db")
+    profiles.journal.append(
+        *(profile_record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in (0, 1))
+    )
+    profiles.sync_all()
+    profiles.journal.append(profile_record("identify", "m2", NOW_MS + 1, userId="u0", traits={"plan": "y"}))
+    profiles.sync_all()
+    erased = ErasedProfiles(Settings(data_dir=str(tmp_path)))
+    sent = [{("audience", "pros"), ("audience", "idle")}] * 2
+    assert erased.synced_by(["u0", "u1"]) == sent
+    profiles.aim(("crm", "mail"))
+    while (found := profiles.sync.to_send(profiles.now_ms)) is not None:
+        sending, messages = found
+        people = [person for person, _ in messages]
+        profiles.sync.sent(sending, people, profiles.now_ms, withheld=people)
+    assert erased.synced_by(["u0", "u1"]) == sent
+    others = [each for each in AUDIENCES if each.id != "pros"]
+    (pros,) = (each for each in AUDIENCES if each.id == "pros")
+    profiles.sync.follow(in_order([*others, msgspec.structs.replace(pros, name="Experts")], TRAITS), profiles.made)
+    profiles.sync_all()
+    assert erased.synced_by(["u0", "u1"]) == sent
+    profiles.journal.append(*(profile_record("alias", f"m{n}", userId=f"v{n}", previousId=f"u{n}") for n in (3, 4)))
+    profiles.journal.append(profile_record("alias", "m5", userId="v0", previousId="u0"))
+    profiles.sync_all()
+    assert erased.synced_by(["u0", "u1"]) == sent
+    erased.close()
+    profiles.store.close()

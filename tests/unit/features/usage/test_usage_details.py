@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from datetime import UTC, datetime
 
 import pytest
 
 from hookline.cli.admin_api import AdminApi
 from hookline.features.insights.cli import print_usage
-from hookline.features.insights.service import series_store
+from hookline.features.insights.service import series_log, series_store
 from hookline.features.sources.service import schema_watcher
+from hookline.features.usage import api
 from hookline.features.usage.api import TrackedUsersItem, csv_answer
+from hookline.features.usage.service import UsageCount, UsageLog
+from hookline.insights import series
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from tests.unit.control.running import TOKEN, Running, record
+from tests.unit.features.accounts.test_access import sign_in
 from tests.unit.features.usage.test_usage import ALL, ROWS, fill
 
 CSV = {"Accept": "text/csv, application/json;q=0.5"}
@@ -51,6 +56,36 @@ def test_per_destination(control: Running) -> None:
         seen += [each["period"] + each["destination"] for each in page["items"]]
         after = page["after"]
     assert seen == ["2026-11-02crm", "2026-11-02erp", "2026-11-01crm", "2026-10-31crm"]
+
+
+def test_nobody_waits_for_a_report_of_others(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of many sources by day takes seconds: it is made in a thread, and control answers others meanwhile."""
+    fill(control, *ROWS)
+    counts, threads = UsageLog.counts, set()
+
+    def noting(*arguments: object) -> list[UsageCount]:
+        threads.add(threading.current_thread())
+        return counts(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(UsageLog, "counts", noting)
+    assert control.api("GET", f"/usage?{ALL}&by=day").status == 200
+    assert control.call("GET", "/usage.csv", headers=sign_in(control), token=False).status == 200
+    assert {thread.name[:7] for thread in threads} == {"asyncio"}
+
+
+def test_a_report_that_is_too_long_is_refused(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is left out without a word; the page needs the busiest alone."""
+    deliver(control, ("2026-10-31", "crm", 5), ("2026-11-01", "crm", 7))
+    fill(control, *ROWS)
+    for module in (series, api):
+        monkeypatch.setattr(module, "USAGE_ROWS_MAX", 1)
+    for path, headers in ((f"destinations?{ALL}", {}), (f"destinations?{ALL}", CSV), (f"?{ALL}", {}), (f"?{ALL}", CSV)):
+        answer = control.call("GET", f"/api/v1/usage/{path}".replace("/?", "?"), headers=headers)
+        assert (answer.status, answer.json["code"]) == (400, "invalid_parameter")
+        assert "more than 1 rows" in answer.json["detail"]
+    days = [int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) for month in (10, 12)]
+    found = series_log(control.services).busiest(*days, limit=1)
+    assert [(each.destination, each.delivered, each.failures) for each in found] == [("crm", 12, 2)]
 
 
 def test_tracked_users(control: Running) -> None:

@@ -91,7 +91,7 @@ class AudienceMembers(Controller):
         traits: dict[str, ComputedTrait] = {
             each.object.id: each.object for each in services.store.in_force("computedTrait")
         }
-        now_ms = int(time.time() * 1000)
+        now_ms = services.store.steady_ms()
         found = await profile_log(services).read(
             lambda reader: explanation_of(reader, audience, traits, user_id, anonymous_id, now_ms)
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import msgspec
@@ -200,7 +199,7 @@ async def _ask(services: Services, key: Key, definition: Definition) -> SyncAske
         raise Problem(
             409, "definition_disabled", f"{definition.id!r} is disabled; enable it, and it is synced at once."
         )
-    asked_at = iso(int(time.time() * 1000))
+    asked_at = iso(services.store.steady_ms())  # as syncs say when they were
     await asyncio.to_thread(sync_requests(services).ask, key)
     name = f"{'audiences' if key[0] == 'audience' else 'computed-traits'}/{key[1]}"
     the_call().changed(name, AuditChange(name, "sync", None, asked_at))
@@ -264,7 +263,7 @@ class TraitValues(Controller):
         if (user_id is None) == (anonymous_id is None):
             errors = [FieldError("?userId", "give either userId or anonymousId")]
             raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)
-        now_ms = int(time.time() * 1000)
+        now_ms = services.store.steady_ms()
         found = await profile_log(services).read(
             lambda reader: trait_explanation_of(reader, trait, user_id, anonymous_id, now_ms)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -61,7 +60,7 @@ async def progress_of(services: Services, definitions: Sequence[Definition]) -> 
         if each.state is not None and each.state.number
     }
     counts = await member_counts(services).of(wanted)
-    now_ms = int(time.time() * 1000)
+    now_ms = services.store.steady_ms()
     return [
         DefinitionProgress(
             mark=_mark(definition, each, now_ms),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -292,7 +291,7 @@ async def why_tab(services: Services, definition: Definition, user: str) -> WhyT
     found: Explanation | TraitExplanation | None = None
     if user.strip():
         traits = {each.object.id: each.object for each in services.store.in_force("computedTrait")}
-        now_ms = int(time.time() * 1000)
+        now_ms = services.store.steady_ms()
         found = await profile_log(services).read(lambda reader: _explained(reader, definition, traits, user, now_ms))
     history: list[ChangeRow] = []
     if isinstance(found, Explanation):

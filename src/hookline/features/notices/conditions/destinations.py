@@ -182,7 +182,7 @@ class Deletions:
 
 AHEAD = timedelta(days=30)
 LOOK_MS = 60_000
-"""From one look at the files to the next: they are read, and a notice may be so late."""
+"""From one look at the files to the next, either way the clock goes: they are read, and a notice may be so late."""
 
 
 class ClientCertificates:
@@ -199,7 +199,7 @@ class ClientCertificates:
     def findings(self, moment: Moment) -> Sequence[Finding]:
         """Those that expire within 30 days, have expired, or cannot be used."""
         pairs = moment.certificate_pairs
-        if pairs != self._pairs or moment.now_ms - self._looked_at_ms >= LOOK_MS:
+        if pairs != self._pairs or abs(moment.now_ms - self._looked_at_ms) >= LOOK_MS:
             self._pairs, self._looked_at_ms = pairs, moment.now_ms
             now = datetime.fromtimestamp(moment.now_ms / 1000, UTC)
             self._found = [found for id, pair in pairs.items() if (found := self._finding(id, pair, now)) is not None]

@@ -80,7 +80,7 @@ class JournalDamage:
     def findings(self, moment: Moment) -> Sequence[Finding]:
         """Return one finding for all that cannot be read."""
         noted = noted_damage(self._folder)
-        if noted != self._noted or (noted and moment.now_ms - self._looked_ms >= LOOK_MS):
+        if noted != self._noted or (noted and abs(moment.now_ms - self._looked_ms) >= LOOK_MS):
             with suppress(JournalAway):  # brokers are asked again with the next look
                 self._left = still_damaged(self._folder, noted)
                 self._noted = noted

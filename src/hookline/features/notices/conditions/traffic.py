@@ -183,7 +183,7 @@ class Backlog:
             return ()
         if not self._deliver.exists or moment.open_breakers is None:
             return None
-        if moment.now_ms - self._looked_ms >= LOOK_MS:
+        if abs(moment.now_ms - self._looked_ms) >= LOOK_MS:
             self._waiting = self._oldest(moment)
             self._looked_ms = moment.now_ms
         held = moment.pauses.keys() | moment.open_breakers

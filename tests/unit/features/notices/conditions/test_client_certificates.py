@@ -47,6 +47,14 @@ def test_a_certificate_is_told_of_before_and_at_its_end(tmp_path: Path, ends: ti
     assert looked(condition, LOOK_MS) == []
 
 
+def test_a_clock_that_is_set_back_holds_nothing_up(tmp_path: Path) -> None:
+    """A renewed certificate resolves the notice at the next look, not once the clock has come so far again."""
+    condition = ClientCertificates(Settings(secrets=Secrets(dir=str(tmp_path))))
+    assert looked(condition) == [("client_certificate_unusable", "crm")]
+    write(tmp_path, Authority(tmp_path).client())
+    assert looked(condition, -3_600_000) == []
+
+
 def test_one_that_is_not_there_is_told_of(tmp_path: Path) -> None:
     """Of an enabled destination; a disabled one needs none."""
     condition = ClientCertificates(Settings(secrets=Secrets(dir=str(tmp_path))))

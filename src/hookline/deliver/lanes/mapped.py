@@ -292,6 +292,12 @@ def are_refused_together(verdicts: Sequence[Verdict], status: int) -> bool:
     return not first.accepted and is_of_event and not first.retry and all(each is first for each in verdicts)
 
 
+def says_too_much(verdicts: Sequence[Verdict], answer: Answer) -> bool:
+    """Return whether so much came of an answer that it was not read to where it says what became of the events: of
+    fewer events it says less, and all of them together would be sent again and again."""
+    return not verdicts[0].accepted and 200 <= answer.status < 300 and len(answer.body) >= ANSWER_BYTES_MAX
+
+
 def failure_of(verdict: Verdict, answer: Answer) -> Failure | None:
     """Return the failure that a verdict is, None for an event that was accepted."""
     if verdict.accepted:

@@ -15,7 +15,9 @@ import secrets
 import select
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
 
 from hookline.kinds.sink import SinkFailed
 
@@ -41,7 +43,9 @@ class Tunnel:
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._closed = threading.Event()
         self.refusal = ""
-        """Why the last connection could not be made, empty since one could."""
+        """Why the last connection could not be made, or not go on; empty since one could."""
+        self._end: tuple[float, str] | None = None
+        """Until when connections may go on, and why no longer; None for as long as they like."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(ACCEPT_POLL_SECONDS)
         threading.Thread(target=self._accept, name="s3-tunnel", daemon=True).start()
@@ -50,6 +54,15 @@ class Tunnel:
     def url(self) -> str:
         """Return where it listens, with the password that keeps other users of this machine out."""
         return f"http://hookline:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
+
+    @contextmanager
+    def bounded(self, seconds: float, why: str) -> Iterator[None]:
+        """Let no connection go on for longer, whatever comes through it; ``why`` is what is said of it then."""
+        self._end = monotonic() + seconds, why
+        try:
+            yield
+        finally:
+            self._end = None
 
     def close(self) -> None:
         """End; may be called twice."""
@@ -77,7 +90,7 @@ class Tunnel:
                 if asked is None:
                     near.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
                     return
-                far = self._connect()
+                far = None if self._is_over() else self._connect()
                 if far is None:
                     near.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
                     return
@@ -143,6 +156,12 @@ class Tunnel:
                 return far
         return None
 
+    def _is_over(self) -> bool:
+        if self._end is None or monotonic() < self._end[0]:
+            return False
+        self.refusal = self._end[1]
+        return True
+
     def _relay(self, near: socket.socket, far: socket.socket) -> None:
         near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         other = {near: far, far: near}
@@ -150,7 +169,7 @@ class Tunnel:
         poll = select.poll()  # not select.select, which takes no descriptor from 1,024 on
         for number in ends:
             poll.register(number, select.POLLIN)
-        while not self._closed.is_set():
+        while not (self._closed.is_set() or self._is_over()):
             ready = poll.poll(IDLE_SECONDS * 1_000)
             if not ready:
                 return

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hookline.kinds.files import bucket
 from hookline.kinds.files.bucket import BucketStore
 from hookline.kinds.files.sink import FilesSink, open_sink
 from hookline.kinds.sink import SinkContext, SinkFailed, check_sink
@@ -163,6 +164,68 @@ def test_a_redirect_leads_nowhere(redirecting: tuple[str, list[str]], tmp_path: 
         store.get("a")
     store.close()
     assert asked == []
+
+
+class Endless(BaseHTTPRequestHandler):
+    """A store that always has more to list, with or without names, and whose files are larger than any disk."""
+
+    names = 0
+    """In one answer."""
+    asked = 0
+
+    def do_PUT(self) -> None:
+        self.answer(200, b"")
+
+    def do_GET(self) -> None:
+        if "list-type" not in self.path:
+            self.answer(200, b"", 1 << 40)
+            return
+        Endless.asked += 1
+        entry = (
+            "<Contents><Key>events/m/{}</Key><Size>1</Size><LastModified>2026-11-20T07:00:00.000Z</LastModified>"
+            '<ETag>"x"</ETag></Contents>'
+        )
+        listed = "".join(entry.format(f"{self.asked}-{number}") for number in range(self.names))
+        more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{self.asked}</NextContinuationToken>"
+        self.answer(200, f"<ListBucketResult><KeyCount>1</KeyCount>{more}{listed}</ListBucketResult>".encode())
+
+    def answer(self, status: int, body: bytes, length: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("ETag", "x")
+        self.send_header("Last-Modified", "Fri, 20 Nov 2026 07:00:00 GMT")
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[BucketStore]:
+    """A view of such a store."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        keys = {"bucket": "lake", "region": "us-east-1", "accessKey": "key", "secretKey": "secret", "prefix": "events"}
+        store = BucketStore(context(tmp_path), {**USUAL, **keys, "endpoint": f"http://127.0.0.1:{server.server_port}"})
+        yield store
+        store.close()
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("names", "bound"), [(0, "LISTING_SECONDS_MAX"), (3, "LISTING_SECONDS_MAX"), (3, "NAMES_MAX")])
+def test_a_listing_ends(endless: BucketStore, names: int, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the store answers: after a time, or so many names, and the reason says what to do."""
+    monkeypatch.setattr(Endless, "names", names)
+    monkeypatch.setattr(bucket, bound, 1)
+    with pytest.raises(SinkFailed, match="lists m without end; use another store"):
+        endless.names("m", "")
+
+
+def test_a_file_that_is_too_large_is_not_read(endless: BucketStore) -> None:
+    """It would take all the memory of a process that sends to others too."""
+    with pytest.raises(SinkFailed, match="larger than anything that was written there"):
+        endless.get("a")
 
 
 def test_wrong_keys_are_named(s3: S3Server, tmp_path: Path) -> None:

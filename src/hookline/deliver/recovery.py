@@ -87,6 +87,7 @@ class Recovery:
                 self.restore_lane(replay, partition, row, positions.decode_cursor(row.blob).undone if row else ())
             self._restore_retries(replay, backlogs.get(replay.number))
         self._replays.recover_last_answers(self._entries)
+        self._recover_last_answers()
         self._lane_set.delivered = self._entries
         self._lane_set.on_skipped = self._note_skipped
         self.note_recovered()
@@ -165,6 +166,20 @@ class Recovery:
             if position in done:
                 self.settle(lane, position)
         load_order(lane, self._store, self._journal)
+
+    def _recover_last_answers(self) -> None:
+        """Save the answers that lanes had whose end was saved, and these were not yet."""
+        ended = self._store.reader.lanes_discarded() if self._entries.keys() - self._engine.lanes.keys() else {}
+        for number in self._entries.keys() & ended.keys() - self._engine.lanes.keys():
+            for partition in self._feeder.shared:
+                first = partition << POSITION_SHIFT | self._journal.start(partition)
+                end = (partition + 1) << POSITION_SHIFT
+                count = self._note(
+                    partition, [entry for at, entry in self._entries[number].items() if first <= at < end]
+                )
+                if count:
+                    key = (ended[number], partition)
+                    self._engine.batch.delivered[key] = self._engine.batch.delivered.get(key, 0) + count
 
     def settle(self, lane: Lane, position: int) -> None:
         """Close the retry row of an event that was delivered."""

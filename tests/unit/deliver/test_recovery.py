@@ -240,6 +240,27 @@ def test_a_destination_disabled_meanwhile_gets_nothing(rig: Rig) -> None:
     assert rig.status_at("m0", "crm") == "discarded"
 
 
+def test_the_last_answers_of_a_destination_that_ended_are_saved_once(rig: Rig) -> None:
+    """They came between the checkpoint of its end and a kill; the ring has no more of them when it is asked later."""
+    rig.limit(ring_entries=64, ring_margin=20, in_flight_max=20)
+    begin(rig, 5)
+    rig.answer(rig.network.waiting[0])
+    rig.checkpoint()
+    rig.change(destination("crm", enabled=False), destination("mail"))
+    rig.follow()
+    rig.checkpoint()
+    for request in rig.network.waiting[:2]:
+        rig.answer(request)
+    for _ in range(3):
+        rig.restart()
+        rig.turn()
+        rig.checkpoint()
+        assert rig.role.store.reader.totals()["crm"].delivered == 3
+    rig.append(*(f"later{number}" for number in range(80)))
+    rig.come_to_rest()
+    assert [rig.status_at(f"m{n}", "crm") for n in range(5)] == ["delivered"] * 3 + ["discarded"] * 2
+
+
 def test_without_its_connections_it_does_not_start(rig: Rig) -> None:
     """Lanes must not be forgotten, or begin anew, because control.db cannot be read yet: the role waits for it."""
     begin(rig, 5)

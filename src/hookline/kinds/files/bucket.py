@@ -54,7 +54,7 @@ class BucketStore:
         port = parts.port or (443 if is_tls else 80)
         context.addresses(host, port)  # says at once what is not allowed
         self._prefix = str(settings.get("prefix") or "").strip("/")
-        self._tunnel = Tunnel(host, port, context.addresses, is_tls=is_tls)
+        self._tunnel = Tunnel(host, port, context, is_tls=is_tls)
         if not is_path_style:  # the library wants the bucket in it then
             endpoint = endpoint.replace("://", f"://{bucket}.", 1)
         with _LOCKS_LOCK:

@@ -4,7 +4,8 @@ The library looks names up by itself, so a second look-up could answer with an a
 redirects, which could lead there too. It is given this listener on the loopback interface in place of the network, as a
 proxy for whatever it asks for. For ``https`` that is to CONNECT, and TLS goes through untouched, with the certificate
 checked for the real name; for ``http`` it is one request at a time, which goes on as if no proxy had been asked. The
-name is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed.
+name is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed,
+through ``deliver.proxy`` where that is set.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import secrets
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 
-from hookline.kinds.sink import SinkFailed
+from hookline.kinds.sink import SinkContext, SinkFailed
 
 CONNECTIONS_MAX = 32
 """At once; the library keeps far fewer."""
@@ -36,8 +37,8 @@ ACCEPT_POLL_SECONDS = 0.5
 class Tunnel:
     """A listener that leads to one host and port, and nowhere else."""
 
-    def __init__(self, host: str, port: int, addresses: Callable[[str, int], list[str]], *, is_tls: bool) -> None:
-        self._host, self._port, self._addresses = host, port, addresses
+    def __init__(self, host: str, port: int, context: SinkContext, *, is_tls: bool) -> None:
+        self._host, self._port, self._context = host, port, context
         self._is_tls = is_tls
         self._password = secrets.token_hex(16)
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
@@ -140,13 +141,13 @@ class Tunnel:
 
     def _connect(self) -> socket.socket | None:
         try:
-            addresses = self._addresses(self._host, self._port)
+            addresses = self._context.addresses(self._host, self._port)
         except SinkFailed as error:
             self.refusal = str(error)
             return None
         for address in addresses:
             try:
-                far = socket.create_connection((address, self._port), CONNECT_SECONDS)
+                far = self._context.connected(address, self._port, CONNECT_SECONDS)
             except OSError as error:
                 self.refusal = f"{self._host} ({address}) cannot be reached: {error.strerror or error}"
             else:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hookline.deliver.lanes.sinks import sink_context
 from hookline.kinds.files import bucket
 from hookline.kinds.files.bucket import BucketStore
 from hookline.kinds.files.sink import FilesSink, open_sink
 from hookline.kinds.sink import SinkContext, SinkFailed, check_sink
+from hookline.setting_values import Networks
+from hookline.settings import Deliver, Settings
 from tests.service.deliver.certificates import Authority
 from tests.service.files.place import ids_named, ids_there, manifests
 from tests.service.files.s3.server import S3Server
+from tests.unit.deliver.test_proxy import CREDENTIALS, ConnectProxy
 from tests.unit.kinds.files.place import context, event
 
 USUAL = {"format": "parquet", "compression": "zstd", "pathStyle": True}
@@ -105,6 +111,39 @@ def test_a_check_leaves_nothing_in_the_bucket(s3: S3Server, tmp_path: Path) -> N
         check_sink(module, guarded, settings)
     with pytest.raises(SinkFailed, match="the store does not take it"):
         check_sink(module, context(tmp_path), {**settings, "secretKey": "another-secret"})
+
+
+@pytest.fixture
+def proxy() -> Iterator[tuple[ConnectProxy, Settings]]:
+    """A proxy that is asked to connect, and settings by which everything leaves through it."""
+    found, loop = ConnectProxy(), asyncio.new_event_loop()
+    serving = loop.run_until_complete(asyncio.start_server(found.serve, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    url = f"http://{CREDENTIALS}@127.0.0.1:{serving.sockets[0].getsockname()[1]}"
+    yield found, Settings(deliver=Deliver(proxy=url, allow_networks=Networks(("127.0.0.0/8",))))
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
+def test_files_leave_through_the_proxy(s3: S3Server, proxy: tuple[ConnectProxy, Settings]) -> None:
+    """It is asked for the address that was checked; a store that it does not connect to is named with the reason."""
+    found, settings = proxy
+    store = BucketStore(sink_context(settings, "lake", lambda name, sentence: None), s3.settings)
+    store.put_all({"f": b"1"})
+    assert store.get("f") == b"1"
+    store.close()
+    assert set(found.asked) == {("CONNECT", f"127.0.0.1:{s3.port}")}
+    elsewhere = {**s3.settings, "endpoint": "http://127.0.0.1:1"}
+    without_password = msgspec.structs.replace(
+        settings, deliver=msgspec.structs.replace(settings.deliver, proxy=settings.deliver.proxy.replace("secret", ""))
+    )
+    with pytest.raises(SinkFailed, match=r"give deliver\.proxy its user and password"):
+        BucketStore(sink_context(without_password, "lake", lambda name, sentence: None), elsewhere)
 
 
 def test_another_look_up_changes_nothing(s3: S3Server, tmp_path: Path) -> None:

@@ -276,9 +276,13 @@ class DeliverStore:
 
     def forget_replays(self, lanes: Sequence[int]) -> None:
         """Drop what is known of replays that control no longer keeps."""
-        self._write.executemany(
-            "DELETE FROM replays WHERE lane = ? AND state <> 'running'", [(lane,) for lane in lanes]
-        )
+        ended = "lane = ? AND state <> 'running'"
+        # First what they did not send: without the replay's row it would be for a disabled destination's.
+        for statement in (
+            f"DELETE FROM ranges WHERE lane IN (SELECT lane FROM replays WHERE {ended})",
+            f"DELETE FROM replays WHERE {ended}",
+        ):
+            self._write.executemany(statement, [(lane,) for lane in lanes])
 
     def _add_block(self, cursor: object, block: BlockRow) -> None:
         """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event."""

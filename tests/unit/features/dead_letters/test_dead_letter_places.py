@@ -55,7 +55,8 @@ def test_those_whose_row_made_room(rig: Rig, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_was_discarded_with_the_destination(rig: Rig) -> None:
-    """Of a stretch only what was not delivered, and nothing of a replay that somebody cancelled."""
+    """Of a stretch only what was not delivered, and nothing of a replay that somebody cancelled, nor once that is
+    forgotten."""
     begin(rig, 4, answers={2: 500})
     rig.append("m4", "m5")
     rig.change(destination("crm", enabled=False))
@@ -65,8 +66,14 @@ def test_what_was_discarded_with_the_destination(rig: Rig) -> None:
     rig.answer_all()
     rig.checkpoint()
     cancelled = rig.replay()
+    rig.follow()
     rig.want(cancelled, "cancelled")
     rig.checkpoint()
+    assert planned(rig) == [2, 4, 5]
+    rig.replays.end(cancelled.lane, rig.clock.now_ms())
+    rig.replays.forget(cancelled.lane)
+    rig.follow()
+    rig.loop.run_until_complete(rig.role.checkpointer.forget_replays())
     assert planned(rig) == [2, 4, 5]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 
 import msgspec
 
@@ -58,9 +58,11 @@ def dead_letter_places(
     journal: Reader,
     wanted: DeadLetterFilter,
     destination: Destination,
+    replays: Collection[int],
     due: Callable[[], bool],
 ) -> Generator[None, None, Places]:
-    """Find the offsets by partition; yields whenever ``due`` says so.
+    """Find the offsets by partition; yields whenever ``due`` says so. ``replays`` are the lanes of earlier ones to the
+    destination.
 
     A filter that is only of a destination and a time asks for every dead letter: then the letters whose
     rows have made room for newer ones, and what was discarded when the destination was disabled, belong to it too.
@@ -70,10 +72,11 @@ def dead_letter_places(
         found.setdefault(partition, set()).add(offset)
     if wanted != DeadLetterFilter(destination=wanted.destination, since_ms=wanted.since_ms):
         return found
-    known = _Delivered(results)
+    known = _Settled(deliver, results, frozenset(replays))
     if deliver.dead_letters.is_full(destination.id):
         for attempt in deliver.attempts.final_ones(destination.id, wanted.since_ms or 0, PAGE_ROWS):
-            if not known.has(attempt) and deliver.retry_attempt(*attempt) is None:
+            is_open = deliver.retry_attempt(*attempt) is not None
+            if not (is_open or known.has(attempt)) and sum(map(len, found.values())) < PLACES_MAX:
                 found.setdefault(attempt.partition, set()).add(attempt.offset)
             if due():
                 yield
@@ -87,19 +90,22 @@ def dead_letter_places(
     return found
 
 
-class _Delivered:
-    """Say whether a lane delivered an event, asked for many of one bucket in turn."""
+class _Settled:
+    """Say whether a lane, or a replay, delivered an event, or a person discarded it; asked for many of one bucket in
+    turn."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, deliver: DeliverReader, results: Results, replays: frozenset[int]) -> None:
+        self._deliver = deliver
         self._results = results
+        self._replays = replays
         self._key: tuple[int, int, int] | None = None
         self._offsets: frozenset[int] = frozenset()
 
     def has(self, attempt: FinalAttempt) -> bool:
-        key = attempt.lane, attempt.partition, attempt.offset >> BUCKET_SHIFT
+        lane, partition, bucket = key = attempt.lane, attempt.partition, attempt.offset >> BUCKET_SHIFT
         if key != self._key:
-            self._key, self._offsets = key, self._results.delivered(*key)
-        return attempt.offset in self._offsets
+            self._key, self._offsets = key, self._results.delivered({lane, *self._replays}, partition, bucket)
+        return attempt.offset in self._offsets or self._deliver.dead_letters.of_event(*attempt) == "discarded"
 
 
 def _kept(journal: Reader, lost: SavedRange) -> Iterator[int]:

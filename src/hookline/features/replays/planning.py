@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -30,7 +30,7 @@ from hookline.journal.record import Record, fingerprint
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import DeliverReader
 from hookline.outcomes.results import Results
-from hookline.replays.model import Replay, ReplayRequest
+from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest
 from hookline.replays.offset_set import RUNS_MAX, OffsetSet
 from hookline.replays.predicate import event_name, predicate_of
 from hookline.replays.store import ReplayStore
@@ -65,7 +65,9 @@ class Planning:
         destination: Destination,
         starts: Offsets,
         ends: Offsets,
+        replays: Collection[int] = (),
     ) -> None:
+        """``replays`` are the lanes of earlier ones to the destination, where it is about dead letters."""
         self.count = 0
         self.sample: list[SampleEvent] = []
         self.scanned = 0
@@ -78,6 +80,7 @@ class Planning:
         self._request = request
         self._destination = destination
         self._starts, self._ends = starts, ends
+        self._replays = replays
         self._ids = None if request.message_ids is None else frozenset(request.message_ids)
         self._sends = predicate_of(request, destination)
         self._step_ends = 0.0
@@ -91,7 +94,9 @@ class Planning:
                 self.positions = {}
             wanted = self._request.dead_letter_filter()
             if wanted is not None:
-                found = yield from dead_letter_places(deliver, results, journal, wanted, self._destination, self._due)
+                found = yield from dead_letter_places(
+                    deliver, results, journal, wanted, self._destination, self._replays, self._due
+                )
                 yield from self._look_at(journal, found)
             elif self._ids is not None and len(self._ids) * len(self._sources()) <= LOOKUPS_MAX:
                 yield from self._look_at(journal, self._look_up(journal))
@@ -260,7 +265,10 @@ class Planner:
 
     def _planning(self, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets) -> Planning:
         deliver = location_of(self._settings, "deliver")
-        return Planning(self._settings.data_path, deliver, request, destination, starts, ends)
+        replays: list[int] = []
+        if request.dead_letter_filter() is not None:
+            replays = [each.lane for each in self._store.newest(OPEN_MAX + KEPT_MAX, None, destination.id)]
+        return Planning(self._settings.data_path, deliver, request, destination, starts, ends, replays)
 
     def _go(
         self, steps: Iterator[None], finish: Callable[[Exception | None], None], is_wanted: Callable[[], bool]

@@ -7,6 +7,7 @@ import pytest
 from hookline.deliver.store import writer as store
 from hookline.features.replays.planning import Planning
 from hookline.outcomes import rows
+from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import make_rig, rig
 from tests.unit.deliver.rig import Rig, destination, source
@@ -17,9 +18,9 @@ __all__ = ["make_rig", "rig"]
 def planned(rig: Rig, **given: object) -> list[int]:
     """The offsets that a request for everything given up comes to."""
     replay: Replay = rig.replay(deadLetteredSince="2020-01-01T00:00:00Z", **given)
-    planning = Planning(
-        rig.folder, rig.folder / "deliver.db", replay.request, destination("crm"), replay.starts, replay.ends
-    )
+    earlier = [each.lane for each in rig.replays.newest(10, None, "crm")]
+    parts = replay.request, destination("crm"), replay.starts, replay.ends, earlier
+    planning = Planning(rig.folder, rig.folder / "deliver.db", *parts)
     for _ in planning.steps():
         pass
     assert planning.positions is not None
@@ -83,3 +84,32 @@ def test_other_fields_restrict_too(rig: Rig) -> None:
     assert planned(rig, event="Order") == [0, 1]
     assert planned(rig, event="Other") == []
     assert planned(rig, userId="u2") == []
+
+
+def test_what_an_earlier_replay_has_delivered_is_not_meant(rig: Rig) -> None:
+    """Of what was discarded with the destination: its record stays."""
+    begin(rig, 4, answers={})
+    rig.append("m4", "m5")
+    rig.change(destination("crm", enabled=False))
+    rig.follow()
+    rig.change(destination("crm"))
+    rig.follow()
+    rig.answer_all()
+    rig.checkpoint()
+    assert planned(rig) == [4, 5]
+    rig.replay(deadLetteredSince="2020-01-01T00:00:00Z", positions={0: [4]})
+    rig.follow()
+    rig.come_to_rest()
+    assert planned(rig) == [5]
+
+
+def test_what_a_person_discarded_is_not_meant(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where rows have made room for newer ones."""
+    for module in (store, rows):
+        monkeypatch.setattr(module, "DEAD_LETTERS_MAX", 3)
+    begin(rig, 8, answers={0: 400, 2: 400, 4: 400, 6: 400})
+    id = rig.role.store.reader.dead_letters.last_id()
+    rig.replays.discard(DeadLetterFilter(ids=(id,)), "test")
+    rig.follow()
+    rig.checkpoint()
+    assert planned(rig) == [0, 2, 4]

@@ -40,8 +40,9 @@ def test_what_was_answered_after_the_last_checkpoint_is_not_sent_again(rig: Rig)
     assert rig.status_at("m3", "crm") == "delivered"
 
 
-def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> None:
-    """However often the role is started while the lane stands still before it."""
+@pytest.mark.parametrize("set_back_ms", [0, 3_600_000])
+def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig, set_back_ms: int) -> None:
+    """However often the role is started while the lane stands still before it, and however its wall clock is set."""
     begin(rig, 3)
     rig.answer_all()
     rig.checkpoint()
@@ -50,6 +51,7 @@ def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> No
     rig.answer_all()
     rig.kill()
     rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+    rig.clock.set_by_ms -= set_back_ms
     for _ in range(3):
         rig.start()
         rig.turn()

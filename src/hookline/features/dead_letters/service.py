@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, LaneConfig, Offsets
 from hookline.events.timestamps import iso
 from hookline.journal.port import Reader
 from hookline.journal.reading import read_on
+from hookline.journal.record import Record
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import DeliverReader, SavedRange
 from hookline.outcomes.results import Results
@@ -52,17 +54,35 @@ PLACES_MAX = 1_000_000
 Places = dict[int, set[int]]
 
 
+class Past(NamedTuple):
+    """Hold what control knows of a destination's lanes: which are those of replays, and the states of its own, each
+    with the journal's ends when it ended."""
+
+    replays: frozenset[int] = frozenset()
+    streams: Sequence[tuple[LaneConfig, Offsets | None]] = ()
+
+    def had(self, lane: int, record: Record, partition: int, offset: int) -> bool:
+        """Return whether an event that goes to the destination was in the stream of a lane."""
+        for config, ended in self.streams:
+            # Of what is aimed at it, an earlier version did not write down where the lane began.
+            start = config.sources.get(record.source) if record.to is None else config.since or {}
+            if config.number == lane and start is not None and offset >= start.get(partition, 0):
+                ends = ended if config.until is None else config.until
+                if ends is None or offset < ends.get(partition, 0):
+                    return True
+        return False
+
+
 def dead_letter_places(
     deliver: DeliverReader,
     results: Results,
     journal: Reader,
     wanted: DeadLetterFilter,
     destination: Destination,
-    replays: Collection[int],
+    past: Past,
     due: Callable[[], bool],
 ) -> Generator[None, None, Places]:
-    """Find the offsets by partition; yields whenever ``due`` says so. ``replays`` are the lanes of earlier ones to the
-    destination.
+    """Find the offsets by partition; yields whenever ``due`` says so.
 
     A filter that is only of a destination and a time asks for every dead letter: then the letters whose
     rows have made room for newer ones, and what was discarded when the destination was disabled, belong to it too.
@@ -72,7 +92,7 @@ def dead_letter_places(
         found.setdefault(partition, set()).add(offset)
     if wanted != DeadLetterFilter(destination=wanted.destination, since_ms=wanted.since_ms):
         return found
-    known = _Settled(deliver, results, frozenset(replays))
+    known = _Settled(deliver, results, past.replays)
     if deliver.dead_letters.is_full(destination.id):
         for attempt in deliver.attempts.final_ones(destination.id, wanted.since_ms or 0, PAGE_ROWS):
             is_open = deliver.retry_attempt(*attempt) is not None
@@ -81,9 +101,11 @@ def dead_letter_places(
             if due():
                 yield
     for lost in deliver.ranges_discarded(destination.id, wanted.since_ms or 0):
-        for offset in _kept(journal, lost):
+        for offset, record in _kept(journal, lost):
             attempt = FinalAttempt(lost.lane, lost.partition, offset)
-            if not known.has(attempt) and sum(map(len, found.values())) < PLACES_MAX:
+            # A lane with events that wait for another try is discarded from the journal's first event on.
+            its = past.had(lost.lane, record, lost.partition, offset)
+            if its and not known.has(attempt) and sum(map(len, found.values())) < PLACES_MAX:
                 found.setdefault(lost.partition, set()).add(offset)
             if due():
                 yield
@@ -108,9 +130,11 @@ class _Settled:
         return attempt.offset in self._offsets or self._deliver.dead_letters.of_event(*attempt) == "discarded"
 
 
-def _kept(journal: Reader, lost: SavedRange) -> Iterator[int]:
-    """Yield the offsets of a stretch that can still be read."""
+def _kept(journal: Reader, lost: SavedRange) -> Iterator[tuple[int, Record]]:
+    """Yield what can still be read of a stretch, with its offsets."""
     offset = max(lost.first_offset, journal.start(lost.partition))
     end = min(lost.last_offset + 1, journal.end(lost.partition))
     for group in read_on(journal, lost.partition, offset, end):
-        yield from range(group.first_offset, min(group.next_offset, end))
+        for at, record in enumerate(group.records, group.first_offset):
+            if offset <= at < end:
+                yield at, record

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.database.location import location_of
 from hookline.deliver.store import writer as store
-from hookline.features.replays.planning import Planning
+from hookline.features.destinations.service import DestinationPast
+from hookline.features.replays.planning import Planning, past_of
 from hookline.outcomes import rows
 from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.replays.model import Replay
@@ -18,8 +20,9 @@ __all__ = ["make_rig", "rig"]
 def planned(rig: Rig, **given: object) -> list[int]:
     """The offsets that a request for everything given up comes to."""
     replay: Replay = rig.replay(deadLetteredSince="2020-01-01T00:00:00Z", **given)
-    earlier = [each.lane for each in rig.replays.newest(10, None, "crm")]
-    parts = replay.request, destination("crm"), replay.starts, replay.ends, earlier
+    past = DestinationPast(location_of(rig.settings, "control"))
+    parts = replay.request, destination("crm"), replay.starts, replay.ends, past_of(past, "crm")
+    past.close()
     planning = Planning(rig.folder, rig.folder / "deliver.db", *parts)
     for _ in planning.steps():
         pass
@@ -113,3 +116,16 @@ def test_what_a_person_discarded_is_not_meant(rig: Rig, monkeypatch: pytest.Monk
     rig.follow()
     rig.checkpoint()
     assert planned(rig) == [0, 2, 4]
+
+
+def test_what_came_before_the_destination_was_connected_is_not_meant(rig: Rig) -> None:
+    """It was disabled while one event of it waited for another try."""
+    rig.change(source())
+    rig.append("before0", "before1")
+    begin(rig, 2, answers={2: 500})
+    rig.change(destination("crm", enabled=False))
+    rig.follow()
+    rig.checkpoint()
+    rig.change(destination("crm"))
+    rig.follow()
+    assert planned(rig) == [2]

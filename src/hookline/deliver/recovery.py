@@ -23,7 +23,6 @@ from hookline.journal.port import Reader
 from hookline.journal.record import Record
 from hookline.outcomes import positions
 from hookline.outcomes.progress import (
-    ENTRY,
     ENTRY_BYTES,
     OFFSET_MASK,
     POSITION_SHIFT,
@@ -224,7 +223,7 @@ class Recovery:
         saved = self._store.reader.attempts.saved(partition, found)
         left = [each for each in found if each not in saved][: max(0, room)]
         for entry in left:
-            engine.ring.add(*ENTRY.unpack(entry))
+            engine.recover_result(entry)
         return len(left)
 
     def _note_skipped(self, partition: int, entries: Iterable[bytes]) -> None:

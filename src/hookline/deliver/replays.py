@@ -18,7 +18,7 @@ from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.positions import decode_cursor
-from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
+from hookline.outcomes.progress import ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.outcomes.reader import NEVER_MS, SavedLane
 from hookline.replays.model import Replay
 from hookline.replays.store import ReplayFeed
@@ -391,7 +391,7 @@ class Replays:
         """Save what a replay without a lane delivered, by position, with the next checkpoint."""
         engine = self._engine
         for position, entry in done.items():
-            engine.ring.add(*ENTRY.unpack(entry))
+            engine.recover_result(entry)
             engine.batch.replayed.append(_replayed(replay.lane, position, replay.request.destination))
         engine.batch.replays[replay.lane] = row
 

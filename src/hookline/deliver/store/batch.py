@@ -224,6 +224,8 @@ class Batch:
         self.lanes_ended: set[int] = set()
         self.checkpoints: list[CheckpointRow] = []
         self.blocks: list[BlockRow] = []
+        self.recovered_ms: int | None = None
+        """When the oldest result was that an earlier process left to be saved; None: there is none."""
         self.delivered: dict[tuple[str, int], int] = {}
         """How many of the results in the blocks delivered an event at first hand, by destination and partition."""
         self.filters: list[FilterRow] = []

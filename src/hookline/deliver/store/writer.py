@@ -150,7 +150,7 @@ class DeliverStore:
             many(f"DELETE FROM {table} WHERE lane = ?{mine}", [(lane,) for lane in batch.lanes_ended])
         many(_PUT_CHECKPOINT, batch.checkpoints)
         for block in batch.blocks:
-            self._add_block(cursor, block)
+            self._add_block(cursor, block, batch.recovered_ms)
         if batch.delivered:
             self._add_delivered(batch)
         many('INSERT INTO lane_filters (lane, partition, "offset", version, at) VALUES (?, ?, ?, ?, ?)', batch.filters)
@@ -284,15 +284,20 @@ class DeliverStore:
         ):
             self._write.executemany(statement, [(lane,) for lane in lanes])
 
-    def _add_block(self, cursor: object, block: BlockRow) -> None:
-        """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event."""
+    def _add_block(self, cursor: object, block: BlockRow, recovered_ms: int | None) -> None:
+        """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event. What an
+        earlier process left is as old as ``recovered_ms``."""
         execute = cursor.execute  # type: ignore[attr-defined]
         bucket = block.first_offset >> BUCKET_SHIFT << BUCKET_SHIFT
+        first_at_ms = block.at_ms - EXCHANGE_MS_MAX
+        if recovered_ms is not None:
+            first_at_ms = min(first_at_ms, recovered_ms)
         if len(block.entries) < SMALL_BLOCK_BYTES:
             done = execute(
                 "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB), at = ?2,"
                 " first_offset = CASE WHEN first_offset < ?3 THEN first_offset ELSE ?3 END,"
-                " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END"
+                " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END,"
+                " first_at = CASE WHEN first_at > ?9 THEN ?9 ELSE first_at END"
                 " WHERE id = (SELECT max(id) FROM outcome_blocks WHERE partition = ?5 AND first_offset >= ?6"
                 " AND first_offset < ?7) AND length(entries) < ?8",
                 (
@@ -304,6 +309,7 @@ class DeliverStore:
                     bucket,
                     bucket + (1 << BUCKET_SHIFT),
                     SMALL_BLOCK_BYTES,
+                    first_at_ms,
                 ),
             )
             if done.rowcount:
@@ -311,7 +317,7 @@ class DeliverStore:
         execute(
             "INSERT INTO outcome_blocks (partition, first_offset, last_offset, at, entries, first_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (*block, block.at_ms - EXCHANGE_MS_MAX),
+            (*block, first_at_ms),
         )
 
     def _requeue(self, cursor: object, requeue: Requeue, urls: str, mine: str, *, keep_dead_letters: bool) -> int:

@@ -59,6 +59,9 @@ class Recovery:
     def restore(self, snapshot: Snapshot) -> None:
         """Open every lane that existed then, where it stood. The shared readers are at their saved positions."""
         self.read_ring()
+        for partition in self._feeder.shared:
+            # What was known of events that are no longer kept went with them: it would be taken for new, and counted.
+            self.forget(partition, self._journal.start(partition))
         rows = {(row.lane, row.partition): row for row in self._store.reader.lanes()}
         backlogs = self._store.reader.backlogs()
         open_positions: dict[int, dict[int, positions.Ranges]] = {}
@@ -171,11 +174,8 @@ class Recovery:
         ended = self._store.reader.lanes_discarded() if self._entries.keys() - self._engine.lanes.keys() else {}
         for number in self._entries.keys() & ended.keys() - self._engine.lanes.keys():
             for partition in self._feeder.shared:
-                first = partition << POSITION_SHIFT | self._journal.start(partition)
-                end = (partition + 1) << POSITION_SHIFT
-                count = self._note(
-                    partition, [entry for at, entry in self._entries[number].items() if first <= at < end]
-                )
+                done = self._entries[number].items()
+                count = self._note(partition, [entry for at, entry in done if at >> POSITION_SHIFT == partition])
                 if count:
                     key = (ended[number], partition)
                     self._engine.batch.delivered[key] = self._engine.batch.delivered.get(key, 0) + count
@@ -200,10 +200,11 @@ class Recovery:
         for lane, entries in delivered.items():
             self._entries.setdefault(lane, {}).update(entries)
 
-    def forget(self, partition: int) -> None:
-        """Forget what the ring knew of a partition: it is in the database by now."""
+    def forget(self, partition: int, below: int = 1 << POSITION_SHIFT) -> None:
+        """Forget what the ring knew of a partition, or of its offsets below one: it is in the database by now."""
+        first = partition << POSITION_SHIFT
         for done in self._entries.values():
-            for position in [position for position in done if position >> POSITION_SHIFT == partition]:
+            for position in [position for position in done if first <= position < first + below]:
                 del done[position]
 
     def note_recovered(self) -> None:

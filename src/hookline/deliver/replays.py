@@ -58,6 +58,10 @@ class Replays:
         self._kept: dict[int, dict[int, SavedLane]] = {}
         """By lane and partition: where replays stood that were not open here when the partition came."""
         self._looked_seconds = 0.0
+        self._is_full = False
+        """Whether a replay waits for a place among those that run."""
+        self._opened_seconds = 0.0
+        """When was looked last whether there is one."""
         self._known: dict[int, Replay] = {}
         self._is_read = False
         self._has_actions = False
@@ -142,7 +146,8 @@ class Replays:
                 self._finish(lane)
             elif not lane.full and lane.detached:
                 self._feeder.room(lane)
-        if len(self.lanes) < before:
+        is_due = self._is_full and self._engine.clock.monotonic() - self._opened_seconds >= POLL_SECONDS
+        if is_due or len(self.lanes) < before:
             try:
                 self._open_waiting()
             except DatabaseAway:
@@ -234,6 +239,7 @@ class Replays:
     # opening, changing, ending
 
     def _open_waiting(self) -> None:
+        self._is_full, self._opened_seconds = False, self._engine.clock.monotonic()
         for replay in self._known.values():
             if replay.lane in self.lanes or replay.lane in self._ended:
                 continue
@@ -247,8 +253,11 @@ class Replays:
                 self._never_begins(replay, "the destination is not enabled")
             elif replay.state == "cancelled":
                 self._never_begins(replay, CANCELLED)
-            elif replay.state == "running" and replay.is_prepared and len(self._active()) < self._running_max:
-                self._begin(replay, destination)
+            elif replay.state == "running" and replay.is_prepared:
+                if self._has_place(destination):
+                    self._begin(replay, destination)
+                else:
+                    self._is_full = True
 
     def _begin(self, replay: Replay, destination: Destination) -> None:
         """Open the lane of a replay; what others had begun of it in a partition goes on as they have left it."""
@@ -414,8 +423,15 @@ class Replays:
         found = (each for each in self._snapshot.destinations if each.id == wanted and wanted in self._snapshot.lanes)
         return next(found, None)
 
-    def _active(self) -> list[ReplayLane]:
-        return [lane for lane in self.lanes.values() if not lane.paused]
+    def _has_place(self, destination: Destination) -> bool:
+        """Return whether another replay may begin. Those whose receivers are down take no place of the others', and
+        further ones to such a receiver wait."""
+        active = [lane for lane in self.lanes.values() if not lane.paused]
+        down = sum(lane.is_held_up for lane in active)
+        if len(active) - down >= self._running_max:
+            return False
+        live = self._engine.lanes[self._snapshot.lanes[destination.id].number]
+        return live.breaker.state != "open" or down < self._running_max
 
 
 def _replayed(lane: int, position: int, destination: str) -> ReplayedRow:

@@ -163,6 +163,27 @@ def test_what_is_left_of_an_event_follows_a_mapping_that_changes(
     assert rig.status_at("m1", "api") == "delivered"
 
 
+def test_what_comes_back_from_an_outage_asks_only_the_requests_that_failed(rig: Rig) -> None:
+    """One of two had succeeded; the other's receiver is down, and then refuses whatever probes it."""
+    start(rig, A, B)
+    rig.append(*(f"m{number}" for number in range(30)))
+    rig.turn()
+    for second in range(240):
+        while rig.network.waiting:
+            request = rig.network.waiting[0]
+            status = 503 if second < 60 else 401
+            rig.answer(request, 200 if request.target.url == "https://a.example.com/" else status)
+            rig.turn()
+        rig.checkpoint()
+        rig.pass_time(1)
+    assert rig.lane("api").breaker.state == "open"
+    assert rig.dead_letters() == []
+    rig.come_to_rest()
+    asked = [each.offset for each in rig.network.sent if each.target.url == "https://a.example.com/"]
+    assert sorted(asked) == list(range(30))
+    assert {rig.status_at(f"m{number}", "api") for number in range(30)} == {"delivered"}
+
+
 def test_a_secret_goes_missing_while_only_one_request_has_succeeded(rig: Rig) -> None:
     """The event still needs the other one, and gets it when the secret is there again."""
     start(rig, A, B)

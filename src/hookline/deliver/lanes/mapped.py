@@ -87,6 +87,7 @@ class Gathering:
 
     is_apart = False
     has_one_url = False
+    has_urls_apart = False
 
     def __init__(self, size: int, wait_seconds: float, bytes_max: int) -> None:
         self.size = size
@@ -173,6 +174,8 @@ class Mapped(Gathering):
         # Whether all events become one request each that differs in nothing but its body, and go in batches.
         self._is_alike = plan.is_plain and len(plan.requests) == 1 and plan.requests[0].batch is not None
         self.has_one_url = len(plan.requests) == 1 and plan.requests[0].sample_url == plan.requests[0].named_url
+        urls = {template.url for template in templates}
+        self.has_urls_apart = len(urls) == len(templates) and all(each.matches is None for each in plan.requests)
         # By request, then by its number among those that one event becomes: what is counted is the latter.
         self._targets = [
             [Target(template, ordinal, lane_number, route) for ordinal in range(PER_EVENT_MAX)]

@@ -424,9 +424,9 @@ class Replays:
         return next(found, None)
 
     def _has_place(self, destination: Destination) -> bool:
-        """Return whether another replay may begin. Those whose receivers are down take no place of the others', and
-        further ones to such a receiver wait."""
-        active = [lane for lane in self.lanes.values() if not lane.paused]
+        """Return whether another replay may begin. Those whose receivers are down take no place of the others', nor do
+        those that only other workers have something of; further ones to a receiver that is down wait."""
+        active = [lane for lane in self.lanes.values() if lane.state not in ("paused", "finished")]
         down = sum(lane.is_held_up for lane in active)
         if len(active) - down >= self._running_max:
             return False

@@ -114,6 +114,8 @@ class RangeRow(NamedTuple):
     status: str
     at_ms: int
     reason: str
+    with_retries: bool = False
+    """Whether it begins with the lane's first retry row in the partition, where that comes before it."""
 
 
 class Requeue(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -142,7 +142,7 @@ class DeliverStore:
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            batch.ranges,
+            list(self._ranges(cursor, batch)),
         )
         many(_PUT_LANE, batch.lanes.values())
         many("DELETE FROM lanes WHERE lane = ? AND partition = ?", batch.lanes_gone)
@@ -167,6 +167,17 @@ class DeliverStore:
         )
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
+
+    def _ranges(self, cursor: object, batch: Batch) -> Iterator[tuple[object, ...]]:
+        """Yield the ranges as they are written, those that there is something in."""
+        query = 'SELECT min("offset") FROM retries WHERE lane = ? AND partition = ?'
+        for row in batch.ranges:
+            first = row.first_offset
+            if row.with_retries:
+                (found,) = cursor.execute(query, (row.lane, row.partition)).fetchone()  # type: ignore[attr-defined]
+                first = first if found is None else min(first, found)
+            if first <= row.last_offset:
+                yield row._replace(first_offset=first)[:-1]
 
     def _add_delivered(self, batch: Batch) -> None:
         """Count in the transaction that saves the results: the counts survive a crash exactly as those do."""

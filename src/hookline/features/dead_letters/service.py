@@ -103,7 +103,7 @@ def dead_letter_places(
     for lost in deliver.ranges_discarded(destination.id, wanted.since_ms or 0):
         for offset, record in _kept(journal, lost):
             attempt = FinalAttempt(lost.lane, lost.partition, offset)
-            # A lane with events that wait for another try is discarded from the journal's first event on.
+            # A range has what others sent as well, and by an earlier version all that came before a retry row.
             its = past.had(lost.lane, record, lost.partition, offset)
             if its and not known.has(attempt) and sum(map(len, found.values())) < PLACES_MAX:
                 found.setdefault(lost.partition, set()).add(offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.connections.model import Filter
 from hookline.database.location import location_of
 from hookline.deliver.store import writer as store
 from hookline.features.destinations.service import DestinationPast
@@ -129,3 +130,19 @@ def test_what_came_before_the_destination_was_connected_is_not_meant(rig: Rig) -
     rig.change(destination("crm"))
     rig.follow()
     assert planned(rig) == [2]
+
+
+def test_what_a_filter_had_stopped_is_not_meant(rig: Rig) -> None:
+    """A later event waited for another try when the destination was disabled; now nothing is filtered any more."""
+    rig.change(source(), destination("crm", filters=(Filter(condition='messageId = "m0"', do="drop"),)))
+    rig.start()
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.answer_all(500)
+    rig.checkpoint()
+    rig.change(destination("crm", enabled=False))
+    rig.follow()
+    rig.checkpoint()
+    rig.change(destination("crm"))
+    rig.follow()
+    assert planned(rig) == [1, 2]

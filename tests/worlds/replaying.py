@@ -9,7 +9,8 @@ import msgspec
 
 from hookline.connections.model import Destination
 from hookline.events.timestamps import iso
-from hookline.features.replays.planning import Planner, Planning
+from hookline.features.destinations.service import DestinationPast
+from hookline.features.replays.planning import Planner, Planning, past_of
 from hookline.features.replays.service import ReplayProgress, ReplayWatch
 from hookline.replays.model import Replay, ReplayRequest, State
 from hookline.replays.offset_set import span_of
@@ -129,7 +130,10 @@ class Replaying:
     def plan(self, replay: Replay, destination: Destination) -> None:
         """Find a replay's events at once, where control has a thread for it (``control.replay_planner``)."""
         data = self._machine.settings.data_path
-        planning = Planning(data, data / "deliver.db", replay.request, destination, replay.starts, replay.ends)
+        past = DestinationPast(data / "control.db")
+        parts = replay.request, destination, replay.starts, replay.ends, past_of(past, destination.id)
+        past.close()
+        planning = Planning(data, data / "deliver.db", *parts)
         for _ in planning.steps():
             pass
         if planning.positions is None:

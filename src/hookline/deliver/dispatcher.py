@@ -26,6 +26,7 @@ from hookline.deliver.lanes.mapped import (
     RequestParcel,
     are_refused_together,
     failure_of,
+    says_too_much,
     unsendable,
 )
 from hookline.deliver.retry.failures import Failures
@@ -475,7 +476,7 @@ class Dispatcher(Work, Sink):
         if (
             isinstance(parcel, RequestParcel)
             and len(parcel.tokens) > 1
-            and are_refused_together(verdicts, answer.status)
+            and (are_refused_together(verdicts, answer.status) or says_too_much(verdicts, answer))
         ):
             if self._halved(parcel, target):
                 return
@@ -493,7 +494,7 @@ class Dispatcher(Work, Sink):
         self.go_on()
 
     def _halved(self, parcel: RequestParcel, target: Target) -> bool:
-        """Send the halves of a batch that was refused without a word of which event is at fault: they show it."""
+        """Send the halves of a batch of which a receiver has not said which events it refuses: they show it."""
         lane, mapped = target.lane, target.lane.mapped
         if self.stopping or lane.paused or lane.closed or not isinstance(mapped, Mapped):
             return False

@@ -23,7 +23,6 @@ from hookline.journal.port import Reader
 from hookline.journal.record import Record
 from hookline.outcomes import positions
 from hookline.outcomes.progress import (
-    ENTRY,
     ENTRY_BYTES,
     OFFSET_MASK,
     POSITION_SHIFT,
@@ -60,6 +59,9 @@ class Recovery:
     def restore(self, snapshot: Snapshot) -> None:
         """Open every lane that existed then, where it stood. The shared readers are at their saved positions."""
         self.read_ring()
+        for partition in self._feeder.shared:
+            # What was known of events that are no longer kept went with them: it would be taken for new, and counted.
+            self.forget(partition, self._journal.start(partition))
         rows = {(row.lane, row.partition): row for row in self._store.reader.lanes()}
         backlogs = self._store.reader.backlogs()
         open_positions: dict[int, dict[int, positions.Ranges]] = {}
@@ -87,6 +89,7 @@ class Recovery:
                 self.restore_lane(replay, partition, row, positions.decode_cursor(row.blob).undone if row else ())
             self._restore_retries(replay, backlogs.get(replay.number))
         self._replays.recover_last_answers(self._entries)
+        self._recover_last_answers()
         self._lane_set.delivered = self._entries
         self._lane_set.on_skipped = self._note_skipped
         self.note_recovered()
@@ -166,6 +169,17 @@ class Recovery:
                 self.settle(lane, position)
         load_order(lane, self._store, self._journal)
 
+    def _recover_last_answers(self) -> None:
+        """Save the answers that lanes had whose end was saved, and these were not yet."""
+        ended = self._store.reader.lanes_discarded() if self._entries.keys() - self._engine.lanes.keys() else {}
+        for number in self._entries.keys() & ended.keys() - self._engine.lanes.keys():
+            for partition in self._feeder.shared:
+                done = self._entries[number].items()
+                count = self._note(partition, [entry for at, entry in done if at >> POSITION_SHIFT == partition])
+                if count:
+                    key = (ended[number], partition)
+                    self._engine.batch.delivered[key] = self._engine.batch.delivered.get(key, 0) + count
+
     def settle(self, lane: Lane, position: int) -> None:
         """Close the retry row of an event that was delivered."""
         partition = position >> POSITION_SHIFT
@@ -186,10 +200,11 @@ class Recovery:
         for lane, entries in delivered.items():
             self._entries.setdefault(lane, {}).update(entries)
 
-    def forget(self, partition: int) -> None:
-        """Forget what the ring knew of a partition: it is in the database by now."""
+    def forget(self, partition: int, below: int = 1 << POSITION_SHIFT) -> None:
+        """Forget what the ring knew of a partition, or of its offsets below one: it is in the database by now."""
+        first = partition << POSITION_SHIFT
         for done in self._entries.values():
-            for position in [position for position in done if position >> POSITION_SHIFT == partition]:
+            for position in [position for position in done if first <= position < first + below]:
                 del done[position]
 
     def note_recovered(self) -> None:
@@ -209,7 +224,7 @@ class Recovery:
         saved = self._store.reader.attempts.saved(partition, found)
         left = [each for each in found if each not in saved][: max(0, room)]
         for entry in left:
-            engine.ring.add(*ENTRY.unpack(entry))
+            engine.recover_result(entry)
         return len(left)
 
     def _note_skipped(self, partition: int, entries: Iterable[bytes]) -> None:

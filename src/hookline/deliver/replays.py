@@ -18,7 +18,7 @@ from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.positions import decode_cursor
-from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
+from hookline.outcomes.progress import ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.outcomes.reader import NEVER_MS, SavedLane
 from hookline.replays.model import Replay
 from hookline.replays.store import ReplayFeed
@@ -58,6 +58,10 @@ class Replays:
         self._kept: dict[int, dict[int, SavedLane]] = {}
         """By lane and partition: where replays stood that were not open here when the partition came."""
         self._looked_seconds = 0.0
+        self._is_full = False
+        """Whether a replay waits for a place among those that run."""
+        self._opened_seconds = 0.0
+        """When was looked last whether there is one."""
         self._known: dict[int, Replay] = {}
         self._is_read = False
         self._has_actions = False
@@ -142,7 +146,8 @@ class Replays:
                 self._finish(lane)
             elif not lane.full and lane.detached:
                 self._feeder.room(lane)
-        if len(self.lanes) < before:
+        is_due = self._is_full and self._engine.clock.monotonic() - self._opened_seconds >= POLL_SECONDS
+        if is_due or len(self.lanes) < before:
             try:
                 self._open_waiting()
             except DatabaseAway:
@@ -234,6 +239,7 @@ class Replays:
     # opening, changing, ending
 
     def _open_waiting(self) -> None:
+        self._is_full, self._opened_seconds = False, self._engine.clock.monotonic()
         for replay in self._known.values():
             if replay.lane in self.lanes or replay.lane in self._ended:
                 continue
@@ -247,8 +253,11 @@ class Replays:
                 self._never_begins(replay, "the destination is not enabled")
             elif replay.state == "cancelled":
                 self._never_begins(replay, CANCELLED)
-            elif replay.state == "running" and replay.is_prepared and len(self._active()) < self._running_max:
-                self._begin(replay, destination)
+            elif replay.state == "running" and replay.is_prepared:
+                if self._has_place(destination):
+                    self._begin(replay, destination)
+                else:
+                    self._is_full = True
 
     def _begin(self, replay: Replay, destination: Destination) -> None:
         """Open the lane of a replay; what others had begun of it in a partition goes on as they have left it."""
@@ -391,7 +400,7 @@ class Replays:
         """Save what a replay without a lane delivered, by position, with the next checkpoint."""
         engine = self._engine
         for position, entry in done.items():
-            engine.ring.add(*ENTRY.unpack(entry))
+            engine.recover_result(entry)
             engine.batch.replayed.append(_replayed(replay.lane, position, replay.request.destination))
         engine.batch.replays[replay.lane] = row
 
@@ -414,8 +423,15 @@ class Replays:
         found = (each for each in self._snapshot.destinations if each.id == wanted and wanted in self._snapshot.lanes)
         return next(found, None)
 
-    def _active(self) -> list[ReplayLane]:
-        return [lane for lane in self.lanes.values() if not lane.paused]
+    def _has_place(self, destination: Destination) -> bool:
+        """Return whether another replay may begin. Those whose receivers are down take no place of the others', nor do
+        those that only other workers have something of; further ones to a receiver that is down wait."""
+        active = [lane for lane in self.lanes.values() if lane.state not in ("paused", "finished")]
+        down = sum(lane.is_held_up for lane in active)
+        if len(active) - down >= self._running_max:
+            return False
+        live = self._engine.lanes[self._snapshot.lanes[destination.id].number]
+        return live.breaker.state != "open" or down < self._running_max
 
 
 def _replayed(lane: int, position: int, destination: str) -> ReplayedRow:

@@ -17,7 +17,7 @@ from hookline.deliver.retry.policy import RetrySchedule
 from hookline.deliver.store.batch import Batch
 from hookline.journal.record import Record
 from hookline.outcomes.outcome import Outcome
-from hookline.outcomes.progress import ENTRY_BYTES, URL_BITS, ProgressRing
+from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, URL_BITS, ProgressRing
 from hookline.telemetry.metrics import DURATION_BUCKETS_MS
 
 
@@ -154,3 +154,9 @@ class Work:
         """Called when a lane's breaker has opened."""
         self.keep_record: Callable[[int, int, Record], None] | None = None
         """Where the journal is on brokers: keeps the record at a partition's offset at hand, for it is tried again."""
+
+    def recover_result(self, entry: bytes) -> None:
+        """Have the next checkpoint save a result that an earlier process left in the ring."""
+        position, at_ms, tag, result, milliseconds = ENTRY.unpack(entry)
+        self.ring.add(position, at_ms, tag, result, milliseconds)
+        self.batch.recovered_ms = min(at_ms, self.batch.recovered_ms or at_ms)

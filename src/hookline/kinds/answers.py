@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,8 @@ ERROR_CHARACTERS_MAX = 500
 TEXT_CHARACTERS_MAX = 64 * 1024
 EPOCH_FROM_SECONDS = 1_000_000_000
 """A greater number in a rate-limit header is a time, a smaller one a wait."""
+NAMED_MAX = 100_000
+"""Items that failed that are read of one answer: as many for each item of a large batch as anybody has to say."""
 ANY_KEY = "*"
 _STATUSES = range(100, 1_000)
 """Any other number that an item has for its status says that it failed, and is not kept: it may be too large to be."""
@@ -73,8 +76,8 @@ class Judge:
             entries = _at(fields, rule.path)
             if isinstance(entries, dict | list):
                 found = True
-                for index, verdict in _entries(rule, entries, status):
-                    if 0 <= index < count and (verdict.accepted is False or index not in named):
+                for index, verdict in _entries(rule, entries, status, count):
+                    if verdict.accepted is False or index not in named:
                         named[index] = verdict
         if not found:
             if whole.accepted and fields["body"] is _CUT:
@@ -146,18 +149,20 @@ def _condition(text: str | None) -> Condition | None:
     return None if text is None else compile_condition(parse(text, ANSWER_FIELDS))
 
 
-def _entries(rule: Items, entries: Json, status: int) -> Iterator[tuple[int, Verdict]]:
+def _entries(rule: Items, entries: Json, status: int, count: int) -> Iterator[tuple[int, Verdict]]:
+    """Yield what an answer says of ``count`` items; a receiver may list millions of others."""
     if rule.entries == "named":
+        # {"field": [3, 5]} names items as [3, 5] does, and says what is wrong with them
         named = entries.items() if isinstance(entries, dict) else [("", entries)]
-        for name, each in named:  # {"field": [3, 5]} names items as [3, 5] does, and says what is wrong with them
-            words = ": ".join([rule.path.rpartition(".")[2], *([name] if name else [])])
-            for entry in each if isinstance(each, list) else [each]:
-                index = entry if rule.index is None else _at(entry, rule.index)
-                if isinstance(index, int) and not isinstance(index, bool):
-                    yield index, _failed(rule, entry, status, words)
+        pairs = ((name, entry) for name, each in named for entry in (each if isinstance(each, list) else [each]))
+        for name, entry in islice(pairs, NAMED_MAX):
+            index = entry if rule.index is None else _at(entry, rule.index)
+            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count:
+                words = ": ".join([rule.path.rpartition(".")[2], *([name] if name else [])])
+                yield index, _failed(rule, entry, status, words)
         return
-    listed: Sequence[Any] = list(entries.values()) if isinstance(entries, dict) else entries
-    for index, entry in enumerate(listed):
+    listed: Iterable[Any] = entries.values() if isinstance(entries, dict) else entries
+    for index, entry in enumerate(islice(listed, count)):
         own = _at(entry, rule.status) if rule.status is not None else None
         if isinstance(own, int):
             failed = not (200 <= own < 300 or own in rule.accepted)

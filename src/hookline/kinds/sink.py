@@ -63,6 +63,9 @@ class SinkContext(NamedTuple):
     notice: Callable[[str, str], None]
     """Tells operators that what is written to has changed: a name such as ``column_added`` for the log, and a sentence
     that becomes part of a notice. For the thread of the sink; a few sentences for each call of ``write``."""
+    proxy: Callable[[str, int, float], socket.socket] | None = None
+    """Connects to a numeric address and port through ``deliver.proxy``, within so many seconds; None where none is
+    set."""
 
     def addresses(self, host: str, port: int) -> list[str]:
         """Return the addresses of a host that may be contacted; raise SinkFailed where there is none.
@@ -78,6 +81,13 @@ class SinkContext(NamedTuple):
         if refused:
             raise SinkFailed(refused[0])
         return addresses
+
+    def connected(self, address: str, port: int, seconds: float) -> socket.socket:
+        """Return a socket that is connected to one of ``addresses``, through the proxy where there is one; raise
+        OSError."""
+        if self.proxy is None:
+            return socket.create_connection((address, port), seconds)
+        return self.proxy(address, port, seconds)
 
 
 class Sink(Protocol):

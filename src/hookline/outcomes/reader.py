@@ -370,6 +370,11 @@ class DeliverReader:
         where = "WHERE destination = ? AND at >= ? AND status = 'discarded' AND lane NOT IN (SELECT lane FROM replays)"
         return [SavedRange(*row) for row in self._rows(f"{_RANGE} {where}", (destination, since_ms))]
 
+    def lanes_discarded(self) -> dict[int, str]:
+        """Return the destinations' own lanes of which something was discarded, each with its destination."""
+        where = "WHERE status = 'discarded' AND lane NOT IN (SELECT lane FROM replays)"
+        return dict(self._rows(f"SELECT DISTINCT lane, destination FROM ranges {where}"))
+
     def destinations_without(self, partition: int, first: int, end: int) -> set[str]:
         """Return the destinations that waited for offsets ``[first, end)`` when they were lost with their segment."""
         rows = self._rows(

@@ -65,10 +65,10 @@ class Results:
         for block in self._blocks(partition, offset):
             yield from entries_of(block.entries, position, block.positions)
 
-    def delivered(self, lane: int, partition: int, bucket: int) -> frozenset[int]:
-        """Return the offsets of one bucket that a lane delivered."""
+    def delivered(self, lanes: Collection[int], partition: int, bucket: int) -> frozenset[int]:
+        """Return the offsets of one bucket that some lane of these delivered."""
         found = self._of_bucket(partition, bucket)
-        return frozenset(e.position & OFFSET_MASK for e in found if e.lane == lane and 200 <= e.result < 300)
+        return frozenset(e.position & OFFSET_MASK for e in found if e.lane in lanes and 200 <= e.result < 300)
 
     def repeats(self, partition: int, bucket: int) -> frozenset[int]:
         """Return the offsets of dropped repeats of the events in one bucket; the repeats may lie in later ones."""

@@ -14,6 +14,8 @@ from hookline.replays.dead_letters import DEAD_LETTERS_MAX, DeadLetterFilter
 
 ROWS_PER_LOOK = 200
 _ROW = 'id, partition, "offset", lane, number, url, at, outcome, http_status, error, milliseconds, next_at, head'
+SET_BACK_MS_MAX = 86_400_000
+"""How far the wall clock may have been set back between a result and the block that it is saved in."""
 _WORD_BYTES = 8
 """Of an entry, the first word is the position and the second the time."""
 _IN_BUCKET = " FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?"
@@ -288,13 +290,15 @@ class AttemptRows:
         """Return which of some entries about a partition's events are in blocks."""
         by_bucket: dict[int, set[bytes]] = {}
         for entry in entries:
-            offset = int.from_bytes(entry[:_WORD_BYTES], "little") & OFFSET_MASK
-            by_bucket.setdefault(offset >> BUCKET_SHIFT, set()).add(entry)
+            by_bucket.setdefault(_offset_of(entry) >> BUCKET_SHIFT, set()).add(entry)
         found: set[bytes] = set()
         for bucket, wanted in by_bucket.items():
             # A block is written after all that is in it, so most blocks need not be looked at.
             since_ms = min(int.from_bytes(entry[_WORD_BYTES : 2 * _WORD_BYTES], "little") for entry in wanted)
-            rows = self._rows(f"SELECT id{_IN_BUCKET} AND at >= ?", (*_span(partition, bucket), since_ms))
+            offsets = [_offset_of(entry) for entry in wanted]
+            query = f"SELECT id{_IN_BUCKET} AND first_offset <= ? AND last_offset >= ? AND at >= ?"
+            values = max(offsets), min(offsets), since_ms - SET_BACK_MS_MAX
+            rows = self._rows(query, (*_span(partition, bucket), *values))
             for block in filter(None, (self.block(id) for (id,) in rows)):
                 found |= wanted.intersection(block[at : at + ENTRY_BYTES] for at in range(0, len(block), ENTRY_BYTES))
         return found
@@ -302,6 +306,10 @@ class AttemptRows:
     def blocks_in(self, partition: int, bucket: int) -> list[bytes]:
         """Return the entries of all blocks of a bucket of offsets."""
         return [block for (block,) in self._rows(f"SELECT entries{_IN_BUCKET}", _span(partition, bucket))]
+
+
+def _offset_of(entry: bytes) -> int:
+    return int.from_bytes(entry[:_WORD_BYTES], "little") & OFFSET_MASK
 
 
 def _span(partition: int, bucket: int) -> tuple[int, int, int]:

@@ -22,8 +22,10 @@ Predicate = Callable[[Record], bool]
 
 
 def predicate_of(request: ReplayRequest, destination: Destination) -> Predicate:
-    """Return the rule as one function. A source that the request names need not be connected to the destination."""
+    """Return the rule as one function. A source that the request names need not be connected to the destination, nor
+    those of dead letters that somebody chose: a replay may have sent them."""
     sources = frozenset(destination.sources if request.source is None else (request.source,))
+    is_of_any_source = request.source is None and request.dead_letters is not None
     name, id = published_name(destination.kind), destination.id
     since, until = request.since_ms or 0, request.until_ms or 1 << 62
     type_, event, user = request.type, request.event, request.user_id
@@ -36,7 +38,7 @@ def predicate_of(request: ReplayRequest, destination: Destination) -> Predicate:
         if record.to is not None:
             if id not in record.to or only_source not in (None, record.source):
                 return False
-        elif record.source not in sources:
+        elif record.source not in sources and not is_of_any_source:
             return False
         if type_ is not None and record.type != type_:
             return False

@@ -181,13 +181,15 @@ class ReplayStore:
             execute(f"UPDATE replays SET total = ?, {_BEGINS} WHERE lane = ?", (total, lane))
 
     def prepare(self, lane: int, positions: dict[int, OffsetSet]) -> None:
-        """Give a replay of single events their positions; it begins, unless it was paused or cancelled meanwhile."""
+        """Give a replay of single events their positions, once; it begins, unless it was paused or cancelled
+        meanwhile."""
         starts = {partition: each.first for partition, each in positions.items()}
         ends = {partition: each.end for partition, each in positions.items()}
         total = sum(each.count for each in positions.values())
         with self._transaction() as execute:
             execute(
-                f"UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?, {_BEGINS} WHERE lane = ?",
+                f"UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?, {_BEGINS} WHERE lane = ?"
+                " AND total IS NULL",  # a second count, begun as the first one ended, may miss what was sent since
                 (encode_offset_sets(positions), _json(starts), _json(ends), total, lane),
             )
 

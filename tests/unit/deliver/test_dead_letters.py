@@ -24,6 +24,24 @@ def test_a_dead_letter_is_settled_by_a_replay(rig: Rig) -> None:
     assert rig.dead_letters() == [("m0", replay.lane, "failed")]
 
 
+def test_one_of_a_source_that_is_not_connected(rig: Rig) -> None:
+    """A replay of that source could not deliver it; sent once more it is settled like any other."""
+    begin(rig)
+    rig.append(rig.record("m0", source="app"))
+    rig.turn()
+    rig.replay(source="app")
+    rig.follow()
+    rig.answer_all(400)
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert len(rig.dead_letters()) == 1
+    rig.replay(positions={0: [0]}, deadLetters={"destination": "crm"})
+    rig.follow()
+    rig.come_to_rest()
+    assert len(rig.network.sent) == 2
+    assert rig.dead_letters() == []
+
+
 def test_discarded_while_it_was_down(rig: Rig) -> None:
     """A discard that was asked for meanwhile is carried out at the start."""
     begin(rig)

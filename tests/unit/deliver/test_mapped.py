@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from hookline.connections.model import Destination, Pause
+from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, source
 
@@ -162,6 +163,27 @@ def test_what_is_left_of_an_event_follows_a_mapping_that_changes(
     assert rig.status_at("m1", "api") == "delivered"
 
 
+def test_what_comes_back_from_an_outage_asks_only_the_requests_that_failed(rig: Rig) -> None:
+    """One of two had succeeded; the other's receiver is down, and then refuses whatever probes it."""
+    start(rig, A, B)
+    rig.append(*(f"m{number}" for number in range(30)))
+    rig.turn()
+    for second in range(240):
+        while rig.network.waiting:
+            request = rig.network.waiting[0]
+            status = 503 if second < 60 else 401
+            rig.answer(request, 200 if request.target.url == "https://a.example.com/" else status)
+            rig.turn()
+        rig.checkpoint()
+        rig.pass_time(1)
+    assert rig.lane("api").breaker.state == "open"
+    assert rig.dead_letters() == []
+    rig.come_to_rest()
+    asked = [each.offset for each in rig.network.sent if each.target.url == "https://a.example.com/"]
+    assert sorted(asked) == list(range(30))
+    assert {rig.status_at(f"m{number}", "api") for number in range(30)} == {"delivered"}
+
+
 def test_a_secret_goes_missing_while_only_one_request_has_succeeded(rig: Rig) -> None:
     """The event still needs the other one, and gets it when the secret is there again."""
     start(rig, A, B)
@@ -288,6 +310,25 @@ def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_guilty_one_is_fo
     statuses = [rig.status_at(f"m{number}", "api") for number in range(10)]
     assert (statuses.count("delivered"), statuses[7]) == (9, "failed")
     assert len(rig.network.sent) <= 9
+
+
+@pytest.mark.parametrize(
+    "success", [{"items": [{"path": "body.items", "entries": "each", "status": "status"}]}, {"if": "body.ok = true"}]
+)
+def test_a_batch_whose_answer_is_too_long_is_halved_until_it_can_be_read(rig: Rig, success: dict[str, Any]) -> None:
+    """The receiver accepts ten events with more than is read of an answer; five it accepts with less."""
+    start(rig, {**BATCHED, "success": success})
+    rig.append(*[f"m{number}" for number in range(10)])
+    rig.turn()
+    while rig.network.waiting:
+        sent = rig.network.waiting[0]
+        accepted = [{"status": 201}] * len(body_of(sent))
+        whole = msgspec.json.encode({"items": accepted, "ok": True, "more": "x" * ANSWER_BYTES_MAX}).decode()
+        short = msgspec.json.encode({"items": accepted, "ok": True}).decode()
+        rig.answer(sent, 200, text=whole[:ANSWER_BYTES_MAX] if len(accepted) > 5 else short)
+        rig.turn()
+    assert [len(body_of(each)) for each in rig.network.sent] == [10, 5, 5]
+    assert [rig.status_at(f"m{number}", "api") for number in range(10)] == ["delivered"] * 10
 
 
 @pytest.mark.parametrize("how", ["stop", "pause"])

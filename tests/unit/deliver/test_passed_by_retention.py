@@ -63,3 +63,28 @@ def test_events_that_wait_for_a_retry_are_told_of_once(rig: Rig) -> None:
     rig.loop.run_until_complete(rig.role._retain())
     rig.checkpoint()
     assert len(ranges(rig)) == told
+
+
+def test_what_a_cancelled_replay_delivered_is_counted_once(rig: Rig) -> None:
+    """The ring still knows it when its blocks are gone with the events, and a restart takes it for nothing new."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append(*(f"m{number}" for number in range(300)))
+    rig.turn()
+    rig.answer_all(200)
+    replay = rig.replay(rate=1.0)
+    rig.follow()
+    rig.answer_all(200)
+    rig.want(replay, "cancelled")
+    rig.checkpoint()
+    counted = rig.replay_row(replay)
+    assert counted[1] > 0
+    rig.append(*(rig.record(f"n{number}", body=PADDING) for number in range(50)))
+    rig.turn()
+    rig.answer_all(200)
+    rig.checkpoint()
+    assert drop_all_but_the_last(rig) > 300
+    for _ in range(2):
+        rig.restart()
+        rig.checkpoint()
+    assert rig.replay_row(replay) == counted

@@ -44,8 +44,9 @@ def test_what_was_answered_after_the_last_checkpoint_is_not_sent_again(rig: Rig)
     assert rig.status_at("m3", "crm") == "delivered"
 
 
-def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> None:
-    """However often the role is started while the lane stands still before it."""
+@pytest.mark.parametrize("set_back_ms", [0, 3_600_000])
+def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig, set_back_ms: int) -> None:
+    """However often the role is started while the lane stands still before it, and however its wall clock is set."""
     begin(rig, 3)
     rig.answer_all()
     rig.checkpoint()
@@ -54,6 +55,7 @@ def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> No
     rig.answer_all()
     rig.kill()
     rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+    rig.clock.set_by_ms -= set_back_ms
     for _ in range(3):
         rig.start()
         rig.turn()
@@ -242,6 +244,27 @@ def test_a_destination_disabled_meanwhile_gets_nothing(rig: Rig) -> None:
     assert rig.network.waiting == []
     rig.checkpoint()
     assert rig.status_at("m0", "crm") == "discarded"
+
+
+def test_the_last_answers_of_a_destination_that_ended_are_saved_once(rig: Rig) -> None:
+    """They came between the checkpoint of its end and a kill; the ring has no more of them when it is asked later."""
+    rig.limit(ring_entries=64, ring_margin=20, in_flight_max=20)
+    begin(rig, 5)
+    rig.answer(rig.network.waiting[0])
+    rig.checkpoint()
+    rig.change(destination("crm", enabled=False), destination("mail"))
+    rig.follow()
+    rig.checkpoint()
+    for request in rig.network.waiting[:2]:
+        rig.answer(request)
+    for _ in range(3):
+        rig.restart()
+        rig.turn()
+        rig.checkpoint()
+        assert rig.role.store.reader.totals()["crm"].delivered == 3
+    rig.append(*(f"later{number}" for number in range(80)))
+    rig.come_to_rest()
+    assert [rig.status_at(f"m{n}", "crm") for n in range(5)] == ["delivered"] * 3 + ["discarded"] * 2
 
 
 def test_without_its_connections_it_does_not_start(rig: Rig) -> None:

@@ -349,6 +349,42 @@ def test_only_some_run_at_once(rig: Rig) -> None:
     assert len(rig.replayed(second)) == 3
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_receivers_that_are_down_take_no_place_of_others(rig: Rig, is_known: bool) -> None:
+    """A replay to one that is down runs until it is back; others do not wait for that, and further ones to it do."""
+    rig.limit(replays_running_max=1)
+    begin(rig, 100)
+    rig.change(destination("mail"))
+    rig.follow()
+
+    def fail(seconds: int) -> None:
+        for _ in range(seconds):
+            rig.answer_all(503, "crm")
+            rig.pass_time(1.0)
+            rig.checkpoint()
+
+    if is_known:
+        rig.append(*(f"later{number}" for number in range(50)))
+        rig.turn()
+        rig.answer_all(200, "mail")
+        fail(30)
+    first = rig.replay()
+    rig.follow()
+    fail(30)
+    second, third = rig.replay(), rig.replay("mail", source="website")
+    rig.follow()
+    for _ in range(60):
+        rig.answer_all(200, "mail")
+        fail(1)
+    assert first.lane in rig.role.engine.lanes
+    assert rig.replay_row(third)[0] == "done"
+    assert (second.lane in rig.role.engine.lanes) is not is_known
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert [rig.replay_row(each)[0] for each in (first, second)] == ["done", "done"]
+
+
 @pytest.mark.parametrize("answered", [0, 3, 7])
 def test_killed_in_the_middle(rig: Rig, answered: int) -> None:
     """Only what was in flight is sent again; the count is that of the events delivered."""

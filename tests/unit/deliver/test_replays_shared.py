@@ -83,6 +83,20 @@ def test_a_part_that_is_done_is_said_to_be_after_another_came_and_went(make_work
     assert rig.replay_row(replay)[0] == "done"
 
 
+def test_a_part_that_is_done_takes_no_place(make_worker: MakeWorker) -> None:
+    """While whoever has the other partition is still at work, this worker begins with the next replay."""
+    worker = make_worker(partitions=2)
+    rig = worker.rig
+    rig.role.replays._running_max = 1
+    first = begin_in_one(worker, 4)
+    second = rig.replay()
+    rig.follow()
+    assert rig.replayed(second) == []
+    worker.go_on(3)
+    assert rig.replay_row(first)[0] == "running"
+    assert rig.replayed(second) == [0, 1]
+
+
 def test_what_was_delivered_as_its_partition_was_lost_counts_once(worker: WorkerRig) -> None:
     """Nothing of it was saved: whoever owns the partition next finds it delivered, and counts it."""
     rig = worker.rig

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import cast
 
+import msgspec
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
@@ -16,6 +17,7 @@ from hookline.deliver.send.connection import Connection
 from hookline.deliver.send.connector import Connector
 from hookline.deliver.send.pool import Pool
 from hookline.deliver.send.port import Answer, Failure, Sink
+from hookline.kinds import answers
 from hookline.kinds.answers import Judge
 from hookline.kinds.catalog import kind_of
 from hookline.kinds.model import Success
@@ -135,6 +137,29 @@ def test_tiny_chunks_hold_up_nobody() -> None:
     (answer,) = Exchanged([head, *[chunks] * 16, b"0\r\n\r\n"]).answers
     assert time.process_time() - begun < SECONDS_MAX
     assert answer.body == b"x" * 640_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "body"),
+    [
+        ({"entries": "each", "status": "status"}, b"[" + b"0," * 200_000 + b"0]"),
+        ({"entries": "named"}, b"[" + b"1," * 200_000 + b"1]"),
+        ({"entries": "named", "index": "at"}, b'{"why": [' + b"0," * 200_000 + b"0]}"),
+    ],
+)
+def test_an_answer_that_lists_more_than_was_sent_holds_up_nobody(
+    rule: dict[str, str], body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Millions of entries fit into an answer that is read; no more is looked at than ten events give reason for."""
+    looked: list[object] = []
+    at, failed = answers._at, answers._failed
+    monkeypatch.setattr(answers, "NAMED_MAX", 100)
+    monkeypatch.setattr(answers, "_at", lambda value, path: looked.append(path) or at(value, path))
+    monkeypatch.setattr(answers, "_failed", lambda *given: looked.append(given) or failed(*given))
+    judge = Judge(msgspec.convert({"items": [{"path": "body.items", **rule}]}, Success))
+    verdicts = judge.each(200, "HTTP/1.1 200 OK", b'{"items":' + body + b"}", 10)
+    assert [each.accepted for each in verdicts].count(False) == (1 if rule == {"entries": "named"} else 0)
+    assert len(looked) < 1_000
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"OK", b'{"took": 3}'])

@@ -94,6 +94,24 @@ def test_filters(rig: Rig, page: Page) -> None:
         assert meant
 
 
+def test_what_a_kill_left_is_found_by_its_own_time(rig: Rig, page: Page) -> None:
+    """It is saved by the next start, an hour later, as what it was."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.checkpoint()
+    rig.answer_all(200)
+    rig.kill()
+    rig.clock.seconds += 3_600
+    rig.start()
+    rig.checkpoint()
+    whole, _ = page()
+    assert len(whole) == 2
+    assert page(until_ms=whole[0].at_ms + 1)[0] == whole
+    assert page(limit=1, before=page(limit=1)[1])[0] == whole[1:]
+
+
 def test_each_is_found_by_its_id(rig: Rig, page: Page) -> None:
     """And not by that of another destination's."""
     live(rig, rounds=4)

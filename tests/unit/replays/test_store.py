@@ -92,6 +92,17 @@ def test_single_events_are_prepared(store: ReplayStore, feed: ReplayFeed) -> Non
     assert list(positions[0]) == [4, 8]
 
 
+def test_positions_are_given_once(store: ReplayStore, feed: ReplayFeed) -> None:
+    """A second count, of which less is found because the replay is under way, changes nothing of it."""
+    made = make(store, ReplayRequest(destination="crm", dead_letters=DeadLetterFilter(destination="crm")))
+    for found in ([4, 8], [8]):
+        store.prepare(made.lane, {0: OffsetSet(found)})
+    (prepared,) = feed.poll() or []
+    positions = feed.positions(made.lane)
+    assert positions is not None
+    assert (prepared.total, prepared.starts, list(positions[0])) == (2, {0: 4}, [4, 8])
+
+
 def test_so_many_are_open_and_so_many_are_kept(store: ReplayStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the one limit none is made, beyond the other the oldest ended ones are forgotten."""
     monkeypatch.setattr(store_module, "OPEN_MAX", 2)

@@ -284,13 +284,23 @@ class PartitionTakeover:
         undone = positions.decode_cursor(row.blob).undone if row else claim.open_positions.get(start.number, ())
         position = row.next_offset if row else claim.next_offset
         end = claim.end if start.until is None else start.until.get(claim.partition, claim.end)
-        first = 0 if start.number in claim.backlogs else min((position, *undone[:1]))
+        first = min((position, *undone[:1]))
         now_ms = self._engine.clock.now_ms()
         batch = self._engine.batch
         if keeps_away(destination):
             batch.filters.append(FilterRow(start.number, claim.partition, position, 0, now_ms))
-        if first < end:
+        if first < end or start.number in claim.backlogs:
             batch.ranges.append(
-                RangeRow(start.number, destination.id, claim.partition, first, end - 1, "discarded", now_ms, LANE_ENDED)
+                RangeRow(
+                    start.number,
+                    destination.id,
+                    claim.partition,
+                    first,
+                    end - 1,
+                    "discarded",
+                    now_ms,
+                    LANE_ENDED,
+                    with_retries=True,
+                )
             )
         batch.lanes_ended.add(start.number)

@@ -83,6 +83,8 @@ class MappedRequests(Protocol):
 
     has_one_url: bool
     """Whether all its requests go to one URL, whatever the event."""
+    has_urls_apart: bool
+    """Whether every event becomes all of its requests, each with a URL of its own: then a URL tells which it was."""
 
     def own(self, lane: Lane) -> None:
         """Belong to a lane."""

@@ -260,18 +260,18 @@ class LaneSet:
             waiting += [backfill.next_offset for backfill in lane.backfills if backfill.partition == partition]
             if cursor.attached:
                 shared.leave(lane)
-            first = 0 if lane.retry_count or lane.requeueing else min(waiting)
-            if first < end:
+            if min(waiting) < end or lane.retry_count or lane.requeueing:
                 engine.batch.ranges.append(
                     RangeRow(
                         lane.number,
                         lane.destination.id,
                         partition,
-                        first,
+                        min(waiting),
                         end - 1,
                         "discarded",
                         engine.clock.now_ms(),
                         LANE_ENDED,
+                        with_retries=True,
                     )
                 )
         lane.close()

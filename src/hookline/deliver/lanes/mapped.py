@@ -87,6 +87,7 @@ class Gathering:
 
     is_apart = False
     has_one_url = False
+    has_urls_apart = False
 
     def __init__(self, size: int, wait_seconds: float, bytes_max: int) -> None:
         self.size = size
@@ -173,6 +174,8 @@ class Mapped(Gathering):
         # Whether all events become one request each that differs in nothing but its body, and go in batches.
         self._is_alike = plan.is_plain and len(plan.requests) == 1 and plan.requests[0].batch is not None
         self.has_one_url = len(plan.requests) == 1 and plan.requests[0].sample_url == plan.requests[0].named_url
+        urls = {template.url for template in templates}
+        self.has_urls_apart = len(urls) == len(templates) and all(each.matches is None for each in plan.requests)
         # By request, then by its number among those that one event becomes: what is counted is the latter.
         self._targets = [
             [Target(template, ordinal, lane_number, route) for ordinal in range(PER_EVENT_MAX)]
@@ -290,6 +293,12 @@ def are_refused_together(verdicts: Sequence[Verdict], status: int) -> bool:
     first = verdicts[0]
     is_of_event = first.of_event or (not first.retry and refuses_event(status))
     return not first.accepted and is_of_event and not first.retry and all(each is first for each in verdicts)
+
+
+def says_too_much(verdicts: Sequence[Verdict], answer: Answer) -> bool:
+    """Return whether so much came of an answer that it was not read to where it says what became of the events: of
+    fewer events it says less, and all of them together would be sent again and again."""
+    return not verdicts[0].accepted and 200 <= answer.status < 300 and len(answer.body) >= ANSWER_BYTES_MAX
 
 
 def failure_of(verdict: Verdict, answer: Answer) -> Failure | None:

@@ -91,6 +91,11 @@ class ReplayLane(Lane):
         return min(self.limits.replay_in_flight_max - len(self.in_flight), live.free())
 
     @property
+    def is_held_up(self) -> bool:
+        """Return whether its receiver is down: all that it sends are single probes."""
+        return self.breaker.state == "open" or self.live.breaker.state == "open"
+
+    @property
     def detached(self) -> list[LaneCursor]:
         """Return the cursors that still have something to read."""
         cursors = () if self.paused else self.cursors.values()

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,7 @@ from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.mapped import Gathering, Outgoing, Parcel, Token
 from hookline.deliver.send.port import Answer, Failure, Opaque, Route
+from hookline.deliver.send.proxy import connected_through
 from hookline.deliver.send.request import Template
 from hookline.deliver.send.resolver import Guard
 from hookline.deliver.store.batch import NewsRow, RemarkRow
@@ -299,9 +301,11 @@ class Sinks:
 
 
 def sink_context(settings: Settings, destination: str, notice: Callable[[str, str], None]) -> SinkContext:
-    """Return what the sink of a destination may use: a folder of its own, and the addresses that receivers may have."""
+    """Return what the sink of a destination may use: a folder of its own, and the addresses that receivers may have, by
+    the way that requests take to them."""
     folder = settings.data_path / "files" / destination
-    return SinkContext(destination, folder, Guard(settings.deliver.allow_networks).refusal, notice)
+    proxy = partial(connected_through, settings) if settings.deliver.proxy else None
+    return SinkContext(destination, folder, Guard(settings.deliver.allow_networks).refusal, notice, proxy)
 
 
 def failure_words(error: Exception) -> str:

@@ -129,6 +129,22 @@ def proxy_of(settings: Settings) -> Proxy | None:
     return Proxy(setting, settings.secrets.dir) if setting else None
 
 
+def connected_through(settings: Settings, receiver: str, port: int, seconds: float) -> socket.socket:
+    """Return a socket that leads through the proxy of the settings to a receiver's address, to a thread that waits for
+    it; raise OSError."""
+
+    async def connect() -> socket.socket:
+        proxy = proxy_of(settings)  # what its resolver waits with is this event loop's
+        assert proxy is not None
+        async with asyncio.timeout(seconds):
+            return (await proxy.connect(receiver, port))[1]
+
+    try:
+        return asyncio.run(connect())
+    except TimeoutError:
+        raise ProxyFailed(f"the proxy did not connect within {seconds:.0f} s; see deliver.proxy") from None
+
+
 async def connected(address: str, port: int) -> socket.socket:
     """Return a socket that is connected to a numeric address; the caller bounds the time."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -114,6 +114,8 @@ class RangeRow(NamedTuple):
     status: str
     at_ms: int
     reason: str
+    with_retries: bool = False
+    """Whether it begins with the lane's first retry row in the partition, where that comes before it."""
 
 
 class Requeue(NamedTuple):
@@ -224,6 +226,8 @@ class Batch:
         self.lanes_ended: set[int] = set()
         self.checkpoints: list[CheckpointRow] = []
         self.blocks: list[BlockRow] = []
+        self.recovered_ms: int | None = None
+        """When the oldest result was that an earlier process left to be saved; None: there is none."""
         self.delivered: dict[tuple[str, int], int] = {}
         """How many of the results in the blocks delivered an event at first hand, by destination and partition."""
         self.filters: list[FilterRow] = []

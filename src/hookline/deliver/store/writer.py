@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -142,7 +142,7 @@ class DeliverStore:
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            batch.ranges,
+            list(self._ranges(cursor, batch)),
         )
         many(_PUT_LANE, batch.lanes.values())
         many("DELETE FROM lanes WHERE lane = ? AND partition = ?", batch.lanes_gone)
@@ -150,7 +150,7 @@ class DeliverStore:
             many(f"DELETE FROM {table} WHERE lane = ?{mine}", [(lane,) for lane in batch.lanes_ended])
         many(_PUT_CHECKPOINT, batch.checkpoints)
         for block in batch.blocks:
-            self._add_block(cursor, block)
+            self._add_block(cursor, block, batch.recovered_ms)
         if batch.delivered:
             self._add_delivered(batch)
         many('INSERT INTO lane_filters (lane, partition, "offset", version, at) VALUES (?, ?, ?, ?, ?)', batch.filters)
@@ -167,6 +167,17 @@ class DeliverStore:
         )
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
+
+    def _ranges(self, cursor: object, batch: Batch) -> Iterator[tuple[object, ...]]:
+        """Yield the ranges as they are written, those that there is something in."""
+        query = 'SELECT min("offset") FROM retries WHERE lane = ? AND partition = ?'
+        for row in batch.ranges:
+            first = row.first_offset
+            if row.with_retries:
+                (found,) = cursor.execute(query, (row.lane, row.partition)).fetchone()  # type: ignore[attr-defined]
+                first = first if found is None else min(first, found)
+            if first <= row.last_offset:
+                yield row._replace(first_offset=first)[:-1]
 
     def _add_delivered(self, batch: Batch) -> None:
         """Count in the transaction that saves the results: the counts survive a crash exactly as those do."""
@@ -276,19 +287,28 @@ class DeliverStore:
 
     def forget_replays(self, lanes: Sequence[int]) -> None:
         """Drop what is known of replays that control no longer keeps."""
-        self._write.executemany(
-            "DELETE FROM replays WHERE lane = ? AND state <> 'running'", [(lane,) for lane in lanes]
-        )
+        ended = "lane = ? AND state <> 'running'"
+        # First what they did not send: without the replay's row it would be for a disabled destination's.
+        for statement in (
+            f"DELETE FROM ranges WHERE lane IN (SELECT lane FROM replays WHERE {ended})",
+            f"DELETE FROM replays WHERE {ended}",
+        ):
+            self._write.executemany(statement, [(lane,) for lane in lanes])
 
-    def _add_block(self, cursor: object, block: BlockRow) -> None:
-        """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event."""
+    def _add_block(self, cursor: object, block: BlockRow, recovered_ms: int | None) -> None:
+        """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event. What an
+        earlier process left is as old as ``recovered_ms``."""
         execute = cursor.execute  # type: ignore[attr-defined]
         bucket = block.first_offset >> BUCKET_SHIFT << BUCKET_SHIFT
+        first_at_ms = block.at_ms - EXCHANGE_MS_MAX
+        if recovered_ms is not None:
+            first_at_ms = min(first_at_ms, recovered_ms)
         if len(block.entries) < SMALL_BLOCK_BYTES:
             done = execute(
                 "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB), at = ?2,"
                 " first_offset = CASE WHEN first_offset < ?3 THEN first_offset ELSE ?3 END,"
-                " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END"
+                " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END,"
+                " first_at = CASE WHEN first_at > ?9 THEN ?9 ELSE first_at END"
                 " WHERE id = (SELECT max(id) FROM outcome_blocks WHERE partition = ?5 AND first_offset >= ?6"
                 " AND first_offset < ?7) AND length(entries) < ?8",
                 (
@@ -300,6 +320,7 @@ class DeliverStore:
                     bucket,
                     bucket + (1 << BUCKET_SHIFT),
                     SMALL_BLOCK_BYTES,
+                    first_at_ms,
                 ),
             )
             if done.rowcount:
@@ -307,7 +328,7 @@ class DeliverStore:
         execute(
             "INSERT INTO outcome_blocks (partition, first_offset, last_offset, at, entries, first_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (*block, block.at_ms - EXCHANGE_MS_MAX),
+            (*block, first_at_ms),
         )
 
     def _requeue(self, cursor: object, requeue: Requeue, urls: str, mine: str, *, keep_dead_letters: bool) -> int:

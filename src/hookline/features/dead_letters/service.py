@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, LaneConfig, Offsets
 from hookline.events.timestamps import iso
 from hookline.journal.port import Reader
 from hookline.journal.reading import read_on
+from hookline.journal.record import Record
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import DeliverReader, SavedRange
 from hookline.outcomes.results import Results
@@ -52,12 +54,32 @@ PLACES_MAX = 1_000_000
 Places = dict[int, set[int]]
 
 
+class Past(NamedTuple):
+    """Hold what control knows of a destination's lanes: which are those of replays, and the states of its own, each
+    with the journal's ends when it ended."""
+
+    replays: frozenset[int] = frozenset()
+    streams: Sequence[tuple[LaneConfig, Offsets | None]] = ()
+
+    def had(self, lane: int, record: Record, partition: int, offset: int) -> bool:
+        """Return whether an event that goes to the destination was in the stream of a lane."""
+        for config, ended in self.streams:
+            # Of what is aimed at it, an earlier version did not write down where the lane began.
+            start = config.sources.get(record.source) if record.to is None else config.since or {}
+            if config.number == lane and start is not None and offset >= start.get(partition, 0):
+                ends = ended if config.until is None else config.until
+                if ends is None or offset < ends.get(partition, 0):
+                    return True
+        return False
+
+
 def dead_letter_places(
     deliver: DeliverReader,
     results: Results,
     journal: Reader,
     wanted: DeadLetterFilter,
     destination: Destination,
+    past: Past,
     due: Callable[[], bool],
 ) -> Generator[None, None, Places]:
     """Find the offsets by partition; yields whenever ``due`` says so.
@@ -70,41 +92,49 @@ def dead_letter_places(
         found.setdefault(partition, set()).add(offset)
     if wanted != DeadLetterFilter(destination=wanted.destination, since_ms=wanted.since_ms):
         return found
-    known = _Delivered(results)
+    known = _Settled(deliver, results, past.replays)
     if deliver.dead_letters.is_full(destination.id):
         for attempt in deliver.attempts.final_ones(destination.id, wanted.since_ms or 0, PAGE_ROWS):
-            if not known.has(attempt) and deliver.retry_attempt(*attempt) is None:
+            is_open = deliver.retry_attempt(*attempt) is not None
+            if not (is_open or known.has(attempt)) and sum(map(len, found.values())) < PLACES_MAX:
                 found.setdefault(attempt.partition, set()).add(attempt.offset)
             if due():
                 yield
     for lost in deliver.ranges_discarded(destination.id, wanted.since_ms or 0):
-        for offset in _kept(journal, lost):
+        for offset, record in _kept(journal, lost):
             attempt = FinalAttempt(lost.lane, lost.partition, offset)
-            if not known.has(attempt) and sum(map(len, found.values())) < PLACES_MAX:
+            # A range has what others sent as well, and by an earlier version all that came before a retry row.
+            its = past.had(lost.lane, record, lost.partition, offset)
+            if its and not known.has(attempt) and sum(map(len, found.values())) < PLACES_MAX:
                 found.setdefault(lost.partition, set()).add(offset)
             if due():
                 yield
     return found
 
 
-class _Delivered:
-    """Say whether a lane delivered an event, asked for many of one bucket in turn."""
+class _Settled:
+    """Say whether a lane, or a replay, delivered an event, or a person discarded it; asked for many of one bucket in
+    turn."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, deliver: DeliverReader, results: Results, replays: frozenset[int]) -> None:
+        self._deliver = deliver
         self._results = results
+        self._replays = replays
         self._key: tuple[int, int, int] | None = None
         self._offsets: frozenset[int] = frozenset()
 
     def has(self, attempt: FinalAttempt) -> bool:
-        key = attempt.lane, attempt.partition, attempt.offset >> BUCKET_SHIFT
+        lane, partition, bucket = key = attempt.lane, attempt.partition, attempt.offset >> BUCKET_SHIFT
         if key != self._key:
-            self._key, self._offsets = key, self._results.delivered(*key)
-        return attempt.offset in self._offsets
+            self._key, self._offsets = key, self._results.delivered({lane, *self._replays}, partition, bucket)
+        return attempt.offset in self._offsets or self._deliver.dead_letters.of_event(*attempt) == "discarded"
 
 
-def _kept(journal: Reader, lost: SavedRange) -> Iterator[int]:
-    """Yield the offsets of a stretch that can still be read."""
+def _kept(journal: Reader, lost: SavedRange) -> Iterator[tuple[int, Record]]:
+    """Yield what can still be read of a stretch, with its offsets."""
     offset = max(lost.first_offset, journal.start(lost.partition))
     end = min(lost.last_offset + 1, journal.end(lost.partition))
     for group in read_on(journal, lost.partition, offset, end):
-        yield from range(group.first_offset, min(group.next_offset, end))
+        for at, record in enumerate(group.records, group.first_offset):
+            if offset <= at < end:
+                yield at, record

@@ -21,7 +21,8 @@ import msgspec
 from hookline.connections.model import Destination, Offsets
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.events.timestamps import iso
-from hookline.features.dead_letters.service import dead_letter_places
+from hookline.features.dead_letters.service import Past, dead_letter_places
+from hookline.features.destinations.service import DestinationPast
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader
@@ -65,7 +66,9 @@ class Planning:
         destination: Destination,
         starts: Offsets,
         ends: Offsets,
+        past: Past,
     ) -> None:
+        """``past`` is asked where it is about dead letters."""
         self.count = 0
         self.sample: list[SampleEvent] = []
         self.scanned = 0
@@ -78,6 +81,7 @@ class Planning:
         self._request = request
         self._destination = destination
         self._starts, self._ends = starts, ends
+        self._past = past
         self._ids = None if request.message_ids is None else frozenset(request.message_ids)
         self._sends = predicate_of(request, destination)
         self._step_ends = 0.0
@@ -91,7 +95,9 @@ class Planning:
                 self.positions = {}
             wanted = self._request.dead_letter_filter()
             if wanted is not None:
-                found = yield from dead_letter_places(deliver, results, journal, wanted, self._destination, self._due)
+                found = yield from dead_letter_places(
+                    deliver, results, journal, wanted, self._destination, self._past, self._due
+                )
                 yield from self._look_at(journal, found)
             elif self._ids is not None and len(self._ids) * len(self._sources()) <= LOOKUPS_MAX:
                 yield from self._look_at(journal, self._look_up(journal))
@@ -196,12 +202,19 @@ class DryRun:
         self.finished = Event()
 
 
+def past_of(past: DestinationPast, destination: str) -> Past:
+    """Return what is known of a destination's lanes."""
+    replays = (lane for lane, replay in past.lanes(destination).items() if replay is not None)
+    return Past(frozenset(replays), past.streams(destination))
+
+
 class Planner:
     """Dry runs and counts under way. Its methods may be called from any thread."""
 
     def __init__(self, settings: Settings, store: ReplayStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._store = store
+        self._past = DestinationPast(location_of(settings, "control"))
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="replay-planner")
         self._dry_runs: OrderedDict[str, DryRun] = OrderedDict()
@@ -257,10 +270,14 @@ class Planner:
         """Stop counting; idempotent."""
         self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
+        self._past.close()
 
     def _planning(self, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets) -> Planning:
         deliver = location_of(self._settings, "deliver")
-        return Planning(self._settings.data_path, deliver, request, destination, starts, ends)
+        past = Past()
+        if request.dead_letter_filter() is not None:
+            past = past_of(self._past, destination.id)
+        return Planning(self._settings.data_path, deliver, request, destination, starts, ends, past)
 
     def _go(
         self, steps: Iterator[None], finish: Callable[[Exception | None], None], is_wanted: Callable[[], bool]

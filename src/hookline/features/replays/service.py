@@ -115,6 +115,8 @@ class ReplayWatch:
                 self._progress.note(replay.lane, progress.delivered + progress.failed)
             else:
                 self._progress.forget(replay.lane)
+            if replay.state == "preparing" and replay.total is not None:
+                self._store.plan(replay.lane, replay.total)  # an earlier version counted it and did not let it begin
             stored = self._connections.destination(replay.request.destination)
             if replay.total is None and stored is not None and replay.state != "cancelled":
                 self._planner.plan(replay, stored.object)

@@ -27,6 +27,10 @@ CONNECT_SECONDS = 5
 RETRIES_MAX = 3
 RETRY_SECONDS = 20
 """What lasts longer is tried again as a whole, by the lane."""
+LISTING_SECONDS_MAX = 60.0
+NAMES_MAX = 1_000_000
+"""Of one listing."""
+FILE_BYTES_MAX = 1 << 30
 PROBE = "_hookline/fence"
 ERROR_CHARACTERS_MAX = 300
 LOCK_SECONDS_MAX = 60.0
@@ -50,7 +54,7 @@ class BucketStore:
         port = parts.port or (443 if is_tls else 80)
         context.addresses(host, port)  # says at once what is not allowed
         self._prefix = str(settings.get("prefix") or "").strip("/")
-        self._tunnel = Tunnel(host, port, context.addresses, is_tls=is_tls)
+        self._tunnel = Tunnel(host, port, context, is_tls=is_tls)
         if not is_path_style:  # the library wants the bucket in it then
             endpoint = endpoint.replace("://", f"://{bucket}.", 1)
         with _LOCKS_LOCK:
@@ -114,15 +118,17 @@ class BucketStore:
         import obstore
 
         base = self._at(folder) + "/"
+        endless = f"it lists {folder} without end; use another store, or another prefix"
+        found: list[str] = []
         try:
-            found = [
-                str(each["path"])[len(base) :]
-                for batch in obstore.list(self._store, base, offset=base + after if after else None)
-                for each in batch
-            ]
+            with self._tunnel.bounded(LISTING_SECONDS_MAX, endless):
+                for batch in obstore.list(self._store, base, offset=base + after if after else None):
+                    found += [name for each in batch if (name := str(each["path"])[len(base) :]) > after]
+                    if len(found) > NAMES_MAX:
+                        raise self._failed(ValueError(endless))
         except obstore.exceptions.BaseError as error:
             raise self._failed(error) from None
-        return sorted(name for name in found if name > after)
+        return sorted(found)
 
     def leave_nothing(self) -> None:
         """Take away the probe."""
@@ -169,6 +175,8 @@ class BucketStore:
 
         try:
             found = obstore.get(self._store, self._at(path))
+            if found.meta["size"] > FILE_BYTES_MAX:
+                raise SinkFailed(f"{path} is larger than anything that was written there; put it back from a copy")
             return bytes(found.bytes()), found.meta.get("e_tag")
         except (FileNotFoundError, obstore.exceptions.NotFoundError):
             return None

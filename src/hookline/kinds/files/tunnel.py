@@ -4,7 +4,8 @@ The library looks names up by itself, so a second look-up could answer with an a
 redirects, which could lead there too. It is given this listener on the loopback interface in place of the network, as a
 proxy for whatever it asks for. For ``https`` that is to CONNECT, and TLS goes through untouched, with the certificate
 checked for the real name; for ``http`` it is one request at a time, which goes on as if no proxy had been asked. The
-name is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed.
+name is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed,
+through ``deliver.proxy`` where that is set.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import secrets
 import select
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
 
-from hookline.kinds.sink import SinkFailed
+from hookline.kinds.sink import SinkContext, SinkFailed
 
 CONNECTIONS_MAX = 32
 """At once; the library keeps far fewer."""
@@ -34,14 +37,16 @@ ACCEPT_POLL_SECONDS = 0.5
 class Tunnel:
     """A listener that leads to one host and port, and nowhere else."""
 
-    def __init__(self, host: str, port: int, addresses: Callable[[str, int], list[str]], *, is_tls: bool) -> None:
-        self._host, self._port, self._addresses = host, port, addresses
+    def __init__(self, host: str, port: int, context: SinkContext, *, is_tls: bool) -> None:
+        self._host, self._port, self._context = host, port, context
         self._is_tls = is_tls
         self._password = secrets.token_hex(16)
         self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._closed = threading.Event()
         self.refusal = ""
-        """Why the last connection could not be made, empty since one could."""
+        """Why the last connection could not be made, or not go on; empty since one could."""
+        self._end: tuple[float, str] | None = None
+        """Until when connections may go on, and why no longer; None for as long as they like."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(ACCEPT_POLL_SECONDS)
         threading.Thread(target=self._accept, name="s3-tunnel", daemon=True).start()
@@ -50,6 +55,15 @@ class Tunnel:
     def url(self) -> str:
         """Return where it listens, with the password that keeps other users of this machine out."""
         return f"http://hookline:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
+
+    @contextmanager
+    def bounded(self, seconds: float, why: str) -> Iterator[None]:
+        """Let no connection go on for longer, whatever comes through it; ``why`` is what is said of it then."""
+        self._end = monotonic() + seconds, why
+        try:
+            yield
+        finally:
+            self._end = None
 
     def close(self) -> None:
         """End; may be called twice."""
@@ -77,7 +91,7 @@ class Tunnel:
                 if asked is None:
                     near.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
                     return
-                far = self._connect()
+                far = None if self._is_over() else self._connect()
                 if far is None:
                     near.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
                     return
@@ -127,13 +141,13 @@ class Tunnel:
 
     def _connect(self) -> socket.socket | None:
         try:
-            addresses = self._addresses(self._host, self._port)
+            addresses = self._context.addresses(self._host, self._port)
         except SinkFailed as error:
             self.refusal = str(error)
             return None
         for address in addresses:
             try:
-                far = socket.create_connection((address, self._port), CONNECT_SECONDS)
+                far = self._context.connected(address, self._port, CONNECT_SECONDS)
             except OSError as error:
                 self.refusal = f"{self._host} ({address}) cannot be reached: {error.strerror or error}"
             else:
@@ -143,6 +157,12 @@ class Tunnel:
                 return far
         return None
 
+    def _is_over(self) -> bool:
+        if self._end is None or monotonic() < self._end[0]:
+            return False
+        self.refusal = self._end[1]
+        return True
+
     def _relay(self, near: socket.socket, far: socket.socket) -> None:
         near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         other = {near: far, far: near}
@@ -150,7 +170,7 @@ class Tunnel:
         poll = select.poll()  # not select.select, which takes no descriptor from 1,024 on
         for number in ends:
             poll.register(number, select.POLLIN)
-        while not self._closed.is_set():
+        while not (self._closed.is_set() or self._is_over()):
             ready = poll.poll(IDLE_SECONDS * 1_000)
             if not ready:
                 return

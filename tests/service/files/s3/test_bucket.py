@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hookline.deliver.lanes.sinks import sink_context
+from hookline.kinds.files import bucket
 from hookline.kinds.files.bucket import BucketStore
 from hookline.kinds.files.sink import FilesSink, open_sink
 from hookline.kinds.sink import SinkContext, SinkFailed, check_sink
+from hookline.setting_values import Networks
+from hookline.settings import Deliver, Settings
 from tests.service.deliver.certificates import Authority
 from tests.service.files.place import ids_named, ids_there, manifests
 from tests.service.files.s3.server import S3Server
+from tests.unit.deliver.test_proxy import CREDENTIALS, ConnectProxy
 from tests.unit.kinds.files.place import context, event
 
 USUAL = {"format": "parquet", "compression": "zstd", "pathStyle": True}
@@ -106,6 +113,39 @@ def test_a_check_leaves_nothing_in_the_bucket(s3: S3Server, tmp_path: Path) -> N
         check_sink(module, context(tmp_path), {**settings, "secretKey": "another-secret"})
 
 
+@pytest.fixture
+def proxy() -> Iterator[tuple[ConnectProxy, Settings]]:
+    """A proxy that is asked to connect, and settings by which everything leaves through it."""
+    found, loop = ConnectProxy(), asyncio.new_event_loop()
+    serving = loop.run_until_complete(asyncio.start_server(found.serve, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    url = f"http://{CREDENTIALS}@127.0.0.1:{serving.sockets[0].getsockname()[1]}"
+    yield found, Settings(deliver=Deliver(proxy=url, allow_networks=Networks(("127.0.0.0/8",))))
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
+def test_files_leave_through_the_proxy(s3: S3Server, proxy: tuple[ConnectProxy, Settings]) -> None:
+    """It is asked for the address that was checked; a store that it does not connect to is named with the reason."""
+    found, settings = proxy
+    store = BucketStore(sink_context(settings, "lake", lambda name, sentence: None), s3.settings)
+    store.put_all({"f": b"1"})
+    assert store.get("f") == b"1"
+    store.close()
+    assert set(found.asked) == {("CONNECT", f"127.0.0.1:{s3.port}")}
+    elsewhere = {**s3.settings, "endpoint": "http://127.0.0.1:1"}
+    without_password = msgspec.structs.replace(
+        settings, deliver=msgspec.structs.replace(settings.deliver, proxy=settings.deliver.proxy.replace("secret", ""))
+    )
+    with pytest.raises(SinkFailed, match=r"give deliver\.proxy its user and password"):
+        BucketStore(sink_context(without_password, "lake", lambda name, sentence: None), elsewhere)
+
+
 def test_another_look_up_changes_nothing(s3: S3Server, tmp_path: Path) -> None:
     """The address is looked at again for each connection: one that is not allowed any more is not connected to."""
     refused: list[str] = []
@@ -163,6 +203,68 @@ def test_a_redirect_leads_nowhere(redirecting: tuple[str, list[str]], tmp_path: 
         store.get("a")
     store.close()
     assert asked == []
+
+
+class Endless(BaseHTTPRequestHandler):
+    """A store that always has more to list, with or without names, and whose files are larger than any disk."""
+
+    names = 0
+    """In one answer."""
+    asked = 0
+
+    def do_PUT(self) -> None:
+        self.answer(200, b"")
+
+    def do_GET(self) -> None:
+        if "list-type" not in self.path:
+            self.answer(200, b"", 1 << 40)
+            return
+        Endless.asked += 1
+        entry = (
+            "<Contents><Key>events/m/{}</Key><Size>1</Size><LastModified>2026-11-20T07:00:00.000Z</LastModified>"
+            '<ETag>"x"</ETag></Contents>'
+        )
+        listed = "".join(entry.format(f"{self.asked}-{number}") for number in range(self.names))
+        more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{self.asked}</NextContinuationToken>"
+        self.answer(200, f"<ListBucketResult><KeyCount>1</KeyCount>{more}{listed}</ListBucketResult>".encode())
+
+    def answer(self, status: int, body: bytes, length: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("ETag", "x")
+        self.send_header("Last-Modified", "Fri, 20 Nov 2026 07:00:00 GMT")
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[BucketStore]:
+    """A view of such a store."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        keys = {"bucket": "lake", "region": "us-east-1", "accessKey": "key", "secretKey": "secret", "prefix": "events"}
+        store = BucketStore(context(tmp_path), {**USUAL, **keys, "endpoint": f"http://127.0.0.1:{server.server_port}"})
+        yield store
+        store.close()
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("names", "bound"), [(0, "LISTING_SECONDS_MAX"), (3, "LISTING_SECONDS_MAX"), (3, "NAMES_MAX")])
+def test_a_listing_ends(endless: BucketStore, names: int, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the store answers: after a time, or so many names, and the reason says what to do."""
+    monkeypatch.setattr(Endless, "names", names)
+    monkeypatch.setattr(bucket, bound, 1)
+    with pytest.raises(SinkFailed, match="lists m without end; use another store"):
+        endless.names("m", "")
+
+
+def test_a_file_that_is_too_large_is_not_read(endless: BucketStore) -> None:
+    """It would take all the memory of a process that sends to others too."""
+    with pytest.raises(SinkFailed, match="larger than anything that was written there"):
+        endless.get("a")
 
 
 def test_wrong_keys_are_named(s3: S3Server, tmp_path: Path) -> None:

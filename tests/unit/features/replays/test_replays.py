@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hookline.database.connect import connect
 from hookline.database.connection import replacing
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
@@ -198,6 +199,20 @@ def test_single_events_that_are_too_many_to_name_are_sent_all_the_same(
     made = replay_store(control.services).get(int(id[1:]))
     assert made is not None
     assert (made.state, made.is_prepared) == ("running", True)
+
+
+def test_one_that_an_earlier_version_counted_and_left_begins(control: Running) -> None:
+    """Single events that were too many to name were counted, and stayed to be prepared."""
+    begin(control, record("m0"))
+    replay_planner(control.services).close()
+    id = control.api("POST", "/replays", {"destination": "crm", "event": "Order"}).json["id"]
+    connection = connect(location_of(control.settings, "control"))
+    connection.execute("UPDATE replays SET total = 1")
+    connection.close()
+    replay_watch(control.services).look()
+    assert control.api("GET", f"/replays/{id}").json["state"] == "queued"
+    (begun,) = replay_store(control.services).open_ones()
+    assert begun.state == "running"
 
 
 def test_another_rate_does_not_take_back_that_a_replay_begins(

@@ -8,12 +8,14 @@ import resource
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from hookline.kinds.files.tunnel import Tunnel
-from hookline.kinds.sink import SinkFailed
+from hookline.kinds.sink import SinkContext, SinkFailed
+from tests.unit.kinds.files.place import context
 
 NAME = "store.example"
 
@@ -38,14 +40,21 @@ def echo() -> Iterator[int]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def allowed(host: str, port: int) -> list[str]:
-    """Resolve the only name there is."""
-    return ["127.0.0.1"]
+class Allowed(SinkContext):
+    """Resolves the only name there is."""
+
+    def addresses(self, host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
 
 
-def refused(host: str, port: int) -> list[str]:
-    """Refuse it."""
-    raise SinkFailed("not allowed")
+class Refused(SinkContext):
+    """Refuses it."""
+
+    def addresses(self, host: str, port: int) -> list[str]:
+        raise SinkFailed("not allowed")
+
+
+ALLOWED, REFUSED = (each(*context(Path("unused"))) for each in (Allowed, Refused))
 
 
 def shown(tunnel: Tunnel, credentials: str | None) -> str:
@@ -81,7 +90,7 @@ def asked(tunnel: Tunnel, target: str, credentials: str | None = None) -> bytes:
 
 def test_it_leads_to_its_host(echo: int) -> None:
     """Asked for the host that it is for, with its password: bytes go there and come back."""
-    tunnel = Tunnel(NAME, echo, allowed, is_tls=True)
+    tunnel = Tunnel(NAME, echo, ALLOWED, is_tls=True)
     assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
     tunnel.close()
 
@@ -97,14 +106,14 @@ def test_it_leads_to_its_host(echo: int) -> None:
 )
 def test_it_leads_nowhere_else(echo: int, target: str, credentials: str | None) -> None:
     """Another host, another port or another password is refused."""
-    tunnel = Tunnel(NAME, echo, allowed, is_tls=True)
+    tunnel = Tunnel(NAME, echo, ALLOWED, is_tls=True)
     assert b" 403 " in asked(tunnel, target.format(port=echo), credentials)
     tunnel.close()
 
 
 def test_an_address_that_is_not_allowed_is_not_connected(echo: int) -> None:
     """The guard's word is kept for whoever asks why."""
-    tunnel = Tunnel(NAME, echo, refused, is_tls=True)
+    tunnel = Tunnel(NAME, echo, REFUSED, is_tls=True)
     assert b" 502 " in asked(tunnel, f"{NAME}:{echo}")
     assert tunnel.refusal == "not allowed"
     tunnel.close()
@@ -112,7 +121,7 @@ def test_an_address_that_is_not_allowed_is_not_connected(echo: int) -> None:
 
 def test_without_tls_a_request_goes_on_as_if_to_the_server(echo: int) -> None:
     """The host gets path, headers and body, nothing of the proxy, and no second request that nobody has looked at."""
-    tunnel = Tunnel(NAME, echo, allowed, is_tls=False)
+    tunnel = Tunnel(NAME, echo, ALLOWED, is_tls=False)
     target = f"http://{NAME}:{echo}/bucket/a?b=c"
     assert requested(tunnel, target) == (
         b"PUT /bucket/a?b=c HTTP/1.1\r\nhost: " + f"{NAME}:{echo}".encode() + b"\r\nconnection: close\r\n\r\nhello"
@@ -132,7 +141,7 @@ def test_without_tls_a_request_goes_on_as_if_to_the_server(echo: int) -> None:
 )
 def test_without_tls_it_leads_nowhere_else(echo: int, target: str, credentials: str | None) -> None:
     """Where a redirect leads to, say, is refused."""
-    tunnel = Tunnel(NAME, echo, allowed, is_tls=False)
+    tunnel = Tunnel(NAME, echo, ALLOWED, is_tls=False)
     assert b" 403 " in requested(tunnel, target.format(port=echo), credentials)
     tunnel.close()
 
@@ -151,6 +160,6 @@ def many_files() -> Iterator[None]:
 
 def test_it_leads_there_beside_thousands_of_open_files(many_files: None, echo: int) -> None:
     """A deliver role with many receivers holds more than 1,024 connections; files go on to be written."""
-    tunnel = Tunnel(NAME, echo, allowed, is_tls=True)
+    tunnel = Tunnel(NAME, echo, ALLOWED, is_tls=True)
     assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
     tunnel.close()

@@ -40,8 +40,9 @@ def test_what_was_answered_after_the_last_checkpoint_is_not_sent_again(rig: Rig)
     assert rig.status_at("m3", "crm") == "delivered"
 
 
-def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> None:
-    """However often the role is started while the lane stands still before it."""
+@pytest.mark.parametrize("set_back_seconds", [0, 20])
+def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig, set_back_seconds: int) -> None:
+    """However often the role is started while the lane stands still before it, and the clock was set back meanwhile."""
     begin(rig, 3)
     rig.answer_all()
     rig.checkpoint()
@@ -50,6 +51,7 @@ def test_what_was_answered_after_the_last_checkpoint_counts_once(rig: Rig) -> No
     rig.answer_all()
     rig.kill()
     rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+    rig.clock.set_by_ms = -set_back_seconds * 1000
     for _ in range(3):
         rig.start()
         rig.turn()

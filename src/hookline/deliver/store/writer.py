@@ -286,7 +286,8 @@ class DeliverStore:
         bucket = block.first_offset >> BUCKET_SHIFT << BUCKET_SHIFT
         if len(block.entries) < SMALL_BLOCK_BYTES:
             done = execute(
-                "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB), at = ?2,"
+                "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB),"
+                " at = CASE WHEN at > ?2 THEN at ELSE ?2 END,"
                 " first_offset = CASE WHEN first_offset < ?3 THEN first_offset ELSE ?3 END,"
                 " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END"
                 " WHERE id = (SELECT max(id) FROM outcome_blocks WHERE partition = ?5 AND first_offset >= ?6"

@@ -25,6 +25,7 @@ from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
 from tests.worlds.levels import Levels
 from tests.worlds.machine import Machine
+from tests.worlds.mappings import mapped
 from tests.worlds.plan import SOURCES, Feature
 from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, WELL, Receiver
 from tests.worlds.starvation import Starvation
@@ -294,7 +295,8 @@ class Connected:
             settings = replace(settings, shared_secret=f"file:secret-{plain.id}")
             if plain.id not in self._without_secret:
                 self._secret(plain.id).write_text("s3cret")
-        return replace(plain, delivery=options, filters=filters, settings=settings)
+        made = replace(plain, delivery=options, filters=filters, settings=settings)
+        return mapped(made, self._seed, rng) if "mappings" in self._features else made
 
 
 def _lasted_ms(pause: Pause, clock: SimulatedClock) -> int:

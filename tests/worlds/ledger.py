@@ -15,6 +15,7 @@ from hookline.journal.record import Record
 from hookline.route.decision import not_routed_reason
 from hookline.route.filters import Filters
 from tests.worlds.asked_replay import AskedReplay
+from tests.worlds.mappings import requests_of
 
 Place = tuple[int, int]
 """(partition, offset)"""
@@ -124,7 +125,8 @@ class Ledger:
         return not is_gone and all(self._replay_verdicts(position, self.replays[lane]))
 
     def urls_of_all(self, position: Place, lane: int) -> int | None:
-        """How many URLs must accept the event, with fan-out ``all``; 0 when one is enough; None when that changed."""
+        """How many URLs must accept the event, with fan-out ``all`` or a mapping; 0 when one is enough; None when that
+        changed."""
         found = self.urls_meanwhile(position, lane)
         return found.pop() if len(found) == 1 else None
 
@@ -133,7 +135,7 @@ class Ledger:
         replay = self.replays.get(lane)
         since = self.events[position].at if replay is None else replay.at
         return {
-            len(each.settings.webhooks) if each.delivery.fan_out == "all" else 0
+            len(each.settings.webhooks) if each.delivery.fan_out == "all" else requests_of(each)
             for version in self.since(since)
             for each, its in [version.of(self._names[lane]) or (None, None)]
             if each is not None and its is not None and (replay is not None or its.number == lane)

@@ -35,13 +35,17 @@ Kind = Literal[
     "secret",
     "touch",
 ]
-Feature = Literal["filters", "all", "rates", "draining", "replays", "erasures", "secrets", "resuming"]
+Feature = Literal["filters", "all", "rates", "draining", "replays", "erasures", "secrets", "resuming", "mappings"]
 FEATURES: tuple[Feature, ...] = ("filters", "all", "rates", "draining", "replays")
 """What people may use besides the plain options; a run has about half of them, one in eight has none."""
 LATER: tuple[Feature, ...] = ("erasures", "secrets", "resuming")
 """What runs learned later: only seeds from ``LATER_FROM`` have it, by numbers of its own, so that the others stay what
 they were."""
 LATER_FROM = 400_000
+MAPPED: Feature = "mappings"
+"""Destinations whose requests are made by a mapping; learned later still, and so with numbers of its own again."""
+MAPPED_FROM = 500_000
+MAPPED_SHARE = 0.8
 KINDS: tuple[tuple[Kind, int], ...] = (
     ("receiver", 10),
     ("change", 5),
@@ -151,6 +155,8 @@ def plan_of(seed: int) -> Plan:
     features = tuple(feature for feature in FEATURES if rng.random() < 0.5)
     later_rng = random.Random(f"{seed}/later")
     later = tuple(feature for feature in LATER if seed >= LATER_FROM and later_rng.random() < 0.5)
+    if seed >= MAPPED_FROM and random.Random(f"{seed}/mapped").random() < MAPPED_SHARE:
+        later += (MAPPED,)
     faults = [
         *plan.faults,
         *_uses(rng, features, plan.seconds, plan.spared),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds.__main__ import replay
-from tests.worlds.plan import LATER_FROM, Plan, plain_plan_of, plan_of
+from tests.worlds.plan import LATER_FROM, MAPPED_FROM, Plan, plain_plan_of, plan_of
 from tests.worlds.run import run
 from tests.worlds.shrink import shrink
 
@@ -39,7 +39,11 @@ def groups(first: int, count: int) -> list[range]:
     return [range(each, min(each + SEEDS_PER_TEST, end)) for each in range(first, end, SEEDS_PER_TEST)]
 
 
-@pytest.mark.parametrize("seeds", [*groups(FIRST, SEEDS), *groups(LATER_FROM + FIRST, SEEDS // 2)], ids=str)
+@pytest.mark.parametrize(
+    "seeds",
+    [*groups(FIRST, SEEDS), *groups(LATER_FROM + FIRST, SEEDS // 2), *groups(MAPPED_FROM + FIRST, SEEDS // 2)],
+    ids=str,
+)
 def test_seeds_find_nothing_wrong(seeds: range) -> None:
     """Whatever strikes, every invariant holds; a failing seed is made smaller and says how to repeat it."""
     for seed in seeds:

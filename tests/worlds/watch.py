@@ -11,6 +11,7 @@ from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.lanes.breaker import PROBE_FIRST_SECONDS
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.retry.policy import retry_after_ms
+from hookline.kinds.answers import asked_wait_seconds
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver
@@ -167,7 +168,7 @@ class Watch:
         tries.final |= outcome in FINAL
         if isinstance(result, int) and refuses_event(result):
             self._probes.pop(request.lane, None)  # it was about that event alone: the next one may follow at once
-        wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
+        wait_ms = self._asked_wait_ms(request, retry_after)
         if wait_ms is not None:
             lane = self._lane_of(request.lane)
             if lane is not None and lane.order is not None:
@@ -180,6 +181,15 @@ class Watch:
         if not self._is_under_way(request):  # the last of its URLs decides
             tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
             tries.asked_at = self._clock.seconds
+
+    def _asked_wait_ms(self, request: Request, retry_after: bytes | None) -> int | None:
+        """Return the wait that a receiver asked for; of an answer that is read whole it is read in another way."""
+        now_ms = self._clock.now_ms()
+        if retry_after is not None and request.is_read_whole:
+            head = f"\r\nRetry-After: {retry_after.decode('latin-1')}"
+            seconds = asked_wait_seconds(head, lambda: now_ms / 1000)
+            retry_after = None if seconds is None else str(seconds).encode()
+        return None if retry_after is None else retry_after_ms(retry_after, now_ms)
 
     def crashed(self, kept_until: float, ring_kept: bool) -> None:
         """The process is gone; what it learned before ``kept_until`` is in the database, successes also in the ring."""

@@ -22,6 +22,7 @@ from urllib.parse import unquote_to_bytes
 
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.port import Answer as WholeAnswer
 from hookline.deliver.send.port import Failure, Route, Sender, Sink
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import URL_BITS
@@ -42,16 +43,20 @@ class Answer(NamedTuple):
 
 
 class Request:
-    """One request on its way; ``lane`` is the lane's number, ``url`` the URL's index."""
+    """One request on its way; ``lane`` is the lane's number, ``url`` the URL's index.
 
-    __slots__ = ("answer", "data", "lane", "message_id", "probe", "sent_at", "target", "token", "url")
+    ``is_read_whole``: the sender looks at the whole answer, not at its status alone.
+    """
 
-    def __init__(self, token: object, target: Target, data: bytes, sent_at: float) -> None:
+    __slots__ = ("answer", "data", "is_read_whole", "lane", "message_id", "probe", "sent_at", "target", "token", "url")
+
+    def __init__(self, token: object, target: Target, data: bytes, sent_at: float, *, is_read_whole: bool) -> None:
         found = _MESSAGE_ID.search(data)
         assert found is not None
         self.token = token
         self.target = target
         self.data = data
+        self.is_read_whole = is_read_whole
         self.message_id = unquote_to_bytes(found[1]).decode()
         self.lane = target.tag >> URL_BITS
         self.url = target.index
@@ -105,9 +110,9 @@ class SimulatedPools(Sender):
         """Drop everything."""
         self.under_way.clear()
 
-    def take(self, token: object, target: Target, data: bytes) -> None:
+    def take(self, token: object, target: Target, data: bytes, *, is_read_whole: bool) -> None:
         """A request leaves."""
-        request = Request(token, target, data, self._loop.time())
+        request = Request(token, target, data, self._loop.time(), is_read_whole=is_read_whole)
         request.answer = self._traffic.sent(request)
         self.under_way[request] = None
         if request.answer.seconds is not None:
@@ -121,7 +126,10 @@ class SimulatedPools(Sender):
         del self.under_way[request]
         milliseconds = int((self._loop.time() - request.sent_at) / self._scale * 1000)
         number, failure = _as_result(result, retry_after)
-        if failure is None:
+        if request.is_read_whole and isinstance(result, int):
+            answer = _whole_answer(result, retry_after)
+            self._sink.answered_whole(request.token, request.target, answer, milliseconds)
+        elif failure is None:
             self._sink.succeeded([([request.token], request.target, number, milliseconds)])
             self._sink.go_on()
         else:
@@ -138,11 +146,12 @@ class SimulatedPool(Route):
     def send(self, target: Target, batch: Iterable[tuple[object, bytes]]) -> None:
         """Send requests, each with its token."""
         for token, request in batch:
-            self._pools.take(token, target, request)
+            self._pools.take(token, target, request, is_read_whole=False)
 
     def ask(self, target: Target, batch: Iterable[tuple[object, bytes]], body_bytes_max: int) -> None:
-        """Refuse: only webhooks are simulated, and of their answers nothing but the status is read."""
-        raise NotImplementedError
+        """Send requests whose answers are read whole."""
+        for token, request in batch:
+            self._pools.take(token, target, request, is_read_whole=True)
 
 
 def _as_result(result: int | Outcome, retry_after: bytes | None) -> tuple[int, Failure | None]:
@@ -151,6 +160,13 @@ def _as_result(result: int | Outcome, retry_after: bytes | None) -> tuple[int, F
     if 200 <= result < 300:
         return result, None
     return result, Failure(of_status(result), result, "no", retry_after)
+
+
+def _whole_answer(status: int, retry_after: bytes | None) -> WholeAnswer:
+    """Return an answer whose body says in its own words what the status does."""
+    wait = "" if retry_after is None else f"Retry-After: {retry_after.decode('latin-1')}\r\n"
+    body = b'{"ok":true}' if 200 <= status < 300 else b'{"ok":false}'
+    return WholeAnswer(status, f"HTTP/1.1 {status} \r\n{wait}", body)
 
 
 START_MS = 1_795_158_000_000

@@ -27,11 +27,11 @@ from tests.worlds.levels import Levels
 from tests.worlds.machine import Machine
 from tests.worlds.mappings import mapped
 from tests.worlds.plan import SOURCES, Feature
-from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, WELL, Receiver
+from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, PARTLY, STRICT, WELL, Receiver
 from tests.worlds.starvation import Starvation
 from tests.worlds.watch import Watch
 
-HARMLESS = frozenset({"well", "slow", CHOOSY.name})
+HARMLESS = frozenset({"well", "slow", CHOOSY.name, STRICT.name})
 """Behaviours with which a receiver answers everything in time, and fails at nothing."""
 DELETED = 0.15
 """How often a change deletes the destination."""
@@ -49,7 +49,7 @@ FILTERS = (
 ALONE = 0.5
 """How often only the last URL of a destination falls ill, in runs where all of them must accept."""
 LOW_RATES = (8.0, 15.0)
-_BY_NAME = {behaviour.name: behaviour for behaviour in (*BEHAVIOURS, BURST, CHOOSY)}
+_BY_NAME = {behaviour.name: behaviour for behaviour in (*BEHAVIOURS, BURST, CHOOSY, PARTLY, STRICT)}
 
 
 class Connected:

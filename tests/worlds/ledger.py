@@ -133,9 +133,10 @@ class Ledger:
     def urls_meanwhile(self, position: Place, lane: int) -> set[int]:
         """Each number of URLs that had to accept the event, since it was there."""
         replay = self.replays.get(lane)
-        since = self.events[position].at if replay is None else replay.at
+        event = self.events[position]
+        since = event.at if replay is None else replay.at
         return {
-            len(each.settings.webhooks) if each.delivery.fan_out == "all" else requests_of(each)
+            len(each.settings.webhooks) if each.delivery.fan_out == "all" else requests_of(each, event.record)
             for version in self.since(since)
             for each, its in [version.of(self._names[lane]) or (None, None)]
             if each is not None and its is not None and (replay is not None or its.number == lane)
@@ -245,6 +246,11 @@ class Ledger:
         found = [each[0].delivery.max_rate for v in self.since(now) for each in [v.of(destination)] if each is not None]
         rates = [rate for rate in found if rate is not None]
         return max(rates) if rates and len(rates) == len(found) else None
+
+    def may_gather(self, destination: str, now: float) -> bool:
+        """Return whether its events may go in batches by any settings that the role may follow now."""
+        found = [each[0].mapping or () for v in self.since(now) for each in [v.of(destination)] if each is not None]
+        return any(request.batch is not None for mapping in found for request in mapping)
 
     def keeps_order(self, destination: str) -> bool:
         """Return whether each user's events go to it one after the other, by its settings now."""

@@ -126,46 +126,64 @@ class Watch:
 
     def sent(self, request: Request) -> Answer:
         """Check a request that leaves, and let its receiver decide about it."""
-        position = self._ledger.positions.get(request.message_id)
-        if position is None:
-            self.wrong(f"a request with the unknown id {request.message_id!r} is sent in lane {request.lane}")
-            return Answer(0.0, 400)
-        key = request.lane, position
+        for message_id, _ in request.events:
+            if message_id not in self._ledger.positions:
+                self.wrong(f"a request with the unknown id {message_id!r} is sent in lane {request.lane}")
+                return Answer(0.0, 400)
+        self.requests += 1
+        for message_id, body in request.events:
+            self._check(request, message_id, body)
+        self.last_sent[request.lane] = self._clock.seconds
+        answer = self._receiver_of(request.lane, request.url).answer([message_id for message_id, _ in request.events])
+        for index, (message_id, _) in enumerate(request.events):
+            if answer.took(index):
+                self.tries[request.lane, self._ledger.positions[message_id]].takers.add(request.url)
+        return answer
+
+    def _check(self, request: Request, message_id: str, body: bytes) -> None:
+        """Check what a request is for one of its events."""
+        key = request.lane, self._ledger.positions[message_id]
         tries = self.tries.get(key)
         if tries is None:
             tries = self.tries[key] = Tries(self._clock.steady_ms())
-        self.requests += 1
-        self._check_routing(request, key)
-        self._check_repeats(request, key, tries)
-        if not self._is_under_way(request):  # the first URL of an attempt
-            self._check_times(request, key, tries)
+        self._check_routing(key, message_id, body)
+        self._check_repeats(request, key, message_id, tries)
+        if not self._is_under_way(request.lane, message_id):  # the first URL of an attempt
+            self._check_times(request, key, message_id, tries)
             self._check_breaker(request)
-            for wrong in self.pace.began(request.lane, position):
+            for wrong in self.pace.began(*key):
                 self.wrong(wrong)
-        self._under_way[request.lane, request.message_id, request.url] = request
-        self.last_sent[request.lane] = self._clock.seconds
-        answer = self._receiver_of(request.lane, request.url).answer()
-        if answer.taken:
-            tries.takers.add(request.url)
-        return answer
+        self._under_way[request.lane, message_id, request.url] = request
 
     def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken in what became of a request."""
-        if request.message_id not in self._ledger.positions:
-            return
-        tries = self.tries[request.lane, self._ledger.positions[request.message_id]]
-        self._under_way.pop((request.lane, request.message_id, request.url), None)
+        for message_id, own in request.results(result):
+            if message_id not in self._ledger.positions:
+                continue
+            if self._is_sent_on(self._under_way.get((request.lane, message_id, request.url)), request):
+                continue
+            self._under_way.pop((request.lane, message_id, request.url), None)
+            self._answered(request, message_id, own, retry_after)
+
+    def _is_sent_on(self, now: Request | None, before: Request) -> bool:
+        """Return whether an event of a refused batch went on in a half of it: nothing is decided yet."""
+        return now is not None and now is not before and len(before.events) > 1
+
+    def _answered(self, request: Request, message_id: str, result: int | Outcome, retry_after: bytes | None) -> None:
+        """The sender has taken in what became of an event of a request."""
+        tries = self.tries[request.lane, self._ledger.positions[message_id]]
         outcome = result if isinstance(result, Outcome) else of_status(result)
         if outcome is Outcome.SUCCESS:
             tries.accepted.setdefault(request.url, self._clock.seconds)
-            needed = self._ledger.urls_of_all(self._ledger.positions[request.message_id], request.lane)
+            needed = self._ledger.urls_of_all(self._ledger.positions[message_id], request.lane)
             if len(tries.accepted) >= (needed or 1):
                 tries.answered_at = self._clock.seconds if tries.answered_at is None else tries.answered_at
                 tries.not_before_ms = 0
                 if needed is None:  # if all had to accept it when it was sent, it goes on, and its window with it
                     tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
                 return
-        tries.final |= outcome in FINAL
+        # Of a batch that could not be sent on in halves each event is tried again.
+        tries.final |= outcome in FINAL and not _is_refused_together(request)
         if isinstance(result, int) and refuses_event(result):
             self._probes.pop(request.lane, None)  # it was about that event alone: the next one may follow at once
         wait_ms = self._asked_wait_ms(request, retry_after)
@@ -178,7 +196,7 @@ class Watch:
             tries.asked_long = wait_ms > self._longest_wait_ms
             until = self._clock.seconds + min(wait_ms, self._longest_wait_ms) / 1000
             self.asked_until[request.lane] = max(until, self.asked_until.get(request.lane, 0.0))
-        if not self._is_under_way(request):  # the last of its URLs decides
+        if not self._is_under_way(request.lane, message_id):  # the last of its URLs decides
             tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
             tries.asked_at = self._clock.seconds
 
@@ -206,8 +224,11 @@ class Watch:
                 tries.failed_at = None
             if tries.asked_at >= kept_until:
                 tries.not_before_ms = 0
-        for request in self._under_way.values():
-            self.tries[request.lane, self._ledger.positions[request.message_id]].not_before_ms = 0
+        for (lane, message_id, _), request in self._under_way.items():
+            key = lane, self._ledger.positions[message_id]
+            self.tries[key].not_before_ms = 0
+            if request.is_answered and len(request.events) > 1:  # perhaps it was just before this event's turn
+                self.lost.add(key)
         self._under_way.clear()
         self._probes.clear()
         self.pace.restarted()
@@ -259,36 +280,38 @@ class Watch:
 
     # what must be true
 
-    def _check_routing(self, request: Request, key: LanePlace) -> None:
-        gone_at = self._ledger.gone_since(request.lane)
+    def _check_routing(self, key: LanePlace, message_id: str, body: bytes) -> None:
+        lane = key[0]
+        gone_at = self._ledger.gone_since(lane)
         if gone_at is not None and self._clock.seconds > gone_at + KNOWN_AFTER_SECONDS:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, which ended at second {gone_at:.3f}")
-        paused_at = self._ledger.paused_since(request.lane)
+            self.wrong(f"{message_id} is sent in lane {lane}, which ended at second {gone_at:.3f}")
+        paused_at = self._ledger.paused_since(lane)
         if paused_at is not None and self._clock.seconds > paused_at + KNOWN_AFTER_SECONDS:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
-        unusable_at = self._ledger.unusable.get(self._ledger.name_of(request.lane))
+            self.wrong(f"{message_id} is sent in lane {lane}, paused since second {paused_at:.3f}")
+        unusable_at = self._ledger.unusable.get(self._ledger.name_of(lane))
         if unusable_at is not None and self._clock.seconds > unusable_at + KNOWN_AFTER_SECONDS:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, unusable since second {unusable_at:.3f}")
+            self.wrong(f"{message_id} is sent in lane {lane}, unusable since second {unusable_at:.3f}")
         erased_at = self._ledger.erased.get(key[1])
         if erased_at is not None:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, erased since second {erased_at:.3f}")
-        if not self._ledger.may_be_sent(key[1], request.lane):
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, to which it does not belong")
-        if (CARD in request.data) not in self._ledger.keeps_card(key[1], request.lane, self._clock.seconds):
-            self.wrong(f"{request.message_id} is sent in lane {request.lane} not as its filters leave it")
+            self.wrong(f"{message_id} is sent in lane {lane}, erased since second {erased_at:.3f}")
+        if not self._ledger.may_be_sent(key[1], lane):
+            self.wrong(f"{message_id} is sent in lane {lane}, to which it does not belong")
+        if (CARD in body) not in self._ledger.keeps_card(key[1], lane, self._clock.seconds):
+            self.wrong(f"{message_id} is sent in lane {lane} not as its filters leave it")
 
-    def _check_repeats(self, request: Request, key: LanePlace, tries: Tries) -> None:
+    def _check_repeats(self, request: Request, key: LanePlace, message_id: str, tries: Tries) -> None:
         needed = self._ledger.urls_of_all(key[1], request.lane)
         if tries.answered_at is not None and needed is not None:
-            self.wrong(f"{request.message_id} is sent again in lane {request.lane} although its success was known")
+            self.wrong(f"{message_id} is sent again in lane {request.lane} although its success was known")
         elif request.url in tries.accepted and needed:
-            self.wrong(f"{request.message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")
-        if (request.lane, request.message_id, request.url) in self._under_way:
-            self.wrong(f"{request.message_id} is sent twice at once in lane {request.lane}")
+            self.wrong(f"{message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")
+        before = self._under_way.get((request.lane, message_id, request.url))
+        if before is not None and not (before.is_answered and _is_refused_together(before)):
+            self.wrong(f"{message_id} is sent twice at once in lane {request.lane}")
         if key in self.lost:
             self.resent += 1
 
-    def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
+    def _check_times(self, request: Request, key: LanePlace, message_id: str, tries: Tries) -> None:
         now_ms = self._clock.steady_ms()
         if tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
@@ -296,7 +319,7 @@ class Watch:
             tries.began_ms = tries.began_ms if tries.is_unsure else now_ms
         late_ms = self._late_ms + self._shifts.get(request.lane, 0)
         if now_ms > tries.first_at_ms + self._window_ms + late_ms:
-            self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")
+            self.wrong(f"{message_id} is tried in lane {request.lane} after its window")
         lane = self._lane_of(request.lane)
         if lane is not None and lane.breaker.allowance == 0:
             request.probe = True
@@ -305,7 +328,7 @@ class Watch:
             self._bring_near(key, tries, tries.asked_at)  # the role may have learned of it just after the answer
         if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
             early = tries.not_before_ms - now_ms
-            self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
+            self.wrong(f"{message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
         tries.not_before_ms = 0
 
     def _check_breaker(self, request: Request) -> None:
@@ -319,6 +342,12 @@ class Watch:
             self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
         self._probes[request.lane] = now
 
-    def _is_under_way(self, request: Request) -> bool:
+    def _is_under_way(self, lane: int, message_id: str) -> bool:
         """Whether a request for the same event to another URL of the lane has no answer yet."""
-        return any((request.lane, request.message_id, url) in self._under_way for url in range(WEBHOOKS_MAX))
+        return any((lane, message_id, url) in self._under_way for url in range(WEBHOOKS_MAX))
+
+
+def _is_refused_together(request: Request) -> bool:
+    """Return whether a batch was refused as a whole for one of its events, without a word of which."""
+    result, items = request.answer.result, request.answer.items
+    return len(request.events) > 1 and isinstance(result, int) and refuses_event(result) and not items

@@ -126,17 +126,24 @@ class Ledger:
 
     def urls_of_all(self, position: Place, lane: int) -> int | None:
         """How many URLs must accept the event, with fan-out ``all`` or a mapping; 0 when one is enough; None when that
-        changed."""
-        found = self.urls_meanwhile(position, lane)
-        return found.pop() if len(found) == 1 else None
+        changed, or the kind did."""
+        found = self._needed(position, lane)
+        return found.pop()[1] if len(found) == 1 else None
 
     def urls_meanwhile(self, position: Place, lane: int) -> set[int]:
         """Each number of URLs that had to accept the event, since it was there."""
+        return {count for _, count in self._needed(position, lane)}
+
+    def _needed(self, position: Place, lane: int) -> set[tuple[str, int]]:
+        """Each kind that the destination had since the event was there, with how many of its URLs must accept it."""
         replay = self.replays.get(lane)
         event = self.events[position]
         since = event.at if replay is None else replay.at
         return {
-            len(each.settings.webhooks) if each.delivery.fan_out == "all" else requests_of(each, event.record)
+            (
+                each.kind,
+                len(each.settings.webhooks) if each.delivery.fan_out == "all" else requests_of(each, event.record),
+            )
             for version in self.since(since)
             for each, its in [version.of(self._names[lane]) or (None, None)]
             if each is not None and its is not None and (replay is not None or its.number == lane)

@@ -12,8 +12,8 @@ from hookline.connections.model import Destination, WebhookSettings
 from hookline.journal.record import Record
 from hookline.kinds.model import KindSettings, Request
 
-SHARE = 0.6
-"""How many destinations have a mapping, in runs with any."""
+SHARES = (0.0, 0.0, 1.0, 1.0, 1.0, 0.6)
+"""How often a destination has a mapping, in runs with any: never, always, or another kind with each change."""
 CONDITIONAL = 0.4
 """How many of these make their second request of orders only."""
 ORDERS = 'event = "Order"'
@@ -32,12 +32,11 @@ GATHERED = 0.6
 
 
 def mapped(plain: Destination, seed: int, rng: random.Random) -> Destination:
-    """Return a destination with a request in the place of each webhook, if it is one of those that have a mapping; such
-    a one always has."""
+    """Return a destination with a request in the place of each webhook, if it has a mapping from now on."""
     fixed = random.Random(f"{seed}/mapping/{plain.id}")
     settings = plain.settings
     assert isinstance(settings, WebhookSettings)
-    if fixed.random() >= SHARE:
+    if rng.random() >= fixed.choice(SHARES):
         return plain
     requests = [
         {"name": f"r{number}", "url": webhook.url, **_written(rng, settings.shared_secret)}

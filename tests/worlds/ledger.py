@@ -264,6 +264,13 @@ class Ledger:
         found = self.versions[-1].of(destination)
         return found is not None and found[0].delivery.order == "user"
 
+    def set_aside_after(self, destination: str, since: float) -> int | None:
+        """Return how often an event may fail before it no longer holds up its user's others; None where they did not
+        keep an order by each version that the role may have followed since."""
+        found = [each[0].delivery for v in self.since(since) for each in [v.of(destination)] if each is not None]
+        keeps = bool(found) and all(each.order == "user" for each in found)
+        return min(each.set_aside_after for each in found) if keeps else None
+
     def may_keep_order(self, destination: str, since: float) -> bool:
         """Return whether they do by any that the role may have followed since."""
         found = [each[0].delivery.order for v in self.since(since) for each in [v.of(destination)] if each is not None]

@@ -34,6 +34,7 @@ class Tries:
         "answered_at",
         "asked_at",
         "asked_long",
+        "attempts",
         "began_ms",
         "failed_at",
         "final",
@@ -51,6 +52,8 @@ class Tries:
         """When its window began, at the earliest."""
         self.is_unsure = False
         """Whether what was known of it was saved in the very moment in which it was learned, or just not."""
+        self.attempts = 0
+        """How many have begun."""
         self.takers: set[int] = set()
         """The URLs whose receiver has processed it, whether or not the sender knows."""
         self.accepted: dict[int, float] = {}
@@ -151,6 +154,8 @@ class Watch:
         if not self._is_under_way(request.lane, message_id):  # the first URL of an attempt
             self._check_times(request, key, message_id, tries)
             self._check_breaker(request)
+            self._check_order(key, message_id, tries)
+            tries.attempts += 1
             for wrong in self.pace.began(*key):
                 self.wrong(wrong)
         self._under_way[request.lane, message_id, request.url] = request
@@ -341,6 +346,22 @@ class Watch:
         if last is not None and not free and now - last < PROBE_FIRST_SECONDS - 1e-6:
             self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
         self._probes[request.lane] = now
+
+    def _check_order(self, key: LanePlace, message_id: str, tries: Tries) -> None:
+        """Where a user's events go one after the other, none leaves beside another that is not set aside."""
+        lane, sure_since = key[0], self._clock.seconds - self._attempt_seconds - KNOWN_AFTER_SECONDS
+        aside_after = self._ledger.set_aside_after(self._ledger.name_of(lane), sure_since)
+        if aside_after is None or tries.attempts >= aside_after:
+            return
+        user = self._ledger.events[key[1]].record.user_key
+        mine = [(other_id, request) for (other, other_id, _), request in self._under_way.items() if other == lane]
+        being_decided = {other_id for other_id, request in mine if request.is_answered}
+        for other_id in {other_id: None for other_id, _ in mine if other_id not in being_decided}:
+            place = self._ledger.positions[other_id]
+            other = self.tries[lane, place]
+            is_of_user = other_id != message_id and self._ledger.events[place].record.user_key == user
+            if is_of_user and other.answered_at is None and other.attempts <= aside_after:
+                self.wrong(f"{message_id} is sent in lane {lane} beside {other_id}, although both are of {user}")
 
     def _is_under_way(self, lane: int, message_id: str) -> bool:
         """Whether a request for the same event to another URL of the lane has no answer yet."""

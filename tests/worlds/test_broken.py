@@ -13,7 +13,7 @@ from hookline.deliver.erasures import Erasures
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.lane_set import LaneSet
 from hookline.deliver.lanes.mapped import RequestParcel
-from hookline.deliver.lanes.order import Rate
+from hookline.deliver.lanes.order import Rate, UserOrder
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
@@ -86,9 +86,10 @@ def _judge_backwards(judge: Judge, *given: Any) -> list[Verdict]:
         (400000, Lane, "end_catch_up", lambda *_, **given: None, "has nothing to send and keeps to"),
         (400007, AttemptRows, "saved", lambda *_: set(), "its total says"),
         (400004, LaneSet, "_end", _end_and_forget, "its total says"),
+        (500006, UserOrder, "admit", lambda order, event: True, "although both are of"),
         (500009, CompiledRequest, "join", _leave_one_out, "no receiver has it"),
-        (500010, Judge, "each", _judge_backwards, "which took it"),
-        (500002, RequestParcel, "halves", _send_one_half, "which took it"),
+        (500011, Judge, "each", _judge_backwards, "which took it"),
+        (500004, RequestParcel, "halves", _send_one_half, "nothing was sent"),
     ],
 )
 def test_it_is_found(
@@ -99,10 +100,10 @@ def test_it_is_found(
     replacement: Callable[..., object] | property,
     words: str,
 ) -> None:
-    """Filters that stop nothing or take nothing out, one URL for all, three times the rate, drains and replays that
-    end too early or never, readers and queues that keep what is erased, breakers that
-    close without settings, rates of a catch-up that go on, results that are counted twice or not at all, and batches
-    that leave out events, take one event's answer for another's, or end half tried."""
+    """Filters that stop nothing or take nothing out, one URL for all, three times the rate, drains and replays that end
+    too early or never, readers and queues that keep what is erased, breakers that close without settings, an order that
+    is not kept, rates of a catch-up that go on, results that are counted twice or not at all, and batches that leave
+    out events, take one event's answer for another's, or end half tried."""
     monkeypatch.setattr(module, "REST_SECONDS_MAX", 60.0)
     monkeypatch.setattr(owner, name, replacement)
     assert any(words in wrong for wrong in run(plan_of(seed)).violations)

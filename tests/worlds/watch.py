@@ -5,7 +5,7 @@ The watch sees what receivers see, plus the state of the sending lane's breaker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.lanes.breaker import PROBE_FIRST_SECONDS
@@ -348,7 +348,8 @@ class Watch:
         self._probes[request.lane] = now
 
     def _check_order(self, key: LanePlace, message_id: str, tries: Tries) -> None:
-        """Where a user's events go one after the other, none leaves beside another that is not set aside."""
+        """Where a user's events go one after the other, none leaves beside another, or before an earlier one that
+        failed, which is not set aside."""
         lane, sure_since = key[0], self._clock.seconds - self._attempt_seconds - KNOWN_AFTER_SECONDS
         aside_after = self._ledger.set_aside_after(self._ledger.name_of(lane), sure_since)
         if aside_after is None or tries.attempts >= aside_after:
@@ -362,6 +363,24 @@ class Watch:
             is_of_user = other_id != message_id and self._ledger.events[place].record.user_key == user
             if is_of_user and other.answered_at is None and other.attempts <= aside_after:
                 self.wrong(f"{message_id} is sent in lane {lane} beside {other_id}, although both are of {user}")
+        for place in self._held_up_by(key, user, aside_after) if not tries.attempts else ():
+            earlier = self._ledger.events[place].record.message_id
+            if earlier not in being_decided:
+                self.wrong(f"{message_id} is sent in lane {lane} before {earlier} is done, although both are of {user}")
+
+    def _held_up_by(self, key: LanePlace, user: str, aside_after: int) -> Iterator[Place]:
+        """Yield earlier events of the user that are known to have failed, and will be tried again."""
+        lane, (partition, offset) = key
+        now_ms = self._clock.steady_ms()
+        for place, event in self._ledger.events.items():
+            tries = self.tries.get((lane, place))
+            if tries is None or event.record.user_key != user or place[0] != partition or place[1] >= offset:
+                continue
+            is_open = tries.failed_at is not None and tries.answered_at is None and not tries.final
+            is_open &= tries.attempts < aside_after and now_ms < tries.first_at_ms + self._window_ms
+            is_gone = place in self._ledger.erasing or (lane, place) in self.lost
+            if is_open and not is_gone and not self._ledger.disconnected(place, lane, self._ledger.name_of(lane)):
+                yield place
 
     def _is_under_way(self, lane: int, message_id: str) -> bool:
         """Whether a request for the same event to another URL of the lane has no answer yet."""

@@ -368,6 +368,12 @@ class Watch:
             if earlier not in being_decided:
                 self.wrong(f"{message_id} is sent in lane {lane} before {earlier} is done, although both are of {user}")
 
+    def may_be_done(self, key: LanePlace, tries: Tries) -> bool:
+        """Return whether enough URLs have accepted it, if what a crash made unsure was kept: as many as had to at any
+        time, for a change may have taken away the one that was missing."""
+        accepted = len(tries.accepted.keys() | tries.may_have_accepted)
+        return any(accepted >= max(1, needed) for needed in self._ledger.urls_meanwhile(key[1], key[0]))
+
     def _held_up_by(self, key: LanePlace, user: str, aside_after: int) -> Iterator[Place]:
         """Yield earlier events of the user that are known to have failed, and will be tried again."""
         lane, (partition, offset) = key
@@ -378,6 +384,7 @@ class Watch:
                 continue
             is_open = tries.failed_at is not None and tries.answered_at is None and not tries.final
             is_open &= tries.attempts < aside_after and now_ms < tries.first_at_ms + self._window_ms
+            is_open &= not self.may_be_done((lane, place), tries)
             is_gone = place in self._ledger.erasing or (lane, place) in self.lost
             if is_open and not is_gone and not self._ledger.disconnected(place, lane, self._ledger.name_of(lane)):
                 yield place

@@ -84,6 +84,9 @@ class MappedRequests(Protocol):
     has_one_url: bool
     """Whether all its requests go to one URL, whatever the event."""
 
+    is_unconditional: bool
+    """Whether every event becomes all of its requests, so that each has its place among an event's."""
+
     def own(self, lane: Lane) -> None:
         """Belong to a lane."""
 

@@ -88,6 +88,7 @@ class Gathering:
 
     is_apart = False
     has_one_url = False
+    is_unconditional = False
 
     def __init__(self, size: int, wait_seconds: float, bytes_max: int) -> None:
         self.size = size
@@ -174,6 +175,7 @@ class Mapped(Gathering):
         # Whether all events become one request each that differs in nothing but its body, and go in batches.
         self._is_alike = plan.is_plain and len(plan.requests) == 1 and plan.requests[0].batch is not None
         self.has_one_url = len(plan.requests) == 1 and plan.requests[0].sample_url == plan.requests[0].named_url
+        self.is_unconditional = all(each.matches is None for each in plan.requests)
         # By request, then by its number among those that one event becomes: what is counted is the latter.
         self._targets = [
             [Target(template, ordinal, lane_number, route) for ordinal in range(PER_EVENT_MAX)]

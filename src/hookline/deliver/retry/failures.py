@@ -259,7 +259,7 @@ class Failures:
         batch = self._work.batch
         batch.requeues.append(Requeue(lane.number, since_ms, refusals=lane.breaker.refuses))
         lane.requeue(True)
-        if lane.to_all and lane.mapped is None:
+        if lane.to_all and (lane.mapped is None or lane.mapped.is_unconditional):
             batch.requeue_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
 
     def settle_row(self, delivery: Delivery) -> None:

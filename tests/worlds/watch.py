@@ -352,7 +352,7 @@ class Watch:
         failed, which is not set aside."""
         lane, sure_since = key[0], self._clock.seconds - self._attempt_seconds - KNOWN_AFTER_SECONDS
         aside_after = self._ledger.set_aside_after(self._ledger.name_of(lane), sure_since)
-        if aside_after is None or tries.attempts >= aside_after:
+        if aside_after is None or tries.attempts >= aside_after or tries.final:
             return
         user = self._ledger.events[key[1]].record.user_key
         mine = [(other_id, request) for (other, other_id, _), request in self._under_way.items() if other == lane]
@@ -361,7 +361,8 @@ class Watch:
             place = self._ledger.positions[other_id]
             other = self.tries[lane, place]
             is_of_user = other_id != message_id and self._ledger.events[place].record.user_key == user
-            if is_of_user and other.answered_at is None and other.attempts <= aside_after:
+            is_aside = other.final or other.attempts > aside_after  # what was given up holds up nobody if it comes back
+            if is_of_user and other.answered_at is None and not is_aside:
                 self.wrong(f"{message_id} is sent in lane {lane} beside {other_id}, although both are of {user}")
         for place in self._held_up_by(key, user, aside_after) if not tries.attempts else ():
             earlier = self._ledger.events[place].record.message_id

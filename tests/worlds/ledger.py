@@ -149,6 +149,12 @@ class Ledger:
             if each is not None and its is not None and (replay is not None or its.number == lane)
         }
 
+    def asks_all_again(self, lane: int) -> bool:
+        """Return whether conditions choose among the requests of its mapping now: then one that was given up and comes
+        back is sent by all of them, whichever were accepted."""
+        found = self.versions[-1].of(self._names[lane])
+        return found is not None and any(each.condition is not None for each in found[0].mapping or ())
+
     def keeps_card(self, position: Place, lane: int, now: float) -> set[bool]:
         """Whether the body may be sent with what a filter takes out, and without: by the filters of this moment."""
         record = self.events[position].record

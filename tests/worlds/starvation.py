@@ -17,6 +17,8 @@ from tests.worlds.watch import Watch
 HELD_UP_SECONDS = 4.0
 """A destination that was always well gets an event within this, as long as the machine works; longer by the time that
 it takes to find out about many receivers that begin to hang together."""
+FOUND_OUT = 1.5
+"""How much longer that takes, at most, where they answer, but slowly."""
 SLACK_SECONDS = 4.0
 SECONDS_PER_DESTINATION = 0.5
 """Lanes that are not well share a quarter of the places: the more there are, the longer a turn takes."""
@@ -39,7 +41,7 @@ class Starvation:
         self._window_ms = int(deliver.retry_window * 1000)
         self._patience_seconds = 2 * deliver.retry_max + deliver.timeout + SLACK_SECONDS
         self._patience_seconds += SECONDS_PER_DESTINATION * destinations
-        self._hanging_seconds = destinations * deliver.timeout
+        self._hanging_seconds = destinations * deliver.timeout * FOUND_OUT
         self._open: dict[int, dict[Place, float]] = {}
         """By lane: what it has to get, with the time it was stored."""
         self._names: dict[int, str] = {}

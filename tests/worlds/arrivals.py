@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
 from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
@@ -18,6 +19,14 @@ AIMED = 0.1
 EVENTS = ("Order", "Heartbeat", "Order", "View")
 CARD = b'"card":"4000"'
 """What a filter may take out of a body."""
+
+_TOTAL = re.compile(rb'"total":(\d+)')
+
+
+def message_id_of(body: bytes) -> str:
+    """Return the messageId of what is sent of an event: the one property that no filter takes out tells it."""
+    found = _TOTAL.search(body)
+    return f"m{found[1].decode()}" if found is not None else ""
 
 
 class Arrivals:

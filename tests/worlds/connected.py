@@ -25,12 +25,13 @@ from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
 from tests.worlds.levels import Levels
 from tests.worlds.machine import Machine
+from tests.worlds.mappings import mapped
 from tests.worlds.plan import SOURCES, Feature
-from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, WELL, Receiver
+from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, PARTLY, STRICT, WELL, Receiver
 from tests.worlds.starvation import Starvation
 from tests.worlds.watch import Watch
 
-HARMLESS = frozenset({"well", "slow", CHOOSY.name})
+HARMLESS = frozenset({"well", "slow", CHOOSY.name, STRICT.name})
 """Behaviours with which a receiver answers everything in time, and fails at nothing."""
 DELETED = 0.15
 """How often a change deletes the destination."""
@@ -48,7 +49,7 @@ FILTERS = (
 ALONE = 0.5
 """How often only the last URL of a destination falls ill, in runs where all of them must accept."""
 LOW_RATES = (8.0, 15.0)
-_BY_NAME = {behaviour.name: behaviour for behaviour in (*BEHAVIOURS, BURST, CHOOSY)}
+_BY_NAME = {behaviour.name: behaviour for behaviour in (*BEHAVIOURS, BURST, CHOOSY, PARTLY, STRICT)}
 
 
 class Connected:
@@ -294,7 +295,8 @@ class Connected:
             settings = replace(settings, shared_secret=f"file:secret-{plain.id}")
             if plain.id not in self._without_secret:
                 self._secret(plain.id).write_text("s3cret")
-        return replace(plain, delivery=options, filters=filters, settings=settings)
+        made = replace(plain, delivery=options, filters=filters, settings=settings)
+        return mapped(made, self._seed, rng) if "mappings" in self._features else made
 
 
 def _lasted_ms(pause: Pause, clock: SimulatedClock) -> int:

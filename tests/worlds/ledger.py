@@ -15,6 +15,7 @@ from hookline.journal.record import Record
 from hookline.route.decision import not_routed_reason
 from hookline.route.filters import Filters
 from tests.worlds.asked_replay import AskedReplay
+from tests.worlds.mappings import requests_of
 
 Place = tuple[int, int]
 """(partition, offset)"""
@@ -124,20 +125,35 @@ class Ledger:
         return not is_gone and all(self._replay_verdicts(position, self.replays[lane]))
 
     def urls_of_all(self, position: Place, lane: int) -> int | None:
-        """How many URLs must accept the event, with fan-out ``all``; 0 when one is enough; None when that changed."""
-        found = self.urls_meanwhile(position, lane)
-        return found.pop() if len(found) == 1 else None
+        """How many URLs must accept the event, with fan-out ``all`` or a mapping; 0 when one is enough; None when that
+        changed, or the kind did."""
+        found = self._needed(position, lane)
+        return found.pop()[1] if len(found) == 1 else None
 
     def urls_meanwhile(self, position: Place, lane: int) -> set[int]:
         """Each number of URLs that had to accept the event, since it was there."""
+        return {count for _, count in self._needed(position, lane)}
+
+    def _needed(self, position: Place, lane: int) -> set[tuple[str, int]]:
+        """Each kind that the destination had since the event was there, with how many of its URLs must accept it."""
         replay = self.replays.get(lane)
-        since = self.events[position].at if replay is None else replay.at
+        event = self.events[position]
+        since = event.at if replay is None else replay.at
         return {
-            len(each.settings.webhooks) if each.delivery.fan_out == "all" else 0
+            (
+                each.kind,
+                len(each.settings.webhooks) if each.delivery.fan_out == "all" else requests_of(each, event.record),
+            )
             for version in self.since(since)
             for each, its in [version.of(self._names[lane]) or (None, None)]
             if each is not None and its is not None and (replay is not None or its.number == lane)
         }
+
+    def asks_all_again(self, lane: int) -> bool:
+        """Return whether conditions choose among the requests of its mapping now: then one that was given up and comes
+        back is sent by all of them, whichever were accepted."""
+        found = self.versions[-1].of(self._names[lane])
+        return found is not None and any(each.condition is not None for each in found[0].mapping or ())
 
     def keeps_card(self, position: Place, lane: int, now: float) -> set[bool]:
         """Whether the body may be sent with what a filter takes out, and without: by the filters of this moment."""
@@ -244,10 +260,22 @@ class Ledger:
         rates = [rate for rate in found if rate is not None]
         return max(rates) if rates and len(rates) == len(found) else None
 
+    def may_gather(self, destination: str, now: float) -> bool:
+        """Return whether its events may go in batches by any settings that the role may follow now."""
+        found = [each[0].mapping or () for v in self.since(now) for each in [v.of(destination)] if each is not None]
+        return any(request.batch is not None for mapping in found for request in mapping)
+
     def keeps_order(self, destination: str) -> bool:
         """Return whether each user's events go to it one after the other, by its settings now."""
         found = self.versions[-1].of(destination)
         return found is not None and found[0].delivery.order == "user"
+
+    def set_aside_after(self, destination: str, since: float) -> int | None:
+        """Return how often an event may fail before it no longer holds up its user's others; None where they did not
+        keep an order by each version that the role may have followed since."""
+        found = [each[0].delivery for v in self.since(since) for each in [v.of(destination)] if each is not None]
+        keeps = bool(found) and all(each.order == "user" for each in found)
+        return min(each.set_aside_after for each in found) if keeps else None
 
     def may_keep_order(self, destination: str, since: float) -> bool:
         """Return whether they do by any that the role may have followed since."""

@@ -30,6 +30,7 @@ from hookline.journal.port import JournalError, partition_of
 from hookline.journal.record import Record
 from hookline.settings import Settings
 from hookline.simulation.scheduler import Call, Crashed, Scheduler, SimulatedLoop, SimulatedPools, Traffic
+from tests.worlds.arrivals import message_id_of
 from tests.worlds.disk import SimulatedDisk, cut_log, mix_pages
 from tests.worlds.limits import SMALL
 
@@ -161,7 +162,7 @@ class Machine:
         role = DeliverRole(
             self.settings,
             self.scheduler.clock,
-            lambda sink, settings: SimulatedPools(sink, loop, self._traffic),
+            lambda sink, settings: SimulatedPools(sink, loop, self._traffic, message_id_of=message_id_of),
             loop.call_soon,
             limits=SMALL,
         )

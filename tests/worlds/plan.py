@@ -13,7 +13,7 @@ import msgspec
 
 from hookline.settings import Deliver, Seconds
 from hookline.telemetry.crashpoints import CRASH_POINTS
-from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, WELL
+from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, PARTLY, STRICT, WELL
 
 Kind = Literal[
     "kill",
@@ -35,13 +35,17 @@ Kind = Literal[
     "secret",
     "touch",
 ]
-Feature = Literal["filters", "all", "rates", "draining", "replays", "erasures", "secrets", "resuming"]
+Feature = Literal["filters", "all", "rates", "draining", "replays", "erasures", "secrets", "resuming", "mappings"]
 FEATURES: tuple[Feature, ...] = ("filters", "all", "rates", "draining", "replays")
 """What people may use besides the plain options; a run has about half of them, one in eight has none."""
 LATER: tuple[Feature, ...] = ("erasures", "secrets", "resuming")
 """What runs learned later: only seeds from ``LATER_FROM`` have it, by numbers of its own, so that the others stay what
 they were."""
 LATER_FROM = 400_000
+MAPPED: Feature = "mappings"
+"""Destinations whose requests are made by a mapping; learned later still, and so with numbers of its own again."""
+MAPPED_FROM = 500_000
+MAPPED_SHARE = 0.8
 KINDS: tuple[tuple[Kind, int], ...] = (
     ("receiver", 10),
     ("change", 5),
@@ -151,12 +155,15 @@ def plan_of(seed: int) -> Plan:
     features = tuple(feature for feature in FEATURES if rng.random() < 0.5)
     later_rng = random.Random(f"{seed}/later")
     later = tuple(feature for feature in LATER if seed >= LATER_FROM and later_rng.random() < 0.5)
+    if seed >= MAPPED_FROM and random.Random(f"{seed}/mapped").random() < MAPPED_SHARE:
+        later += (MAPPED,)
     faults = [
         *plan.faults,
         *_uses(rng, features, plan.seconds, plan.spared),
         *_later_uses(seed, later_rng, later, plan.seconds, plan.spared),
         *_choosy(seed, plan),
         *_sent_away(seed, plan),
+        *(_items_refused(seed, plan) if MAPPED in later else ()),
     ]
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
     bursts = tuple(sorted([*plan.bursts, *_rush(seed, later, plan.seconds)], key=lambda burst: burst.at))
@@ -222,6 +229,14 @@ def _sent_away(seed: int, plan: Plan) -> Iterator[Fault]:
         yield Fault(at + rng.uniform(*BURST_SECONDS), "receiver", target, WELL.name)
 
 
+def _items_refused(seed: int, plan: Plan) -> Iterator[Fault]:
+    """Receivers that refuse some events of a batch, with or without saying which."""
+    rng = random.Random(f"{seed}/items refused")
+    for _ in range(rng.randint(2, 5)):
+        at, target = rng.uniform(0, plan.seconds), rng.randrange(plan.spared)
+        yield Fault(at, "receiver", target, rng.choice((PARTLY, STRICT)).name)
+
+
 def _uses(rng: random.Random, features: tuple[Feature, ...], seconds: float, touchable: int) -> Iterator[Fault]:
     """What people do with the features of a run."""
     if "draining" in features:
@@ -246,9 +261,10 @@ def _rush_at(seed: int, seconds: float) -> float:
 
 
 def _rush(seed: int, features: tuple[Feature, ...], seconds: float) -> Iterator[Burst]:
-    """Much that comes at once: readers hold what they have read ahead, and a kill finds results that are not saved."""
+    """Much that comes at once: readers hold what they have read ahead, batches are full, and a kill finds results that
+    are not saved."""
     at = _rush_at(seed, seconds)
-    for number in range(RUSH_BURSTS if "erasures" in features or "resuming" in features else 0):
+    for number in range(RUSH_BURSTS if {"erasures", "resuming", MAPPED} & set(features) else 0):
         yield Burst(at + RUSH_SECONDS * number / RUSH_BURSTS, BURST_EVENTS_MAX)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hookline.outcomes.outcome import Outcome
@@ -23,6 +24,10 @@ class Behaviour:
     """How often an event is processed although the answer says otherwise, or is lost."""
     run: int = 0
     """Not by chance: so many of each hundred requests, one after the other, meet ``results``."""
+    every: int = 0
+    """Nor these: all requests with an event whose number is a multiple of this."""
+    by_item: bool = False
+    """Whether the events of a batch fare each by itself, and the answer says so of each."""
 
 
 WELL = Behaviour("well")
@@ -44,6 +49,9 @@ BEHAVIOURS = (
 )
 CHOOSY = Behaviour("choosy", (422,), run=70)
 """Has no use for most events, and says so of each. Apart from the others, so that a seed keeps its run."""
+PARTLY = Behaviour("partly", (400, 422, 429, 500), share=0.3, by_item=True)
+STRICT = Behaviour("strict", (400, 413, 422), every=4)
+"""Refuses a whole batch for some of its events, without a word of which. Both are for mappings, and so apart."""
 
 DATES = (b"Fri, 20 Nov 2026 07:00:20 GMT", b"Fri, 20 Nov 2026 08:00:00 GMT", b"Sun, 06 Nov 1994 08:49:37 GMT")
 """Of a run, whose clock begins at 7:00: within it, an hour later, and long ago."""
@@ -68,12 +76,18 @@ class Receiver:
         self._rng = rng
         self._asked = 0
 
-    def answer(self) -> Answer:
-        """Decide about the next request."""
+    def answer(self, message_ids: Sequence[str]) -> Answer:
+        """Decide about the next request, which is for these events."""
         rng, how = self._rng, self.behaviour
         seconds: float | None = rng.uniform(*how.latency_seconds)
         self._asked += 1
-        is_met = self._asked % 100 < how.run if how.run else rng.random() < how.share
+        if how.by_item and len(message_ids) > 1:
+            items = (rng.choice(how.results) if rng.random() < how.share else 200 for _ in message_ids)
+            return Answer(seconds, 200, None, True, tuple(each for each in items if isinstance(each, int)))
+        if how.every:
+            is_met = any(int(each[1:]) % how.every == 0 for each in message_ids)
+        else:
+            is_met = self._asked % 100 < how.run if how.run else rng.random() < how.share
         result = rng.choice(how.results) if is_met else 200
         retry_after = rng.choice(how.retry_after) if how.retry_after and result != 200 else None
         if result is None:

@@ -322,7 +322,8 @@ class World:
         role = self._machine.role
         for wrong in engine_exceeds(role) if role is not None else ():
             self._watch.wrong(wrong)
-        line = f"{self._clock.seconds:.6f} {request.lane} {request.message_id} {request.url} {answer.result}\n"
+        ids = ",".join(message_id for message_id, _ in request.events)
+        line = f"{self._clock.seconds:.6f} {request.lane} {ids} {request.url} {answer.result}\n"
         self._trace.update(line.encode())
         return answer
 

@@ -12,11 +12,13 @@ from hookline.settings import Deliver
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import Ledger, Place
 from tests.worlds.limits import SMALL
-from tests.worlds.watch import Tries, Watch
+from tests.worlds.watch import Watch
 
 HELD_UP_SECONDS = 4.0
 """A destination that was always well gets an event within this, as long as the machine works; longer by the time that
 it takes to find out about many receivers that begin to hang together."""
+FOUND_OUT = 1.5
+"""How much longer that takes, at most, where they answer, but slowly."""
 SLACK_SECONDS = 4.0
 SECONDS_PER_DESTINATION = 0.5
 """Lanes that are not well share a quarter of the places: the more there are, the longer a turn takes."""
@@ -39,7 +41,7 @@ class Starvation:
         self._window_ms = int(deliver.retry_window * 1000)
         self._patience_seconds = 2 * deliver.retry_max + deliver.timeout + SLACK_SECONDS
         self._patience_seconds += SECONDS_PER_DESTINATION * destinations
-        self._hanging_seconds = destinations * deliver.timeout
+        self._hanging_seconds = destinations * deliver.timeout * FOUND_OUT
         self._open: dict[int, dict[Place, float]] = {}
         """By lane: what it has to get, with the time it was stored."""
         self._names: dict[int, str] = {}
@@ -109,16 +111,10 @@ class Starvation:
                 or (tries is None and self._ledger.may_be_filtered(position, lane))
                 or (lane, position) in self._watch.lost
                 or (tries is not None and (tries.answered_at is not None or tries.final))
-                or (tries is not None and self._may_be_done(lane, position, tries))
+                or (tries is not None and self._watch.may_be_done((lane, position), tries))
                 or (tries is not None and self._clock.steady_ms() > tries.first_at_ms + self._window_ms)
             ):
                 del positions[position]
-
-    def _may_be_done(self, lane: int, position: Place, tries: Tries) -> bool:
-        """Return whether enough URLs have accepted it, if what a crash made unsure was kept: as many as had to at any
-        time, for a change may have taken away the one that was missing."""
-        accepted = len(tries.accepted.keys() | tries.may_have_accepted)
-        return any(accepted >= max(1, needed) for needed in self._ledger.urls_meanwhile(position, lane))
 
     def _first_to_come(self, lane: int, now: float) -> dict[str, Place]:
         """Return each user's first event whose time has not come: the others of that user come after it. What a

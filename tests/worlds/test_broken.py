@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -12,10 +12,13 @@ from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.lane_set import LaneSet
-from hookline.deliver.lanes.order import Rate
+from hookline.deliver.lanes.mapped import RequestParcel
+from hookline.deliver.lanes.order import Rate, UserOrder
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
+from hookline.kinds.answers import Judge, Verdict
+from hookline.kinds.requests import CompiledRequest
 from hookline.outcomes.rows import AttemptRows
 from hookline.route.filters import Filters
 from tests.worlds import run as module
@@ -24,7 +27,10 @@ from tests.worlds.run import run
 
 available = Rate.available
 configure = Lane.configure
+each = Judge.each
 end = LaneSet._end
+halves = RequestParcel.halves
+join = CompiledRequest.join
 note_success = Dispatcher._note_success
 
 
@@ -45,12 +51,24 @@ def _end_and_forget(lanes: LaneSet, lane: Lane) -> None:
     lanes._engine.ended.clear()
 
 
+def _leave_one_out(request: CompiledRequest, items: Sequence[bytes]) -> bytes:
+    return join(request, items[:-1] if len(items) > 1 else items)
+
+
+def _send_one_half(parcel: RequestParcel) -> Iterator[RequestParcel]:
+    yield next(iter(halves(parcel)))
+
+
+def _judge_backwards(judge: Judge, *given: Any) -> list[Verdict]:
+    return each(judge, *given)[::-1]
+
+
 @pytest.mark.parametrize(
     ("seed", "owner", "name", "replacement", "words"),
     [
         (40008, Lane, "passes", lambda lane, record: True, "to which it does not belong"),
         (40000, Filters, "body", lambda filters, record, rendered, canonical: rendered, "filters leave it"),
-        (40052, Dispatcher, "_was_the_last", lambda *_: True, "have it"),
+        (40003, Dispatcher, "_was_the_last", lambda *_: True, "have it"),
         (40013, Rate, "available", lambda rate, now: 3 * available(rate, now) + 3, "attempts per second"),
         (40007, Lane, "is_drained", property(lambda lane: lane.drains), "neither delivered nor given up"),
         (40010, Replays, "tick", lambda *_: None, "not at rest"),
@@ -68,6 +86,10 @@ def _end_and_forget(lanes: LaneSet, lane: Lane) -> None:
         (400000, Lane, "end_catch_up", lambda *_, **given: None, "has nothing to send and keeps to"),
         (400007, AttemptRows, "saved", lambda *_: set(), "its total says"),
         (400004, LaneSet, "_end", _end_and_forget, "its total says"),
+        (500006, UserOrder, "admit", lambda order, event: True, "although both are of"),
+        (500009, CompiledRequest, "join", _leave_one_out, "no receiver has it"),
+        (500026, Judge, "each", _judge_backwards, "which took it"),
+        (500004, RequestParcel, "halves", _send_one_half, "nothing was sent"),
     ],
 )
 def test_it_is_found(
@@ -78,9 +100,10 @@ def test_it_is_found(
     replacement: Callable[..., object] | property,
     words: str,
 ) -> None:
-    """Filters that stop nothing or take nothing out, one URL for all, three times the rate, drains and replays that
-    end too early or never, readers and queues that keep what is erased, breakers that
-    close without settings, rates of a catch-up that go on, and results that are counted twice or not at all."""
+    """Filters that stop nothing or take nothing out, one URL for all, three times the rate, drains and replays that end
+    too early or never, readers and queues that keep what is erased, breakers that close without settings, an order that
+    is not kept, rates of a catch-up that go on, results that are counted twice or not at all, and batches that leave
+    out events, take one event's answer for another's, or end half tried."""
     monkeypatch.setattr(module, "REST_SECONDS_MAX", 60.0)
     monkeypatch.setattr(owner, name, replacement)
     assert any(words in wrong for wrong in run(plan_of(seed)).violations)

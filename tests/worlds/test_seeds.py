@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds.__main__ import replay
-from tests.worlds.plan import LATER_FROM, Plan, plain_plan_of, plan_of
+from tests.worlds.plan import LATER_FROM, MAPPED_FROM, Plan, plain_plan_of, plan_of
 from tests.worlds.run import run
 from tests.worlds.shrink import shrink
 
@@ -27,7 +27,7 @@ FOUND_WITH_FEATURES = (
     *(1047, 1076, 1231, 1260, 1272, 2681, 20025, 70080, 90003),
     *(20411, 21752, 21766, 21890, 22155, 22745, 22750),
     310218,
-    *(400010, 400032, 400048, 402093, 402180, 404012, 404059),
+    *(400010, 400032, 400048, 402093, 402180, 404012, 404059, 501023),
     *(50739, 51855, 52031, 52953, 100650, 100694, 101130, 101175, 101327, 102467, 103708, 104171, 200050, 200457),
 )
 """The same of runs with filters, replays and the like."""
@@ -39,7 +39,11 @@ def groups(first: int, count: int) -> list[range]:
     return [range(each, min(each + SEEDS_PER_TEST, end)) for each in range(first, end, SEEDS_PER_TEST)]
 
 
-@pytest.mark.parametrize("seeds", [*groups(FIRST, SEEDS), *groups(LATER_FROM + FIRST, SEEDS // 2)], ids=str)
+@pytest.mark.parametrize(
+    "seeds",
+    [*groups(FIRST, SEEDS), *groups(LATER_FROM + FIRST, SEEDS // 2), *groups(MAPPED_FROM + FIRST, SEEDS // 2)],
+    ids=str,
+)
 def test_seeds_find_nothing_wrong(seeds: range) -> None:
     """Whatever strikes, every invariant holds; a failing seed is made smaller and says how to repeat it."""
     for seed in seeds:

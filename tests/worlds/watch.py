@@ -5,12 +5,13 @@ The watch sees what receivers see, plus the state of the sending lane's breaker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.lanes.breaker import PROBE_FIRST_SECONDS
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.retry.policy import retry_after_ms
+from hookline.kinds.answers import asked_wait_seconds
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver
@@ -33,6 +34,7 @@ class Tries:
         "answered_at",
         "asked_at",
         "asked_long",
+        "attempts",
         "began_ms",
         "failed_at",
         "final",
@@ -50,6 +52,8 @@ class Tries:
         """When its window began, at the earliest."""
         self.is_unsure = False
         """Whether what was known of it was saved in the very moment in which it was learned, or just not."""
+        self.attempts = 0
+        """How many have begun."""
         self.takers: set[int] = set()
         """The URLs whose receiver has processed it, whether or not the sender knows."""
         self.accepted: dict[int, float] = {}
@@ -125,49 +129,69 @@ class Watch:
 
     def sent(self, request: Request) -> Answer:
         """Check a request that leaves, and let its receiver decide about it."""
-        position = self._ledger.positions.get(request.message_id)
-        if position is None:
-            self.wrong(f"a request with the unknown id {request.message_id!r} is sent in lane {request.lane}")
-            return Answer(0.0, 400)
-        key = request.lane, position
+        for message_id, _ in request.events:
+            if message_id not in self._ledger.positions:
+                self.wrong(f"a request with the unknown id {message_id!r} is sent in lane {request.lane}")
+                return Answer(0.0, 400)
+        self.requests += 1
+        for message_id, body in request.events:
+            self._check(request, message_id, body)
+        self.last_sent[request.lane] = self._clock.seconds
+        answer = self._receiver_of(request.lane, request.url).answer([message_id for message_id, _ in request.events])
+        for index, (message_id, _) in enumerate(request.events):
+            if answer.took(index):
+                self.tries[request.lane, self._ledger.positions[message_id]].takers.add(request.url)
+        return answer
+
+    def _check(self, request: Request, message_id: str, body: bytes) -> None:
+        """Check what a request is for one of its events."""
+        key = request.lane, self._ledger.positions[message_id]
         tries = self.tries.get(key)
         if tries is None:
             tries = self.tries[key] = Tries(self._clock.steady_ms())
-        self.requests += 1
-        self._check_routing(request, key)
-        self._check_repeats(request, key, tries)
-        if not self._is_under_way(request):  # the first URL of an attempt
-            self._check_times(request, key, tries)
+        self._check_routing(key, message_id, body)
+        self._check_repeats(request, key, message_id, tries)
+        if not self._is_under_way(request.lane, message_id):  # the first URL of an attempt
+            self._check_times(request, key, message_id, tries)
             self._check_breaker(request)
-            for wrong in self.pace.began(request.lane, position):
+            self._check_order(key, message_id, tries)
+            tries.attempts += 1
+            for wrong in self.pace.began(*key):
                 self.wrong(wrong)
-        self._under_way[request.lane, request.message_id, request.url] = request
-        self.last_sent[request.lane] = self._clock.seconds
-        answer = self._receiver_of(request.lane, request.url).answer()
-        if answer.taken:
-            tries.takers.add(request.url)
-        return answer
+        self._under_way[request.lane, message_id, request.url] = request
 
     def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken in what became of a request."""
-        if request.message_id not in self._ledger.positions:
-            return
-        tries = self.tries[request.lane, self._ledger.positions[request.message_id]]
-        self._under_way.pop((request.lane, request.message_id, request.url), None)
+        for message_id, own in request.results(result):
+            if message_id not in self._ledger.positions:
+                continue
+            if self._is_sent_on(self._under_way.get((request.lane, message_id, request.url)), request):
+                continue
+            self._under_way.pop((request.lane, message_id, request.url), None)
+            self._answered(request, message_id, own, retry_after)
+
+    def _is_sent_on(self, now: Request | None, before: Request) -> bool:
+        """Return whether an event of a refused batch went on in a half of it: nothing is decided yet."""
+        return now is not None and now is not before and len(before.events) > 1
+
+    def _answered(self, request: Request, message_id: str, result: int | Outcome, retry_after: bytes | None) -> None:
+        """The sender has taken in what became of an event of a request."""
+        tries = self.tries[request.lane, self._ledger.positions[message_id]]
         outcome = result if isinstance(result, Outcome) else of_status(result)
         if outcome is Outcome.SUCCESS:
             tries.accepted.setdefault(request.url, self._clock.seconds)
-            needed = self._ledger.urls_of_all(self._ledger.positions[request.message_id], request.lane)
+            needed = self._ledger.urls_of_all(self._ledger.positions[message_id], request.lane)
             if len(tries.accepted) >= (needed or 1):
                 tries.answered_at = self._clock.seconds if tries.answered_at is None else tries.answered_at
                 tries.not_before_ms = 0
                 if needed is None:  # if all had to accept it when it was sent, it goes on, and its window with it
                     tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
                 return
-        tries.final |= outcome in FINAL
+        # Of a batch that could not be sent on in halves each event is tried again.
+        tries.final |= outcome in FINAL and not _is_refused_together(request)
         if isinstance(result, int) and refuses_event(result):
             self._probes.pop(request.lane, None)  # it was about that event alone: the next one may follow at once
-        wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
+        wait_ms = self._asked_wait_ms(request, retry_after)
         if wait_ms is not None:
             lane = self._lane_of(request.lane)
             if lane is not None and lane.order is not None:
@@ -177,9 +201,18 @@ class Watch:
             tries.asked_long = wait_ms > self._longest_wait_ms
             until = self._clock.seconds + min(wait_ms, self._longest_wait_ms) / 1000
             self.asked_until[request.lane] = max(until, self.asked_until.get(request.lane, 0.0))
-        if not self._is_under_way(request):  # the last of its URLs decides
+        if not self._is_under_way(request.lane, message_id):  # the last of its URLs decides
             tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
             tries.asked_at = self._clock.seconds
+
+    def _asked_wait_ms(self, request: Request, retry_after: bytes | None) -> int | None:
+        """Return the wait that a receiver asked for; of an answer that is read whole it is read in another way."""
+        now_ms = self._clock.now_ms()
+        if retry_after is not None and request.is_read_whole:
+            head = f"\r\nRetry-After: {retry_after.decode('latin-1')}"
+            seconds = asked_wait_seconds(head, lambda: now_ms / 1000)
+            retry_after = None if seconds is None else str(seconds).encode()
+        return None if retry_after is None else retry_after_ms(retry_after, now_ms)
 
     def crashed(self, kept_until: float, ring_kept: bool) -> None:
         """The process is gone; what it learned before ``kept_until`` is in the database, successes also in the ring."""
@@ -196,8 +229,11 @@ class Watch:
                 tries.failed_at = None
             if tries.asked_at >= kept_until:
                 tries.not_before_ms = 0
-        for request in self._under_way.values():
-            self.tries[request.lane, self._ledger.positions[request.message_id]].not_before_ms = 0
+        for (lane, message_id, _), request in self._under_way.items():
+            key = lane, self._ledger.positions[message_id]
+            self.tries[key].not_before_ms = 0
+            if request.is_answered and len(request.events) > 1:  # perhaps it was just before this event's turn
+                self.lost.add(key)
         self._under_way.clear()
         self._probes.clear()
         self.pace.restarted()
@@ -249,36 +285,38 @@ class Watch:
 
     # what must be true
 
-    def _check_routing(self, request: Request, key: LanePlace) -> None:
-        gone_at = self._ledger.gone_since(request.lane)
+    def _check_routing(self, key: LanePlace, message_id: str, body: bytes) -> None:
+        lane = key[0]
+        gone_at = self._ledger.gone_since(lane)
         if gone_at is not None and self._clock.seconds > gone_at + KNOWN_AFTER_SECONDS:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, which ended at second {gone_at:.3f}")
-        paused_at = self._ledger.paused_since(request.lane)
+            self.wrong(f"{message_id} is sent in lane {lane}, which ended at second {gone_at:.3f}")
+        paused_at = self._ledger.paused_since(lane)
         if paused_at is not None and self._clock.seconds > paused_at + KNOWN_AFTER_SECONDS:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
-        unusable_at = self._ledger.unusable.get(self._ledger.name_of(request.lane))
+            self.wrong(f"{message_id} is sent in lane {lane}, paused since second {paused_at:.3f}")
+        unusable_at = self._ledger.unusable.get(self._ledger.name_of(lane))
         if unusable_at is not None and self._clock.seconds > unusable_at + KNOWN_AFTER_SECONDS:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, unusable since second {unusable_at:.3f}")
+            self.wrong(f"{message_id} is sent in lane {lane}, unusable since second {unusable_at:.3f}")
         erased_at = self._ledger.erased.get(key[1])
         if erased_at is not None:
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, erased since second {erased_at:.3f}")
-        if not self._ledger.may_be_sent(key[1], request.lane):
-            self.wrong(f"{request.message_id} is sent in lane {request.lane}, to which it does not belong")
-        if (CARD in request.data) not in self._ledger.keeps_card(key[1], request.lane, self._clock.seconds):
-            self.wrong(f"{request.message_id} is sent in lane {request.lane} not as its filters leave it")
+            self.wrong(f"{message_id} is sent in lane {lane}, erased since second {erased_at:.3f}")
+        if not self._ledger.may_be_sent(key[1], lane):
+            self.wrong(f"{message_id} is sent in lane {lane}, to which it does not belong")
+        if (CARD in body) not in self._ledger.keeps_card(key[1], lane, self._clock.seconds):
+            self.wrong(f"{message_id} is sent in lane {lane} not as its filters leave it")
 
-    def _check_repeats(self, request: Request, key: LanePlace, tries: Tries) -> None:
+    def _check_repeats(self, request: Request, key: LanePlace, message_id: str, tries: Tries) -> None:
         needed = self._ledger.urls_of_all(key[1], request.lane)
         if tries.answered_at is not None and needed is not None:
-            self.wrong(f"{request.message_id} is sent again in lane {request.lane} although its success was known")
-        elif request.url in tries.accepted and needed:
-            self.wrong(f"{request.message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")
-        if (request.lane, request.message_id, request.url) in self._under_way:
-            self.wrong(f"{request.message_id} is sent twice at once in lane {request.lane}")
+            self.wrong(f"{message_id} is sent again in lane {request.lane} although its success was known")
+        elif request.url in tries.accepted and needed and not (tries.final and self._ledger.asks_all_again(key[0])):
+            self.wrong(f"{message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")
+        before = self._under_way.get((request.lane, message_id, request.url))
+        if before is not None and not (before.is_answered and _is_refused_together(before)):
+            self.wrong(f"{message_id} is sent twice at once in lane {request.lane}")
         if key in self.lost:
             self.resent += 1
 
-    def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
+    def _check_times(self, request: Request, key: LanePlace, message_id: str, tries: Tries) -> None:
         now_ms = self._clock.steady_ms()
         if tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
@@ -286,7 +324,7 @@ class Watch:
             tries.began_ms = tries.began_ms if tries.is_unsure else now_ms
         late_ms = self._late_ms + self._shifts.get(request.lane, 0)
         if now_ms > tries.first_at_ms + self._window_ms + late_ms:
-            self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")
+            self.wrong(f"{message_id} is tried in lane {request.lane} after its window")
         lane = self._lane_of(request.lane)
         if lane is not None and lane.breaker.allowance == 0:
             request.probe = True
@@ -295,7 +333,7 @@ class Watch:
             self._bring_near(key, tries, tries.asked_at)  # the role may have learned of it just after the answer
         if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
             early = tries.not_before_ms - now_ms
-            self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
+            self.wrong(f"{message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
         tries.not_before_ms = 0
 
     def _check_breaker(self, request: Request) -> None:
@@ -309,6 +347,55 @@ class Watch:
             self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
         self._probes[request.lane] = now
 
-    def _is_under_way(self, request: Request) -> bool:
+    def _check_order(self, key: LanePlace, message_id: str, tries: Tries) -> None:
+        """Where a user's events go one after the other, none leaves beside another, or before an earlier one that
+        failed, which is not set aside."""
+        lane, sure_since = key[0], self._clock.seconds - self._attempt_seconds - KNOWN_AFTER_SECONDS
+        aside_after = self._ledger.set_aside_after(self._ledger.name_of(lane), sure_since)
+        if aside_after is None or tries.attempts >= aside_after or tries.final:
+            return
+        user = self._ledger.events[key[1]].record.user_key
+        mine = [(other_id, request) for (other, other_id, _), request in self._under_way.items() if other == lane]
+        being_decided = {other_id for other_id, request in mine if request.is_answered}
+        for other_id in {other_id: None for other_id, _ in mine if other_id not in being_decided}:
+            place = self._ledger.positions[other_id]
+            other = self.tries[lane, place]
+            is_of_user = other_id != message_id and self._ledger.events[place].record.user_key == user
+            is_aside = other.final or other.attempts > aside_after  # what was given up holds up nobody if it comes back
+            if is_of_user and other.answered_at is None and not is_aside:
+                self.wrong(f"{message_id} is sent in lane {lane} beside {other_id}, although both are of {user}")
+        for place in self._held_up_by(key, user, aside_after) if not tries.attempts else ():
+            earlier = self._ledger.events[place].record.message_id
+            if earlier not in being_decided:
+                self.wrong(f"{message_id} is sent in lane {lane} before {earlier} is done, although both are of {user}")
+
+    def may_be_done(self, key: LanePlace, tries: Tries) -> bool:
+        """Return whether enough URLs have accepted it, if what a crash made unsure was kept: as many as had to at any
+        time, for a change may have taken away the one that was missing."""
+        accepted = len(tries.accepted.keys() | tries.may_have_accepted)
+        return any(accepted >= max(1, needed) for needed in self._ledger.urls_meanwhile(key[1], key[0]))
+
+    def _held_up_by(self, key: LanePlace, user: str, aside_after: int) -> Iterator[Place]:
+        """Yield earlier events of the user that are known to have failed, and will be tried again."""
+        lane, (partition, offset) = key
+        now_ms = self._clock.steady_ms()
+        for place, event in self._ledger.events.items():
+            tries = self.tries.get((lane, place))
+            if tries is None or event.record.user_key != user or place[0] != partition or place[1] >= offset:
+                continue
+            is_open = tries.failed_at is not None and tries.answered_at is None and not tries.final
+            is_open &= tries.attempts < aside_after and now_ms < tries.first_at_ms + self._window_ms
+            is_open &= not self.may_be_done((lane, place), tries)
+            is_gone = place in self._ledger.erasing or (lane, place) in self.lost
+            if is_open and not is_gone and not self._ledger.disconnected(place, lane, self._ledger.name_of(lane)):
+                yield place
+
+    def _is_under_way(self, lane: int, message_id: str) -> bool:
         """Whether a request for the same event to another URL of the lane has no answer yet."""
-        return any((request.lane, request.message_id, url) in self._under_way for url in range(WEBHOOKS_MAX))
+        return any((lane, message_id, url) in self._under_way for url in range(WEBHOOKS_MAX))
+
+
+def _is_refused_together(request: Request) -> bool:
+    """Return whether a batch was refused as a whole for one of its events, without a word of which."""
+    result, items = request.answer.result, request.answer.items
+    return len(request.events) > 1 and isinstance(result, int) and refuses_event(result) and not items

@@ -332,7 +332,9 @@ class Checkpointer:
 
 
 def _block(first: int, last: int, now_ms: int, entries: bytes) -> BlockRow:
-    return BlockRow(first >> POSITION_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, now_ms, entries)
+    newest_ms = max(memoryview(entries).cast("Q")[1 :: ENTRY_BYTES // 8])  # later than now if the clock was set back
+    at_ms = max(now_ms, newest_ms)
+    return BlockRow(first >> POSITION_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, at_ms, entries)
 
 
 def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:

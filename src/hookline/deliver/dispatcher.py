@@ -89,6 +89,7 @@ class Dispatcher(Work, Sink):
         self._failures_held_max = limits.failures_held_max
         self._lingering_max = limits.lingering_max
         self._steady_ms = clock.steady_ms
+        self._now_seconds: Callable[[], float] = lambda: clock.now_ms() / 1000
         self._ready: list[Lane] = []
         self._unnoted: list[tuple[Parcel, Target, Answer, int]] = []
         """Answers of lanes apart that wait until a checkpoint has made room for their results."""
@@ -460,7 +461,7 @@ class Dispatcher(Work, Sink):
         template = target.template
         assert isinstance(template, MappedTemplate) or mapped is None
         verdict = template.judged(answer, 1)[0] if isinstance(template, MappedTemplate) else None
-        failure = None if verdict is None else failure_of(verdict, answer)
+        failure = None if verdict is None else failure_of(verdict, answer, self._now_seconds)
         status = answer.status if failure is not None or 200 <= answer.status < 300 else 200
         self.answered(token, target, status, milliseconds, failure)
 
@@ -487,7 +488,7 @@ class Dispatcher(Work, Sink):
             self.succeeded([(accepted, target, status, milliseconds)])
         blamed = False
         for token, verdict in zip(parcel.tokens, verdicts, strict=True):
-            failure = failure_of(verdict, answer)
+            failure = failure_of(verdict, answer, self._now_seconds)
             if failure is not None:
                 self._answered_alone(token, target, answer.status, milliseconds, failure, counts=not blamed)
                 blamed = blamed or not failure.of_event

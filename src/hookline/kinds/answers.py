@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Any, NamedTuple
@@ -139,7 +140,9 @@ def asked_wait_seconds(head: str, now: Callable[[], float] = time.time) -> int |
             return max(0, round(seconds - now())) if seconds >= EPOCH_FROM_SECONDS else round(seconds)
         if text and name == "retry-after":
             try:
-                return max(0, round(parsedate_to_datetime(text).timestamp() - now()))
+                at = parsedate_to_datetime(text)
+                at = at if at.tzinfo else at.replace(tzinfo=UTC)  # the old form names no zone
+                return max(0, round(at.timestamp() - now()))
             except (ValueError, TypeError, OverflowError):
                 continue
     return None

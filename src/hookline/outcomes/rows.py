@@ -14,8 +14,6 @@ from hookline.replays.dead_letters import DEAD_LETTERS_MAX, DeadLetterFilter
 
 ROWS_PER_LOOK = 200
 _ROW = 'id, partition, "offset", lane, number, url, at, outcome, http_status, error, milliseconds, next_at, head'
-SET_BACK_MS_MAX = 86_400_000
-"""How far the wall clock may have been set back between a result and the block that it is saved in."""
 _WORD_BYTES = 8
 """Of an entry, the first word is the position and the second the time."""
 _IN_BUCKET = " FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?"
@@ -293,12 +291,11 @@ class AttemptRows:
             by_bucket.setdefault(_offset_of(entry) >> BUCKET_SHIFT, set()).add(entry)
         found: set[bytes] = set()
         for bucket, wanted in by_bucket.items():
-            # A block is written after all that is in it, so most blocks need not be looked at.
+            # No block is dated before anything in it, so most need not be looked at.
             since_ms = min(int.from_bytes(entry[_WORD_BYTES : 2 * _WORD_BYTES], "little") for entry in wanted)
             offsets = [_offset_of(entry) for entry in wanted]
             query = f"SELECT id{_IN_BUCKET} AND first_offset <= ? AND last_offset >= ? AND at >= ?"
-            values = max(offsets), min(offsets), since_ms - SET_BACK_MS_MAX
-            rows = self._rows(query, (*_span(partition, bucket), *values))
+            rows = self._rows(query, (*_span(partition, bucket), max(offsets), min(offsets), since_ms))
             for block in filter(None, (self.block(id) for (id,) in rows)):
                 found |= wanted.intersection(block[at : at + ENTRY_BYTES] for at in range(0, len(block), ENTRY_BYTES))
         return found

@@ -14,51 +14,122 @@ import heapq
 import re
 from asyncio import events
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Set
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
 from contextvars import Context
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
+import msgspec
+
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.port import Answer as WholeAnswer
 from hookline.deliver.send.port import Failure, Route, Sender, Sink
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import URL_BITS
 
 _MESSAGE_ID = re.compile(rb"\r\nX-Message-Id: ([^\r\n]*)\r\n")
+_MESSAGE_ID_OF_ITEM = re.compile(rb'"messageId":"([^"]*)"')
+_LINES = b"\r\nContent-Type: application/x-ndjson\r\n"
 
 
 class Answer(NamedTuple):
     """Hold what becomes of one request: after ``seconds`` (None: never) a status, or an outcome without one.
 
-    ``taken`` says whether the receiver has processed the event, which the sender may never learn.
+    ``taken`` says whether the receiver has processed the event, which the sender may never learn. ``items``: of a
+    request that carries several events, the status of each, where the answer as a whole names them.
     """
 
     seconds: float | None
     result: int | Outcome
     retry_after: bytes | None = None
     taken: bool = False
+    items: tuple[int, ...] = ()
+
+    def took(self, index: int) -> bool:
+        """Return whether the receiver has processed this one of the events."""
+        return self.taken and (not self.items or 200 <= self.items[index] < 300)
+
+
+MessageIdOf = Callable[[bytes], str]
+"""Finds the messageId of an item of a batch."""
+
+
+def message_id_of(item: bytes) -> str:
+    """Return the messageId that an item has in its body."""
+    found = _MESSAGE_ID_OF_ITEM.search(item)
+    return found[1].decode() if found is not None else ""
 
 
 class Request:
-    """One request on its way; ``lane`` is the lane's number, ``url`` the URL's index."""
+    """One request on its way; ``lane`` is the lane's number, ``url`` the URL's index.
 
-    __slots__ = ("answer", "data", "lane", "message_id", "probe", "sent_at", "target", "token", "url")
+    ``events`` are the messageIds it is for, each with the bytes that are about it. ``is_read_whole``: the sender looks
+    at the whole answer, not at its status alone.
+    """
 
-    def __init__(self, token: object, target: Target, data: bytes, sent_at: float) -> None:
+    __slots__ = (
+        "answer",
+        "events",
+        "is_answered",
+        "is_read_whole",
+        "lane",
+        "probe",
+        "sent_at",
+        "target",
+        "token",
+        "url",
+    )
+
+    def __init__(
+        self,
+        token: object,
+        target: Target,
+        data: bytes,
+        sent_at: float,
+        *,
+        is_read_whole: bool = False,
+        message_id_of: MessageIdOf = message_id_of,
+    ) -> None:
         found = _MESSAGE_ID.search(data)
-        assert found is not None
         self.token = token
         self.target = target
-        self.data = data
-        self.message_id = unquote_to_bytes(found[1]).decode()
+        self.events: list[tuple[str, bytes]] = (
+            [(message_id_of(item), item) for item in _items(data)]
+            if found is None
+            else [(unquote_to_bytes(found[1]).decode(), data)]
+        )
+        self.is_read_whole = is_read_whole
+        self.is_answered = False
+        """Whether its answer has arrived, and the sender is taking it in."""
         self.lane = target.tag >> URL_BITS
         self.url = target.index
         self.sent_at = sent_at
         self.probe = False
         """Set by whoever watches: sent while its lane's breaker let only single attempts through."""
         self.answer = Answer(None, Outcome.TIMED_OUT)
+
+    @property
+    def message_id(self) -> str:
+        """Return the messageId of its event, of several that of the first."""
+        return self.events[0][0]
+
+    def results(self, result: int | Outcome) -> Iterator[tuple[str, int | Outcome]]:
+        """Yield what ``result`` means for each of its events."""
+        items = self.answer.items if isinstance(result, int) else ()
+        for index, (message_id, _) in enumerate(self.events):
+            yield message_id, items[index] if items else result
+
+
+def _items(data: bytes) -> list[bytes]:
+    """Return the items of a batch: lines, a list, or the one list in an object."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    if _LINES in head + b"\r\n":
+        return body.splitlines()
+    if body.startswith(b"{"):
+        (body,) = map(bytes, msgspec.json.decode(body, type=dict[str, msgspec.Raw]).values())
+    return [bytes(item) for item in msgspec.json.decode(body, type=list[msgspec.Raw])]
 
 
 class Traffic(Protocol):
@@ -74,8 +145,16 @@ class Traffic(Protocol):
 class SimulatedPools(Sender):
     """The network as one process sees it; what is under way is lost with the process."""
 
-    def __init__(self, sink: Sink, loop: SimulatedLoop, traffic: Traffic, scale: int = 1) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        loop: SimulatedLoop,
+        traffic: Traffic,
+        scale: int = 1,
+        message_id_of: MessageIdOf = message_id_of,
+    ) -> None:
         """``scale``: receivers are that many times as slow here as the sender shall believe."""
+        self._message_id_of = message_id_of
         self._scale = scale
         self._sink = sink
         self._loop = loop
@@ -105,9 +184,10 @@ class SimulatedPools(Sender):
         """Drop everything."""
         self.under_way.clear()
 
-    def take(self, token: object, target: Target, data: bytes) -> None:
+    def take(self, token: object, target: Target, data: bytes, *, is_read_whole: bool) -> None:
         """A request leaves."""
-        request = Request(token, target, data, self._loop.time())
+        sent_at = self._loop.time()
+        request = Request(token, target, data, sent_at, is_read_whole=is_read_whole, message_id_of=self._message_id_of)
         request.answer = self._traffic.sent(request)
         self.under_way[request] = None
         if request.answer.seconds is not None:
@@ -119,9 +199,13 @@ class SimulatedPools(Sender):
 
     def _end(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         del self.under_way[request]
+        request.is_answered = True
         milliseconds = int((self._loop.time() - request.sent_at) / self._scale * 1000)
         number, failure = _as_result(result, retry_after)
-        if failure is None:
+        if request.is_read_whole and isinstance(result, int):
+            answer = _whole_answer(result, retry_after, request.answer.items)
+            self._sink.answered_whole(request.token, request.target, answer, milliseconds)
+        elif failure is None:
             self._sink.succeeded([([request.token], request.target, number, milliseconds)])
             self._sink.go_on()
         else:
@@ -138,11 +222,12 @@ class SimulatedPool(Route):
     def send(self, target: Target, batch: Iterable[tuple[object, bytes]]) -> None:
         """Send requests, each with its token."""
         for token, request in batch:
-            self._pools.take(token, target, request)
+            self._pools.take(token, target, request, is_read_whole=False)
 
     def ask(self, target: Target, batch: Iterable[tuple[object, bytes]], body_bytes_max: int) -> None:
-        """Refuse: only webhooks are simulated, and of their answers nothing but the status is read."""
-        raise NotImplementedError
+        """Send requests whose answers are read whole."""
+        for token, request in batch:
+            self._pools.take(token, target, request, is_read_whole=True)
 
 
 def _as_result(result: int | Outcome, retry_after: bytes | None) -> tuple[int, Failure | None]:
@@ -151,6 +236,16 @@ def _as_result(result: int | Outcome, retry_after: bytes | None) -> tuple[int, F
     if 200 <= result < 300:
         return result, None
     return result, Failure(of_status(result), result, "no", retry_after)
+
+
+def _whole_answer(status: int, retry_after: bytes | None, items: tuple[int, ...]) -> WholeAnswer:
+    """Return an answer whose body says in its own words what the status does, and in two ways what became of items."""
+    wait = "" if retry_after is None else f"Retry-After: {retry_after.decode('latin-1')}\r\n"
+    body: dict[str, object] = {"ok": 200 <= status < 300}
+    if items:
+        body["items"] = [{"status": each} for each in items]
+        body["failed"] = [{"at": at, "status": each} for at, each in enumerate(items) if not 200 <= each < 300]
+    return WholeAnswer(status, f"HTTP/1.1 {status} \r\n{wait}", msgspec.json.encode(body))
 
 
 START_MS = 1_795_158_000_000

@@ -108,6 +108,24 @@ def test_a_condition_sees_of_a_secret_that_there_is_one(rig: Rig, condition: str
     assert rig.status_at("m1", "api") == status
 
 
+def test_what_a_breaker_calls_back_is_not_sent_again_where_it_was_accepted(rig: Rig) -> None:
+    """A request that begins to be refused burns nothing, and what the other one is for comes there once."""
+    start(rig, {**ONE, "url": "https://a.example.com/"}, {**ONE, "url": "https://b.example.com/"})
+    for number in range(60):
+        track(rig, f"m{number}")
+    for status in [503] * 20 + [401] * 40:
+        for request in list(rig.network.waiting):
+            rig.answer(request, status if request.target.index else 200)
+            rig.turn()
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    assert rig.role.engine.counters.breaker_opened > 0
+    rig.come_to_rest()
+    taken = [request.offset for request in rig.network.sent if request.target.index == 0]
+    assert sorted(taken) == list(range(60))
+    assert {rig.status_at(f"m{number}", "api") for number in range(60)} == {"delivered"}
+
+
 def test_all_requests_of_an_event_must_succeed_and_only_the_failed_one_is_repeated(rig: Rig) -> None:
     """One delivery, one status: while one of two requests fails the event is retrying, and that one alone comes."""
     start(rig, {**ONE, "url": "https://a.example.com/"}, {**ONE, "url": "https://b.example.com/"})

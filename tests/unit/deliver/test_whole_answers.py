@@ -18,7 +18,7 @@ from hookline.deliver.send.connector import Connector
 from hookline.deliver.send.pool import Pool
 from hookline.deliver.send.port import Answer, Failure, Sink
 from hookline.kinds import answers
-from hookline.kinds.answers import Judge
+from hookline.kinds.answers import Judge, asked_wait_seconds
 from hookline.kinds.catalog import kind_of
 from hookline.kinds.model import Success
 from hookline.outcomes.outcome import Outcome
@@ -178,6 +178,18 @@ def test_rules_see_all_of_a_long_head() -> None:
     assert failure.retry_after == b"120"
     assert len(failure.head or "") == HEAD_KEPT_BYTES
     assert Judge(Success(refused="headers.x-refused = 'yes'")).whole(429, answer.head, b"").of_event
+
+
+def test_a_date_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old form of an HTTP date means the same wherever the machine is."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        head = "HTTP/1.1 429 Slow\r\nRetry-After: Fri Nov 20 07:00:20 2026\r\n"
+        assert asked_wait_seconds(head, lambda: 1_795_158_000.0) == 20
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_connection_at_rest_does_not_keep_a_batch() -> None:

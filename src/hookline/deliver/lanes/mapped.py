@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
+from time import time
 from typing import Any, NamedTuple
 
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
@@ -301,8 +302,9 @@ def says_too_much(verdicts: Sequence[Verdict], answer: Answer) -> bool:
     return not verdicts[0].accepted and 200 <= answer.status < 300 and len(answer.body) >= ANSWER_BYTES_MAX
 
 
-def failure_of(verdict: Verdict, answer: Answer) -> Failure | None:
-    """Return the failure that a verdict is, None for an event that was accepted."""
+def failure_of(verdict: Verdict, answer: Answer, now: Callable[[], float] = time) -> Failure | None:
+    """Return the failure that a verdict is, None for an event that was accepted; ``now`` is the wall clock, in
+    seconds."""
     if verdict.accepted:
         return None
     status = answer.status if verdict.status is None else verdict.status
@@ -310,7 +312,7 @@ def failure_of(verdict: Verdict, answer: Answer) -> Failure | None:
         outcome = Outcome.THROTTLED if status == 429 else Outcome.TIMED_OUT if status == 408 else Outcome.SERVER_ERROR
     else:
         outcome = Outcome.REFUSED
-    asked = asked_wait_seconds(answer.head) if status in (429, 503) else None
+    asked = asked_wait_seconds(answer.head, now) if status in (429, 503) else None
     retry_after = None if asked is None else str(asked).encode()
     of_event = verdict.of_event or (not verdict.retry and refuses_event(status))
     return Failure(outcome, status, verdict.error, retry_after, answer.head[:HEAD_KEPT_BYTES], of_event=of_event)

@@ -160,7 +160,7 @@ class CheckpointRow(NamedTuple):
 
 
 class BlockRow(NamedTuple):
-    """The results since the last checkpoint (``progress.py`` has the format)."""
+    """The results since the last checkpoint (``progress.py`` has the format); ``at_ms`` is before the time of none."""
 
     partition: int
     first_offset: int

@@ -305,7 +305,8 @@ class DeliverStore:
             first_at_ms = min(first_at_ms, recovered_ms)
         if len(block.entries) < SMALL_BLOCK_BYTES:
             done = execute(
-                "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB), at = ?2,"
+                "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB),"
+                " at = CASE WHEN at > ?2 THEN at ELSE ?2 END,"
                 " first_offset = CASE WHEN first_offset < ?3 THEN first_offset ELSE ?3 END,"
                 " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END,"
                 " first_at = CASE WHEN first_at > ?9 THEN ?9 ELSE first_at END"

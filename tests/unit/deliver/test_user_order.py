@@ -83,6 +83,24 @@ def test_an_order_that_begins_brings_near_what_was_to_wait_for_longer(rig: Rig, 
     assert rig.offsets("crm") == [0, 0, 1]
 
 
+def test_an_order_that_begins_knows_what_waits_to_be_tried_again(rig: Rig) -> None:
+    """What comes before the lane has looked at its rows is not sent before one of its user, nor are others held up."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    send(rig, "ann-1")
+    rig.answer(request(rig, "ann-1"), 500)
+    rig.checkpoint()
+    rig.change(destination("crm", delivery=ORDERED))
+    rig.follow()
+    send(rig, "ann-2", "bob-1")
+    rig.checkpoint()
+    rig.turn()
+    assert "ann-2" not in asked(rig)
+    rig.come_to_rest()
+    assert [each for each in rig.offsets("crm") if each < 2] == [0, 0, 1]
+    assert 2 in rig.offsets("crm")
+
+
 def test_a_failure_holds_up_its_user_only(crm: Rig) -> None:
     """Until it has succeeded, none of the user's later events is sent."""
     send(crm, "ann-1", "ann-2", "bob-1", "bob-2")

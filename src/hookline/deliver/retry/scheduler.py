@@ -99,15 +99,26 @@ class Retries:
     def _start_ready(self, lane: Lane, now_ms: int) -> None:
         """Start the rows whose turn or time has come."""
         if lane.order is not None:
+            knows_more = self._learn_rows(lane)
             self._start_called(lane, lane.order, now_ms)
+            if knows_more:
+                self._engine.dispatch(lane)
         if lane.next_retry_ms <= now_ms:
             self._start_due(lane, now_ms)
 
+    def _learn_rows(self, lane: Lane) -> bool:
+        """Have a lane's order know of all rows, before which nothing is begun; return whether there were others; raise
+        RowsComing where they are about to change."""
+        if lane.order is None or not lane.rows_changed:
+            return False
+        if lane in self._engine.stale:
+            raise RowsComing
+        load_order(lane, self._store, self._rows_journal)
+        lane.rows_ordered()
+        return True
+
     def _start_called(self, lane: Lane, order: UserOrder, now_ms: int) -> None:
         """Start the rows whose user's turn it is (``delivery.order``)."""
-        if lane.rows_changed:
-            load_order(lane, self._store, self._rows_journal)
-            lane.rows_ordered()
         called, order.called = order.called, []
         coming = 0
         for index, position in enumerate(called):
@@ -224,6 +235,7 @@ class Retries:
             return
         if engine.unhealthy >= self._unhealthy_in_flight_max:
             return
+        self._learn_rows(lane)
         wait_seconds = SUSPECT_SPACING_SECONDS
         if is_open:
             wait_seconds = Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)

@@ -255,7 +255,8 @@ class Hookline:
         """Return the events that arrived more often than once and for each answer that came too late."""
 
         def tries(id: str) -> int:
-            return 1 + [each["outcome"] for each in self.status_at(id, destination)["attempts"]].count("timed_out")
+            attempts = self.status_at(id, destination).get("attempts", ())
+            return 1 + sum(each["outcome"] == "timed_out" for each in attempts)
 
         return [id for id, count in Counter(arrived).items() if count > 1 and count > tries(id)]
 

@@ -419,7 +419,7 @@ class DeliverRole:
     def _look_at_short(self) -> None:
         for partition, short in list(self._short.items()):
             if self.feeder.shared[partition].end >= short.next_offset:
-                with contextlib.suppress(JournalAway):  # it is told in a later beat
+                with contextlib.suppress(JournalAway):  # it is noted in a later beat
                     note_if_given_again(self.settings.data_path / FOLDER, self.lookups, partition, short)
                     del self._short[partition]
 

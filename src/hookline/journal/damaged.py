@@ -143,7 +143,7 @@ def report_behind(partition: int, end: int, next_offset: int) -> None:
 
 def note_if_given_again(journal: Path, lookups: Lookups, partition: int, short: Short) -> None:
     """Note what brokers lost of a partition that was too short and is long enough again; what was only late to be seen
-    had been stored before. Raise JournalAway as long as that cannot be told."""
+    had been stored before. Raise JournalAway as long as that cannot be known."""
     found = lookups.get(partition, short.end)
     if found is None or journal_ms(found) >= short.seen_ms:
         note_given_again(journal, partition, short.end, short.next_offset)

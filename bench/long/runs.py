@@ -15,8 +15,8 @@ from bench.long import ledger
 from bench.long.ledger import Piece
 
 CANARY = "tests/unit/deliver/test_egress_canary.py"
-WORLDS_FROM = 100_000
-"""Far above the seeds of CI."""
+WORLDS_FROM = 1_000_000
+"""Far above the seeds of CI, and of those that may have all faults and features."""
 FAILURE_CHARACTERS = 2_000
 
 Outcome = Mapping[str, Any]
@@ -31,7 +31,7 @@ class Run(NamedTuple):
     unit: str
     aim: float
     piece: float
-    """About five minutes of it, but more of a soak."""
+    """About five minutes of it, but all of a soak: a slope needs hours."""
     play: Callable[[float, int, Path], Outcome]
     imports: str | None = None
     """The module of a test that starts no process: what it imports is all that it tries."""
@@ -140,8 +140,8 @@ RUNS = (
         crash("failed-calls-of-deliver"),
     ),
     Run("clock-jumps", "the clock jumps by an hour, four times", "rounds", 5, 1, crash("clock-jumps")),
-    Run("soak-embedded", "soak on the embedded backend", "minutes", 120, 40, soak("embedded")),
-    Run("soak-kafka", "soak on Kafka and PostgreSQL", "minutes", 120, 40, soak("kafka")),
+    Run("soak-embedded", "soak on the embedded backend", "minutes", 120, 120, soak("embedded")),
+    Run("soak-kafka", "soak on Kafka and PostgreSQL", "minutes", 120, 120, soak("kafka")),
     Run(
         "fuzz-collect",
         "fuzzing: collect's port",

@@ -165,10 +165,7 @@ class Connected:
         self._control.resumed(id)
         rate = seconds * RATE_PER_PAUSED_SECOND if int(seconds * 10) % 2 else None
         self._machine.store.resume(id, rate, "simulation", self._machine.ends)
-        paused_ms = _lasted_ms(pause, self._clock)
-        self._watch.resumed(lane.number, paused_ms)
-        for replay in self._ledger.replays_to(id):
-            self._watch.resumed(replay.lane, paused_ms)
+        paused_ms = self._note_pause(id, lane.number, pause)
         self._note_change()
         self._watch.pace.changed(lane.number)
         self._levels.changed(lane.number)
@@ -176,6 +173,13 @@ class Connected:
         was_known = self._machine.up and paused_ms > 1_000 * KNOWN_AFTER_SECONDS
         if rate is not None and was_known and not ordered:  # rows that wait for their user's turn do not catch up
             self._watch.pace.resumed(lane.number, rate, self._waiting(lane.number))
+
+    def _note_pause(self, id: str, lane: int, pause: Pause) -> int:
+        """Have no window count a pause that ends, those of replays neither; return how long it was."""
+        paused_ms = _lasted_ms(pause, self._clock)
+        for number in (lane, *(replay.lane for replay in self._ledger.replays_to(id))):
+            self._watch.resumed(number, paused_ms)
+        return paused_ms
 
     def drain(self, id: str) -> bool:
         """Disable a destination that is enabled, but let it get what was accepted; return whether it was enabled."""
@@ -185,7 +189,7 @@ class Connected:
         self._paused.pop(id, None)
         self._machine.store.drain(id, "simulation", self._machine.ends)
         if lane.paused is not None:
-            self._watch.resumed(lane.number, _lasted_ms(lane.paused, self._clock))
+            self._note_pause(id, lane.number, lane.paused)
             self._watch.pace.changed(lane.number)  # the rate of an earlier resume ended with the pause
         self._note_change()
         return True

@@ -282,7 +282,7 @@ def check_notification(
 
 
 def check_counts(counts: Mapping[Kind, int]) -> list[Problem]:
-    """Return one installation holds so many objects of each kind."""
+    """Return a problem for each kind of which there are more objects than an installation may have."""
     return [
         Problem("too_many", f"{kind}s", f"there are {count} {WORDS[kind]}s, at most {COUNTS_MAX[kind]} are allowed")
         for kind, count in counts.items()

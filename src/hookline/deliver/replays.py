@@ -335,7 +335,7 @@ class Replays:
             self._prompt(lane)
 
     def _start(self, replay: Replay) -> LaneConfig:
-        """Return a replay is paused while it, or its destination, is."""
+        """Return how the lane of a replay begins: paused while the replay, or its destination, is."""
         live = self._snapshot.lanes.get(replay.request.destination)
         own = None if replay.paused_ms is None else Pause(since=replay.paused_ms, steady_since=replay.paused_ms)
         return LaneConfig(number=replay.lane, sources={}, paused=own or (None if live is None else live.paused))

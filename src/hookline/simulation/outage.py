@@ -298,7 +298,7 @@ class Simulation:
     # the receiver
 
     def sent(self, request: Request) -> Answer:
-        """Return a request leaves (``network.Traffic``)."""
+        """Decide what becomes of a request that leaves (``scheduler.Traffic``)."""
         self._scheduler.coarse_seconds = 0.0
         request.probe = self._lane.breaker.allowance == 0
         timeout = self._outage.settings.deliver.timeout
@@ -314,7 +314,7 @@ class Simulation:
         return Answer(seconds, failure, None if wait is None else str(wait).encode())
 
     def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
-        """The sender has taken an answer in (``network.Traffic``)."""
+        """Learn that the sender has taken an answer in (``scheduler.Traffic``)."""
         succeeded = isinstance(result, int) and 200 <= result < 300
         if not succeeded:
             self._failed_at = self._clock.seconds

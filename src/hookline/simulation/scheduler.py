@@ -133,13 +133,13 @@ def _items(data: bytes) -> list[bytes]:
 
 
 class Traffic(Protocol):
-    """Say who sees every request and its answer."""
+    """See every request and its answer."""
 
     def sent(self, request: Request) -> Answer:
-        """Return a request leaves; return what will become of it."""
+        """See a request leave; return what will become of it."""
 
     def answered(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
-        """The sender has taken the answer in."""
+        """Learn that the sender has taken the answer in."""
 
 
 class SimulatedPools(Sender):
@@ -163,7 +163,7 @@ class SimulatedPools(Sender):
         self.under_way: dict[Request, None] = {}
 
     def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Route:
-        """Return one pool serves every origin: what a receiver does depends on the request."""
+        """Return the one pool of all origins: what a receiver does depends on the request."""
         return self._pool
 
     @property
@@ -185,7 +185,7 @@ class SimulatedPools(Sender):
         self.under_way.clear()
 
     def take(self, token: object, target: Target, data: bytes, *, is_read_whole: bool) -> None:
-        """A request leaves."""
+        """Have a request leave."""
         sent_at = self._loop.time()
         request = Request(token, target, data, sent_at, is_read_whole=is_read_whole, message_id_of=self._message_id_of)
         request.answer = self._traffic.sent(request)

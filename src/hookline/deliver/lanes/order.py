@@ -112,7 +112,7 @@ class UserOrder:
         return position in self._user_of
 
     def finished(self, position: int) -> Event | None:
-        """Return the event no longer holds up its user; return the next one when it is held. A row's turn is called."""
+        """Let an event hold up its user no longer; return the next one when it is held. A row's turn is called."""
         user = self._user_of.pop(position, None)
         if user is None:
             return None

@@ -291,7 +291,7 @@ def _computed(trait: ComputedTrait, stood: SyncResult | None) -> PersonComputedT
 
 
 def _remembering(record_at: Callable[[int], Record | None]) -> Callable[[int], Record | None]:
-    """Return one event gives many traits: each position is read once."""
+    """Read each position once, for one event gives many traits."""
     read: dict[int, Record | None] = {}
 
     def remembered(position: int) -> Record | None:

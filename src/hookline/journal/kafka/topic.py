@@ -420,8 +420,8 @@ def _id(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMI
 
 
 def _retention(seconds: float, size_bytes: int, partitions: int) -> dict[str, str]:
-    """Return a partition has an equal share of the bytes; a segment spans an eighth of what is kept, as a local one
-    does."""
+    """Return a topic's settings: each partition has an equal share of the bytes, and a segment an eighth of what is
+    kept, as a local one does."""
     share = max(size_bytes // partitions, _SEGMENT_BYTES_MIN)
     milliseconds = max(int(seconds * 1000), 1)
     segment_bytes = min(max(share // _SEGMENTS_PER_RETENTION, _SEGMENT_BYTES_MIN), _SEGMENT_BYTES_MAX)

@@ -340,7 +340,10 @@ class LocalAppender:
 
     def insisted_bytes(self, needed: Needed) -> int:
         """Return how much of what is stored working lanes wait for and do not let go, in whole segments."""
-        return sum(each.insisted_bytes(number, needed) for number, each in enumerate(self._partitions))
+        try:
+            return sum(each.insisted_bytes(number, needed) for number, each in enumerate(self._partitions))
+        except OSError as error:
+            raise self._disk_error(error) from error
 
     def stored_bytes(self) -> int:
         """Return how much the journal takes, about: whole segments, and of those being written what is written."""

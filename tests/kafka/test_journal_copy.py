@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.kafka.address import KafkaAddress
@@ -148,6 +149,22 @@ def test_an_interrupted_copy_goes_on_where_the_topic_ends(moving: Moving) -> Non
     second.finish()
     second.close()
     moving.check_same()
+
+
+def test_what_brokers_dropped_of_the_topic_is_not_copied_again(moving: Moving) -> None:
+    """They keep nothing longer than retention says; a local journal keeps its last segment, as of a partition in which
+    nothing comes. All of it was copied once more, while the service was stopped."""
+    moving.append(300)
+    copy = moving.copy()
+    copy.fill()
+    admin = AdminClient(moving.address.client())
+    ends = [TopicPartition(moving.address.topic, number, end) for number, end in copy.ends().items()]
+    for dropped in admin.delete_records(ends).values():
+        dropped.result(10.0)
+    moving.append(20)
+    assert copy.fill() == 20
+    copy.close()
+    assert not any("filled anew" in line for line in moving.told)
 
 
 def test_a_message_at_a_wrong_place_has_the_topic_filled_anew(moving: Moving) -> None:

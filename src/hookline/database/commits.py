@@ -18,6 +18,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -161,10 +162,11 @@ class Commits:
         next_step = KINDS["database_went_back"].next_step
         logger().error("database_went_back", database=self._which, detail=detail, next_step=next_step)
         note = WentBack(self._which, detail, lost)
-        self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._run / f"{_note_name(self._which)}.{os.getpid()}"
-        temporary.write_bytes(msgspec.json.encode(note))
-        temporary.replace(self._run / _note_name(self._which))
+        with suppress(OSError):  # it is in the log
+            self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = self._run / f"{_note_name(self._which)}.{os.getpid()}"
+            temporary.write_bytes(msgspec.json.encode(note))
+            temporary.replace(self._run / _note_name(self._which))
 
 
 class WentBack(msgspec.Struct, frozen=True):

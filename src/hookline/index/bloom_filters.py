@@ -14,6 +14,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from itertools import compress
 from operator import and_, itemgetter
 from pathlib import Path
@@ -335,7 +336,8 @@ class BloomFilters:
             one.path.unlink(missing_ok=True)
             del self._parts[name]
         self._manifest.filters = [entry for entry in self._manifest.filters if entry.name not in empty]
-        self._manifest.save(self._folder)
+        with suppress(OSError):  # those that it names still, without a run, the next process passes over
+            self._manifest.save(self._folder)
 
     def rest(self) -> None:
         """Let go of memory that only speeds look-ups up."""

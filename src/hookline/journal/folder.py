@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.journal.port import JournalUnusable
+from hookline.whole_file import write_whole
 
 NAME = "moved"
 NOTE_FILE = "kafka"
@@ -27,12 +28,9 @@ def read_note(journal: Path) -> str | None:
 
 
 def write_note(journal: Path, note: str) -> None:
-    """Note it, for this user alone."""
+    """Note it, for this user alone; durable on return."""
     journal.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = journal / f"{NOTE_FILE}.{os.getpid()}"
-    temporary.touch(mode=0o600)
-    temporary.write_text(note)
-    temporary.replace(journal / NOTE_FILE)
+    write_whole(journal / NOTE_FILE, note.encode())
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ in the parts that the deliver processes noted. So its readers see an event as er
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -71,18 +71,40 @@ SCHEMA_MIN = 7
 """The first schema of the deliver database that notes what was erased."""
 
 
+class ErasedNotes:
+    """Has readers of a data folder see records as erased that others have erased; for one thread at a time."""
+
+    def __init__(self, journal: JournalBackend) -> None:
+        self._journal = journal
+        self._is_refused = False
+        """Whether the disk took no note the last time."""
+
+    def take(self, parts: Iterable[tuple[int, OffsetSet]]) -> bool:
+        """Note these offsets, by partition; return whether the disk took them all. One that has no room is logged
+        once."""
+        try:
+            for partition, positions in parts:
+                self._journal.note_erased(partition, positions)
+        except OSError as error:
+            if not self._is_refused:
+                next_step = "erased events are shown on this machine until its disk takes the note; free disk space"
+                logger().error("erasures_not_noted", reason=str(error), next_step=next_step)
+            self._is_refused = True
+            return False
+        self._is_refused = False
+        return True
+
+
 class SharedErased:
     """Has readers of this folder's journal see all erasures; for one thread at a time."""
 
     def __init__(self, settings: Settings, journal: JournalBackend) -> None:
-        self._journal = journal
+        self._notes = ErasedNotes(journal)
         self._feed = ErasureFeed(location_of(settings, "privacy"))
         self._deliver = Followed(location_of(settings, "deliver"), "deliver", SCHEMA_MIN)
         self._under_way: list[Erasure] = []
         self._is_noted = False
         """Whether all of it was noted since something changed."""
-        self._is_refused = False
-        """Whether the disk took no note the last time."""
 
     def follow(self) -> None:
         """Note what is new; costs next to nothing where nothing is. A disk that has no room is tried again with the
@@ -94,16 +116,9 @@ class SharedErased:
             return
         self._is_noted = False
         done = list(self._done())
-        try:
-            for partition, positions in (*(part for each in self._under_way for part in each.positions.items()), *done):
-                self._journal.note_erased(partition, positions)
-        except OSError as error:
-            if not self._is_refused:
-                next_step = "erased events are shown on this machine until its disk takes the note; free disk space"
-                logger().error("erasures_not_noted", reason=str(error), next_step=next_step)
-            self._is_refused = True
-            return
-        self._is_noted, self._is_refused = True, False
+        self._is_noted = self._notes.take(
+            [*(part for each in self._under_way for part in each.positions.items()), *done]
+        )
 
     def close(self) -> None:
         """Let go of connections; idempotent."""

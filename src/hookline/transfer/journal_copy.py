@@ -277,11 +277,12 @@ class JournalCopy:
             progress.add(min(step, count - done))
 
     def _check_tail(self, number: int) -> None:
-        """Hold the last record in the topic against the journal's own at that offset."""
-        end = self._end(number)
+        """Hold the last record in the topic, if brokers have not dropped it, against the journal's own at that
+        offset."""
+        start, end = self._watermarks.of(number)
         if end > self._reader.end(number):
             raise TopicSpoiled(f"partition {number} has more than the journal")
-        mine = self._reader.get(number, end - 1) if end else None
+        mine = self._reader.get(number, end - 1) if end > start else None
         if mine is None:
             return
         reader = KafkaReader(self._folder, self._address)

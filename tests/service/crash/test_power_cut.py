@@ -5,8 +5,19 @@ Needs root and loop devices; elsewhere the score says so, which is tested too. `
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import pytest
 from bench.crash import loop_disk
+from bench.crash.loop_disk import LoopDisk
 from bench.crash.power_cut import control_cuts, drain_cuts, power_cuts
+
+from hookline.database.location import NOTE_FILE
+from hookline.database.postgres.installation import Note
+from hookline.database.postgres.installation import write_note as note_database
+from hookline.journal.folder import read_note
+from hookline.journal.folder import write_note as note_topic
 
 CUTS = 2
 EVENTS_PER_SECOND = 500
@@ -40,3 +51,22 @@ def test_without_synchronisation_it_does() -> None:
     print(f"\n{score}")
     assert score.loses_on_purpose
     assert (score.lost > 0) is (score.not_run is None)
+
+
+def test_what_a_folder_belongs_to_outlives_it(tmp_path: Path) -> None:
+    """A folder whose first start was cut short still knows its database and its topic: empty notes kept it from
+    starting for good."""
+    if reason := loop_disk.unavailable():
+        pytest.skip(reason)
+    with LoopDisk(tmp_path) as disk:
+        note_database(disk.folder, Note("id", "mark", "here"))
+        note_topic(disk.folder / "journal", "kafka://broker:9092/events\n")
+        other = os.open(disk.folder / "other", os.O_WRONLY | os.O_CREAT)
+        try:
+            os.fsync(other)  # names of before are on the disk with it, content of before is not
+        finally:
+            os.close(other)
+        disk.cut()
+        disk.power_on()
+        assert (disk.folder / NOTE_FILE).read_bytes() == b'{"id":"id","folder":"mark","where":"here"}\n'
+        assert read_note(disk.folder / "journal") == "kafka://broker:9092/events\n"

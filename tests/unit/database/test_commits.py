@@ -196,6 +196,23 @@ def test_a_running_process_writes_nothing_more_and_ends(settings: Settings, befo
 
 
 @pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
+def test_a_disk_that_takes_no_note_of_it_keeps_no_process_alive(
+    settings: Settings, before: Path, ended: list[int]
+) -> None:
+    """It could write nothing any more, and was not told to end; nor did the next one start."""
+    begin(settings)
+    (settings.data_path / "run").write_bytes(b"in the way")
+    connection = connect(location_of(settings, "control"))
+    connection.execute("SELECT 1")
+    go_back(settings, before)
+    with closing(connection), pytest.raises(DatabaseWentBack):
+        connection.execute("UPDATE replay_changes SET next = 9")
+    assert ended == [signal.SIGTERM]
+    go_back(settings, before)
+    assert begin(settings).known == 0
+
+
+@pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
 def test_the_first_connection_after_an_outage_finds_it(settings: Settings, before: Path, ended: list[int]) -> None:
     """Also where nothing is to be written, and in whatever schema it reads."""
     ensure(location_of(settings, "deliver"), "deliver")

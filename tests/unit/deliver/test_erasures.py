@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
+import structlog
 
 from hookline.database.location import location_of
+from hookline.deliver.cluster.shared_erasures import SharedErasures
+from hookline.deliver.cluster.shared_ring import SharedIndexStore
+from hookline.journal.folder import write_note
+from hookline.journal.kafka import erased
+from hookline.journal.opening import FOLDER
 from hookline.privacy.shared_erased import CHANGES
 from hookline.privacy.suppressions import PrivacyStore
 from hookline.replays.offset_set import OffsetSet, encode_offset_sets
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.deliver.test_feeder import append_groups
+from tests.unit.deliver.worker_rig import WorkerRig
 
 
 @pytest.fixture
@@ -98,3 +106,31 @@ def test_what_is_under_way_of_a_lane_that_ended_is_waited_for(rig: Rig, privacy:
     follow(rig)
     assert rig.role.store.reader.erased(1, 1, 1) is not None
     assert rig.role.store._read.execute("SELECT count(*) FROM attempts").fetchone() == (0,)
+
+
+def test_a_worker_whose_disk_takes_no_note_of_what_is_erased_goes_on(worker: WorkerRig) -> None:
+    """It ended, as often as it was started, while its disk was full. The note is made, and its part done, once it can
+    be."""
+    rig, role = worker.rig, worker.rig.role
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all(200)
+    rig.checkpoint()
+    journal = rig.settings.data_path / FOLDER
+    write_note(journal, "kafka://broker:9092/events\n")
+    parts = role.engine, role.feeder, role.retries, role.store, role.erasure_feed
+    with (
+        closing(PrivacyStore(location_of(rig.settings, "privacy"))) as privacy,
+        closing(SharedIndexStore(location_of(rig.settings, "deliver"))) as shelf,
+    ):
+        role.erasures = SharedErasures(*parts, worker.fence, shelf, rig.settings.data_path)
+        in_the_way = journal / erased.FOLDER
+        in_the_way.touch()
+        with structlog.testing.capture_logs() as lines:
+            ask(rig, privacy, 0)
+        assert [line["event"] for line in lines].count("erasures_not_noted") == 1
+        assert role.store.reader.erased_partitions(1, 1, 1) == set()
+        in_the_way.unlink()
+        follow(rig)
+        assert role.store.reader.erased_partitions(1, 1, 1) == {0}
+        assert erased.ErasedPlaces(journal).of(0) == {0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import msgspec
@@ -82,6 +84,28 @@ def test_more_runs_than_one_filter_takes(open_index: Open, journal: JournalInMem
     again = open_index()
     assert not again.work()
     assert _all_are_known(again, journal)
+
+
+def test_retention_needs_no_room(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter whose runs are all too old goes, though a full disk takes no new manifest: deliver ended over that."""
+    index = open_index()
+    _fill(index, journal, RUNS_MAX + 2)
+    journal.first = RUNS_MAX * RUN_EVENTS
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", _no_room)
+        index.retain()
+    assert len(list((tmp_path / "0").glob("*.filter"))) == 1
+    again = open_index()
+    assert not again.work()
+    end = len(journal.records)
+    journal.records += journal.records[journal.first : end]
+    assert again.check(journal.records[end:], end) == [(n, journal.first + n) for n in range(end - journal.first)]
+
+
+def _no_room(_: int) -> None:
+    raise OSError(errno.ENOSPC, "no space left on device")
 
 
 def test_after_a_crash_of_the_machine_unflushed_columns_are_filled_again(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
@@ -16,13 +17,27 @@ import pytest
 from hookline.journal.conformance import a_record
 from hookline.journal.damaged import noted_damage
 from hookline.journal.local import disk
+from hookline.journal.local.appender import ERASE_REST_SECONDS
 from hookline.journal.local.disk import PAGE_BYTES, EndFile
 from hookline.journal.local.partition_reader import LocalReader, PartitionReader
 from hookline.journal.local.retention import last_received_at
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, list_segments, segment_name
-from hookline.journal.port import JournalAway, JournalCorrupt, OffsetExpired
+from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, OffsetExpired
 from hookline.journal.reading import read_on
-from tests.unit.journal.conftest import BadPages
+from tests.unit.journal.conftest import BadPages, FaultyDisk
+from tests.unit.journal.stored import stored_records
+
+
+class Unwritable(FaultyDisk):
+    """Does not take what is written over the data of one file."""
+
+    inode = 0
+
+    def pwritev(self, fd: int, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        if os.fstat(fd).st_ino == self.inode:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().pwritev(fd, buffers, position)
+
 
 COUNT = 60
 PER_GROUP = 5
@@ -332,3 +347,32 @@ def test_a_flip_makes_no_segment_older(stored: Path) -> None:
             assert path.name == newest or last_received_at(path) == a_record(0).received_at, (
                 f"byte {position} of {path.name}"
             )
+
+
+def test_what_cannot_be_overwritten_keeps_nobody_from_appending(open_appender: Any, journal: Path) -> None:
+    """Collect ended, and with the note of the erasure it ended at each start. The disk is not asked at each look of
+    who waits for the erasure, and it is finished once the disk takes it."""
+    refusing, now = Unwritable(), [100.0]
+
+    async def run() -> None:
+        appender = open_appender(disk=refusing, clock=lambda: now[0])
+        await appender.append([a_record(number) for number in range(3)])
+        refusing.inode = (journal / "0" / segment_name(0)).stat().st_ino
+        with pytest.raises(JournalError, match="check the disk"):
+            appender.erase(0, [1])
+        await appender.close()
+
+        appender = open_appender(disk=refusing, clock=lambda: now[0])
+        await appender.append([a_record(3)])
+        assert list_segments(journal / "0") == [0, 3]
+        with pytest.raises(JournalError, match="check the disk"):
+            appender.erase(0, [1])
+        refusing.inode = 0
+        with pytest.raises(JournalError, match="check the disk"):
+            appender.erase(0, [1])
+        now[0] += ERASE_REST_SECONDS
+        assert appender.erase(0, [1]) == 1
+        await appender.close()
+
+    asyncio.run(run())
+    assert [record.erased for record in stored_records(journal)] == [False, True, False, False]

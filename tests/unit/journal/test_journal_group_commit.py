@@ -14,7 +14,7 @@ import pytest
 
 from hookline.journal.conformance import a_record
 from hookline.journal.local.appender import Committer
-from hookline.journal.port import JournalBusy, JournalError, JournalFailed, JournalFull
+from hookline.journal.port import JournalBusy, JournalError, JournalFailed, JournalFull, Needed
 from hookline.journal.record import Record
 from tests.unit.journal.stored import stored_ids
 
@@ -185,6 +185,8 @@ def test_where_no_file_can_be_opened_appends_are_refused_until_one_can(open_appe
             await appender.append([a_record(number, body=b"x" * 9_000) for number in range(9)])
         with pytest.raises(JournalFull):
             appender.retain(1_000)
+        with pytest.raises(JournalFull):
+            appender.insisted_bytes(Needed({0: 0}, {}, 1_000))
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         now[0] += 2
         await appender.append([a_record(100)])

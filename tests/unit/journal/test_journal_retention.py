@@ -12,9 +12,9 @@ from hookline.journal.conformance import a_record
 from hookline.journal.local.disk import Disk
 from hookline.journal.local.retention import LocalForecast
 from hookline.journal.local.segment import list_segments, segment_name
-from hookline.journal.port import Needed, partition_of
+from hookline.journal.port import JournalFull, Needed, partition_of
 from hookline.settings import Retention
-from tests.unit.journal.conftest import SEGMENT_BYTES
+from tests.unit.journal.conftest import SEGMENT_BYTES, FaultyDisk
 from tests.unit.journal.stored import stored_ids
 
 
@@ -124,6 +124,31 @@ def test_a_quiet_journal_expires_as_well(open_appender: Any, journal: Path) -> N
 
     asyncio.run(run())
     assert stored_ids(journal) == ["m1"]
+
+
+def test_an_old_segment_goes_on_while_there_is_no_room_for_another(
+    open_appender: Any, journal: Path, disk: FaultyDisk
+) -> None:
+    """It was to be closed for its age, and everything was refused, though it had room for all. It is closed once there
+    is room for the next one."""
+    now = [100.0]
+
+    async def run() -> None:
+        appender = open_appender(disk=disk, retention_seconds=800, clock=lambda: now[0])
+        await appender.append([a_record(0, received_at=1_000)])
+        disk.free = 0
+        appender.retain(1_000 + 101_000)
+        await appender.append([a_record(1, received_at=102_000)])
+        with pytest.raises(JournalFull):
+            await appender.append([a_record(n, received_at=102_000, body=b"x" * 9_000) for n in range(9)])
+        assert list_segments(journal / "0") == [0]
+        disk.free, now[0] = 1 << 40, now[0] + 2
+        appender.retain(1_000 + 102_000)
+        await appender.append([a_record(2, received_at=103_000)])
+        assert list_segments(journal / "0") == [0, 2]
+        await appender.close()
+
+    asyncio.run(run())
 
 
 def test_a_kept_torn_tail_goes_with_its_segment(open_appender: Any, journal: Path) -> None:

@@ -164,6 +164,26 @@ def test_an_erasure_without_room_for_its_note_says_so(
     asyncio.run(scenario())
 
 
+def test_a_note_of_what_is_erased_that_did_not_reach_the_disk_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again, it was taken for one that is there: a power cut could take it, and bring the erased event back."""
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    log = ErasedLog(tmp_path)
+    log.add(0, [3])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output error"):
+                log.add(0, [5])
+    assert ErasedPlaces(tmp_path).of(0) == {3}
+    log.add(0, [5])
+    assert ErasedPlaces(tmp_path).of(0) == {3, 5}
+
+
 def test_a_broker_that_is_silent_is_one_that_is_away() -> None:
     """It answers neither that something was done nor that it was not: a role waits for that, and does not end."""
     with pytest.raises(KafkaException) as silent:

@@ -12,7 +12,6 @@ nobody collects or delivers there any more, and is refused as long as somebody d
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ from hookline.database.postgres.sessions import conninfo, open_session, without_
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, DatabaseForbidden, DatabaseUnusable, engine
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+from hookline.whole_file import write_whole
 
 LOCK = 100
 """Beside the numbers of the schemas."""
@@ -95,10 +95,8 @@ def journal_name(settings: Settings, mark: str) -> str:
 
 
 def write_note(folder: Path, note: Note) -> None:
-    """Note in a data folder which database it has."""
-    temporary = folder / f"{NOTE_FILE}.{os.getpid()}"
-    temporary.write_bytes(msgspec.json.encode(note) + b"\n")
-    temporary.replace(folder / NOTE_FILE)
+    """Note in a data folder which database it has; durable on return, for without it the folder is nobody's."""
+    write_whole(folder / NOTE_FILE, msgspec.json.encode(note) + b"\n")
 
 
 @contextmanager

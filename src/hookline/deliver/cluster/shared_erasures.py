@@ -17,7 +17,7 @@ from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.store.batch import Batch, ErasureRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.opening import FOLDER, journal_in
-from hookline.privacy.shared_erased import Erasure, ErasureFeed
+from hookline.privacy.shared_erased import ErasedNotes, Erasure, ErasureFeed
 from hookline.replays.offset_set import OffsetSet
 
 
@@ -39,7 +39,7 @@ class SharedErasures(Erasures):
         self._fence = fence
         self._shelf = shelf
         self._data_path = data_path
-        self._journal = journal_in(data_path / FOLDER)
+        self._notes = ErasedNotes(journal_in(data_path / FOLDER))
 
     def follow(self) -> None:
         """As for one process; what is done everywhere is gone from runs of partitions of others here, too."""
@@ -51,8 +51,8 @@ class SharedErasures(Erasures):
                 self._drop_runs_of_others(erasure)
 
     def _next(self) -> Erasure | None:
-        """Return what is left to do of the oldest erasure that is this worker's in part; those that are done
-        are ended."""
+        """Return what is left to do of the oldest erasure that is this worker's in part, once this machine's disk has
+        taken note of it; those that are done are ended."""
         for erasure in list(self._waiting):
             done = self._store.reader.erased_partitions(*erasure.key)
             mine = {
@@ -61,9 +61,7 @@ class SharedErasures(Erasures):
                 if partition in self._feeder.shared and partition not in done
             }
             if mine:
-                for partition, positions in mine.items():
-                    self._journal.note_erased(partition, positions)
-                return erasure._replace(positions=mine)
+                return erasure._replace(positions=mine) if self._notes.take(mine.items()) else None
             if self._store.reader.erased(*erasure.key) is not None:
                 self._waiting.remove(erasure)
             elif done >= erasure.positions.keys():

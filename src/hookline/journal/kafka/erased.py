@@ -2,11 +2,12 @@
 blank what is there; the bytes go when retention takes them.
 
 One file per partition in ``erased/``, each offset eight bytes, little-endian, in no order. Written by the processes of
-the data folder that erase, one at a time; readers look whether the file is another one or has grown.
+the data folder that erase, one at a time; readers look whether the file is another one or was written to.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from array import array
@@ -24,7 +25,7 @@ class ErasedPlaces:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER
-        self._known: dict[int, tuple[tuple[int, int], frozenset[int]]] = {}
+        self._known: dict[int, tuple[tuple[int, int, int], frozenset[int]]] = {}
 
     def of(self, partition: int) -> frozenset[int]:
         """Return the erased offsets of a partition as they are now."""
@@ -33,7 +34,7 @@ class ErasedPlaces:
             found = os.stat(path)
         except FileNotFoundError:
             return _NONE
-        version = (found.st_ino, found.st_size)
+        version = (found.st_ino, found.st_size, found.st_mtime_ns)
         known = self._known.get(partition)
         if known is None or known[0] != version:
             known = self._known[partition] = (version, frozenset(_load(path)))
@@ -80,13 +81,18 @@ class ErasedLog:
             os.close(held)
 
     def _write(self, path: Path, mode: str, offsets: list[int]) -> None:
-        is_new = not path.exists()
-        with open(path, mode) as file:
-            file.truncate(file.tell() // _OFFSET_BYTES * _OFFSET_BYTES)  # of one that was torn no one was told
-            file.write(b"".join(offset.to_bytes(_OFFSET_BYTES, "little") for offset in offsets))
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
+        data = b"".join(offset.to_bytes(_OFFSET_BYTES, "little") for offset in offsets)
+        with open(path, mode, buffering=0) as file:
+            size = file.tell() // _OFFSET_BYTES * _OFFSET_BYTES
+            file.truncate(size)  # of one that was torn no one was told
+            try:
+                if file.write(data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(size)  # what is there would be taken for noted
+                raise
+        if not size:  # its name may be new, too
             for folder in (self._folder, self._folder.parent):
                 fd = os.open(folder, os.O_RDONLY)
                 os.fsync(fd)

@@ -214,6 +214,9 @@ SEGMENT_BYTES_MIN = 64 * 1024
 RESERVE_BYTES = 32 * MEGABYTE
 """Left free on the file system, for the databases beside the journal."""
 
+ERASE_REST_SECONDS = 60.0
+"""How long an erasure that the disk refused is not tried again: each try may keep others waiting for seconds."""
+
 _ROLLS_PER_RETENTION = 8
 """A segment is closed once it spans this fraction of the retention time, however little is in it."""
 
@@ -266,6 +269,9 @@ class LocalAppender:
         self._steady_ms = steady_ms
         self._known = known or {}
         self._closed = False
+        self._not_erased = ""
+        """Why the last erasure was refused by the disk."""
+        self._erases_from = clock()
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="journal-segment")
         self._wake = Wake(wake_path)
         self._partitions: list[PartitionWriter] = []
@@ -324,23 +330,36 @@ class LocalAppender:
         await awaited(self.append_soon, records)
 
     def erase(self, partition: int, offsets: Sequence[int]) -> int:
-        """Overwrite the records at these offsets; return how many were there. Durable on return."""
+        """Overwrite the records at these offsets; return how many were there. Durable on return.
+
+        What the disk refuses to overwrite is tried again later; appending goes on meanwhile.
+        """
         self._check_usable()
         folder = self._partitions[partition].folder
+        if self._clock() < self._erases_from:
+            raise JournalError(self._not_erased)
         reader = LocalReader(self._folder)
         try:
             count = erase_records(folder, self._disk, reader.locate(partition, offsets))
             for cut in folder.glob(f"*{CUT_SUFFIX}"):
                 remove_cut(cut, self._disk)  # a torn tail may hold the same person's events
         except OSError as error:
-            raise self._disk_error(error) from error
+            if is_full(error):
+                raise self._disk_error(error) from error
+            # Appending goes on: what it needs of the disk it hears of by itself.
+            self._erases_from = self._clock() + ERASE_REST_SECONDS
+            self._not_erased = f"the disk does not overwrite what is erased in {folder} ({error}): check the disk"
+            raise JournalError(self._not_erased) from error
         finally:
             reader.close()
         return count
 
     def insisted_bytes(self, needed: Needed) -> int:
         """Return how much of what is stored working lanes wait for and do not let go, in whole segments."""
-        return sum(each.insisted_bytes(number, needed) for number, each in enumerate(self._partitions))
+        try:
+            return sum(each.insisted_bytes(number, needed) for number, each in enumerate(self._partitions))
+        except OSError as error:
+            raise self._disk_error(error) from error
 
     def stored_bytes(self) -> int:
         """Return how much the journal takes, about: whole segments, and of those being written what is written."""

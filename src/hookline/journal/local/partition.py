@@ -91,9 +91,15 @@ class PartitionWriter:
         """Store the records and publish them; raise JournalFull (try again later) or JournalFailed (exit)."""
         self.sync_seconds = 0.0
         groups = list(encode_groups(records, self.next_offset, self._group_bytes_max))
-        if self._roll or self._room() < sum(group.size_bytes for group in groups):
-            # Before the first byte: a full disk should refuse the whole call, not its second half.
-            self._next.wait(self._next_bytes())
+        has_room = self._room() >= sum(group.size_bytes for group in groups)
+        if self._roll or not has_room:
+            try:
+                # Before the first byte: a full disk should refuse the whole call, not its second half.
+                self._next.wait(self._next_bytes())
+            except JournalFull:
+                if not has_room:
+                    raise
+                self._roll = False  # it is asked for again; until there is room the present one goes on
         if self._roll:
             self._seal()
         run: list[EncodedGroup] = []

@@ -50,6 +50,7 @@ from hookline.journal.local.segment import (
 )
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
 from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
 from hookline.whole_file import is_readable
 
 _WINDOW_BYTES_FIRST = 1024 * 1024
@@ -175,11 +176,11 @@ def recover(folder: Path, partition: int, disk: Disk, known: int = 0) -> tuple[T
     Offsets below ``known`` were given away before, whatever the folder holds of them.
     """
     (folder / TEMPORARY_NAME).unlink(missing_ok=True)
-    redo_erase(folder, disk)
+    is_erased = _finish_erasure(folder, disk)
     create_end_file(folder / END_NAME)
     end_file = EndFile(folder / END_NAME, writable=True)
     try:
-        tail, recovery = _recover_last(folder, partition, disk, max(end_file.value, known))
+        tail, recovery = _recover_last(folder, partition, disk, max(end_file.value, known), is_erased)
         if read_start(folder) is None:
             write_start(folder, min([*list_segments(folder)[:1], tail.next_offset]), disk)
         disk.sync_folder(folder)
@@ -190,7 +191,21 @@ def recover(folder: Path, partition: int, disk: Disk, known: int = 0) -> tuple[T
     return tail, recovery
 
 
-def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> tuple[Tail, Recovery | None]:
+def _finish_erasure(folder: Path, disk: Disk) -> bool:
+    """Finish an erasure that was interrupted; return False where the disk refuses. Its note stays then, for readers and
+    the next erasure, and the journal opens all the same."""
+    try:
+        redo_erase(folder, disk)
+    except OSError as error:
+        next_step = "what was to be erased may still be there: check the disk; it is tried again"
+        logger().error("erasure_not_finished", folder=str(folder), error=str(error), next_step=next_step)
+        return False
+    return True
+
+
+def _recover_last(
+    folder: Path, partition: int, disk: Disk, published: int, is_writable: bool
+) -> tuple[Tail, Recovery | None]:
     segments = list_segments(folder)
     if not segments:
         lost = (0, published)
@@ -215,7 +230,7 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
             _write_again(fd, scan.unsure, scan.position, disk)
         disk.fdatasync(fd)
         recovery = Recovery(partition, path.name, cut_bytes, tuple(damaged)) if cut_bytes or damaged else None
-        if damaged or not is_clean:  # whatever is wrong there, nothing new is written beside it
+        if damaged or not (is_clean and is_writable):  # whatever is wrong there, nothing new is written beside it
             return Tail(scan.next_offset, None, 0, 0), recovery
         segment = OpenSegment(os.dup(fd), segments[-1], os.fstat(fd).st_size)
         return Tail(scan.next_offset, segment, scan.position, scan.first_at), recovery

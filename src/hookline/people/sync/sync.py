@@ -286,7 +286,7 @@ class Sync:
         and ``since`` are definitions as they were before, each until a version: a destination that was taken out of one
         and added again since it was followed is new.
         """
-        self._running = None
+        running, self._running = self._running, None
         with self._store.transaction() as execute:
             known = {(kind, name): row for *row, kind, name in execute(_ALL)}
             for key, (id, _, _, made_before, _) in list(known.items()):
@@ -323,10 +323,18 @@ class Sync:
         self._ready = ready_by_key
         self._made = made
         self._store.tracks = bool(self.numbers)
+        # Else a look at everybody would never end where something else changes again and again meanwhile.
+        if running is not None and self._goes_on(running):
+            self._running = running
 
-    def begin_again(self) -> None:
-        """People were taken out of the store: begin anew with the looking at people that is under way."""
-        self._running = None
+    def _goes_on(self, running: Running) -> bool:
+        """Return whether a look at people that is under way is as one that would begin now."""
+        was, now = running.ready, self._ready.get(running.ready.key)
+        if now is None or now._replace(judge=was.judge) != was or not self.have_values(was.needs):
+            return False
+        query = "SELECT 1 FROM definitions WHERE id = ? AND (kind, name, number) = (?, ?, ?)"
+        values = (running.definition, *was.key, running.number - 1)
+        return self._store.connection.execute(query, values).fetchone() is not None
 
     def bring_forward(self, key: Key) -> bool:
         """Make the next sync of a definition due now; False while one is under way."""
@@ -426,9 +434,11 @@ class Sync:
         )
         due = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
         for first in range(0, len(due), PEOPLE_PER_STEP):
-            people = due[first : first + PEOPLE_PER_STEP]
-            gone = {person for (person,) in self._store.many("SELECT person FROM merged WHERE person IN ", people)}
-            yield [person for person in people if person not in gone], False
+            # Those who were merged into others, or erased, since it began are left out.
+            query = "SELECT id FROM persons WHERE NOT EXISTS (SELECT 1 FROM merged WHERE person = id) AND id IN "
+            found = {person for (person,) in self._store.many(query, due[first : first + PEOPLE_PER_STEP])}
+            if found:
+                yield sorted(found), False
 
     def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
         ready, definition, at_ms = running.ready, running.definition, running.at_ms

@@ -76,6 +76,19 @@ def test_a_look_at_everybody_ends_while_other_connections_change(
     assert [profiles.synced.get(("pros", id)) for id in users] == ["true"] * 5
 
 
+def test_definitions_take_turns_where_looking_takes_longer_than_syncs_may(profiles: Profiles) -> None:
+    """Those that are due again do not go before those that were not looked at yet."""
+    profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
+    while profiles.ingest.step():
+        pass
+    for _ in range(20 * len(READY)):
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.now_ms += 1_000
+        profiles.tell()
+    syncs = [number for (number,) in profiles.store.connection.execute("SELECT number FROM definitions")]
+    assert min(syncs) >= max(syncs) - 1 > 0
+
+
 def test_who_is_not_known_by_a_user_id_is_synced_later(profiles: Profiles) -> None:
     """An anonymous member is told once there is a user id to tell."""
     profiles.journal.append(record("identify", "m1", anonymousId="a", traits={"plan": "x"}))

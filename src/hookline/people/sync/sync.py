@@ -263,6 +263,8 @@ class Sync:
         self.numbers: dict[Key, int] = {}
         """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
+        self._looked_at = frozenset[Key]()
+        """In this round: where looking takes long, those that are due again do not go before the others."""
         self._first_syncs = FirstSyncs(store)
         self.sent_total = 0
         """Messages since the start."""
@@ -408,15 +410,18 @@ class Sync:
     def _begin(self, now_ms: int, unready: frozenset[Feature]) -> Running | None:
         query = "SELECT id, kind, name, number, evaluated FROM definitions WHERE next_at <= ? AND sending_at IS NULL"
         due = {(kind, name): row for *row, kind, name in self._due(query, now_ms)}
-        for key, ready in self._ready.items():
-            if key in due and not ready.features & unready:
-                definition, number, evaluated = due[key]
-                if self._first_syncs.is_due(definition):
-                    continue
-                if any(need in due for need in ready.needs & self._ready.keys()) and evaluated is None:
-                    continue  # what it asks for has no values yet
-                slices = self._slices(definition, evaluated, now_ms)
-                return Running(ready, definition, number + 1, now_ms, self._store.batch, slices)
+        for looked_at in (self._looked_at, frozenset[Key]()):  # what is left of this round, or another one
+            missing = due.keys() - looked_at
+            for key, ready in self._ready.items():
+                if key in missing and not ready.features & unready:
+                    definition, number, evaluated = due[key]
+                    if self._first_syncs.is_due(definition):
+                        continue
+                    if not missing.isdisjoint(ready.needs & self._ready.keys()) and evaluated is None:
+                        continue  # what it asks for has no values yet
+                    self._looked_at = looked_at | {key}
+                    slices = self._slices(definition, evaluated, now_ms)
+                    return Running(ready, definition, number + 1, now_ms, self._store.batch, slices)
         return None
 
     def _due(self, query: str, now_ms: int) -> list[tuple[Any, ...]]:

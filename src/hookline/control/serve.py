@@ -6,7 +6,7 @@ import asyncio
 import math
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_network
@@ -61,6 +61,8 @@ WATCHES = (
     deletion_watch,
 )
 """What a feature does by itself, beside the calls; each is made before the first call, so that what fails says so."""
+FAULT_SECONDS = 5.0
+"""Until a watch begins again that a fault of ours has ended."""
 OLD_SECRETS_POLL_SECONDS = 3600.0
 """They are kept for 30 days: an hour more or less is nothing."""
 BACKLOG = 128
@@ -134,16 +136,27 @@ async def _serve(
         loop.add_reader(stop_descriptor, _stop_once, loop, stop_descriptor, server)
     services.ready = True
     logger().info("control_ready", address=services.settings.control.listen)
-    beside = [
-        loop.create_task(own_metrics(services).report_forever(services.settings.data_path / "run")),
-        loop.create_task(remove_old_secrets_forever(services.store)),
-        *(loop.create_task(watch(services).run_forever()) for watch in WATCHES),
-    ]
+    forever: dict[str, Callable[[], Awaitable[None]]] = {
+        "report": partial(own_metrics(services).report_forever, services.settings.data_path / "run"),
+        "old_secrets": partial(remove_old_secrets_forever, services.store),
+        **{watch.__name__: watch(services).run_forever for watch in WATCHES},
+    }
+    beside = [loop.create_task(kept_on(name, run)) for name, run in forever.items()]
     await server.serve(sockets=listening)
     for task in beside:
         task.cancel()
     await asyncio.gather(*beside, return_exceptions=True)
     logger().info("control_stopped")
+
+
+async def kept_on(name: str, run_forever: Callable[[], Awaitable[None]]) -> None:
+    """Begin a watch again when a fault of ours has ended it: what it looks after would wait for the next start."""
+    while True:
+        try:
+            return await run_forever()
+        except Exception:  # noqa: BLE001 - the border of all watches
+            logger().error("watch_failed", watch=name, exc_info=True)
+        await asyncio.sleep(FAULT_SECONDS)
 
 
 async def remove_old_secrets_forever(store: Store) -> None:

@@ -74,7 +74,7 @@ class ProfilesRole:
         self.feed = Feed(location_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(location_of(settings, "privacy"))
         self.suppressions = SuppressionLookup(location_of(settings, "privacy"), data)
-        self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed, backend)
+        self.erasures = Erasures(self.store, self.ingest, self.erasure_feed, backend)
         self._latest: Snapshot | None = None
         self._snapshot: Snapshot | None = None
         """The latest, until it is taken."""

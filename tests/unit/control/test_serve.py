@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from structlog.testing import capture_logs
 
 from hookline.bench.service import free_port
+from hookline.control import serve
 from tests.unit.control.running import BEARER, TOKEN, WAIT_SECONDS, wait_until
 
 PROGRAM = """
@@ -93,6 +96,22 @@ class Process:
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder for one installation."""
     return tmp_path
+
+
+def test_a_watch_that_a_fault_has_ended_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it looks after does not wait for the next start of control."""
+    monkeypatch.setattr(serve, "FAULT_SECONDS", 0)
+    begun: list[int] = []
+
+    async def watch() -> None:
+        begun.append(len(begun))
+        if len(begun) < 3:
+            raise ValueError("a fault of ours")
+
+    with capture_logs() as lines:
+        asyncio.run(serve.kept_on("lane_watch", watch))
+    assert begun == [0, 1, 2]
+    assert [(line["event"], line["watch"]) for line in lines] == [("watch_failed", "lane_watch")] * 2
 
 
 def test_sigterm_ends_it_at_once_with_a_stream_open(folder: Path) -> None:

@@ -15,10 +15,11 @@ from hookline.people.store import history
 from hookline.people.store.catalog import FeatureCatalog
 from hookline.people.store.history import ENTRY_BYTES
 from hookline.people.store.people import People
+from hookline.people.sync import sync
 from hookline.replays.offset_set import OffsetSet
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import record
-from tests.unit.people.test_sync_model import Profiles
+from tests.unit.people.test_sync_model import READY, Profiles
 
 TABLES = (
     "persons",
@@ -56,7 +57,6 @@ def erase(profiles: Profiles, *ids: str, positions: OffsetSet | None = None) -> 
     with profiles.store.transaction() as execute:
         erased = Erasing(profiles.store, execute, {0: positions or OffsetSet()}).erase(ids)
     profiles.ingest.forget()
-    profiles.sync.begin_again()
     assert profiles.store.empty_log()
     return erased
 
@@ -108,6 +108,26 @@ def test_others_stay_and_who_comes_back_is_new(profiles: Profiles) -> None:
     assert again is not None
     assert again.groups() == []
     assert not again.traits()
+
+
+def test_a_look_at_people_ends_while_others_are_erased(profiles: Profiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on where it is, and who was to be looked at and is gone leaves nothing behind."""
+    monkeypatch.setattr(sync, "PEOPLE_PER_STEP", 2)
+    profiles.ready = [each for each in READY if each.key[1] == "idle"]
+    profiles.sync.follow(profiles.ready, profiles.made)
+    users = [f"u{n}" for n in range(5)]
+    for n in range(2):
+        profiles.journal.append(*(record("identify", f"{id} {n}", userId=id, traits={"seats": n}) for id in users))
+        while profiles.ingest.step():
+            pass
+        for _ in range(20):
+            profiles.sync.evaluate(profiles.now_ms)
+            erase(profiles, "u4")
+            profiles.tell()
+        profiles.now_ms += 1_000
+    assert [profiles.synced.get(("idle", id)) for id in users] == ["true"] * 4 + [None]
+    members = profiles.store.connection.execute("SELECT count(DISTINCT person) FROM members").fetchone()
+    assert members == (4,)
 
 
 def test_who_shares_rows_with_somebody_keeps_their_history(profiles: Profiles) -> None:

@@ -117,7 +117,7 @@ def test_nothing_of_who_is_erased_is_read_from_a_topic_any_more(
     """Whether or not collect of this machine has heard of it: there may be much left to read, or to read again."""
     topic = settings.data_path / "topic"
     journal = KafkaBackend(topic, KafkaAddress("127.0.0.1:9", "events"))
-    erasures = Erasures(role.store, role.ingest, role.sync, ErasureFeed(settings.data_path / "privacy.db"), journal)
+    erasures = Erasures(role.store, role.ingest, ErasureFeed(settings.data_path / "privacy.db"), journal)
     number = erase(requests, "u1", 3, 7)
     assert erasures.follow(0)
     erasures.close()

@@ -60,6 +60,35 @@ def test_who_was_in_a_step_that_failed_is_synced(
     assert [profiles.synced.get(("pros", id)) for id in users] == ["true"] * 5
 
 
+def test_a_look_at_everybody_ends_while_other_connections_change(
+    profiles: Profiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Again and again: it goes on where it is, unless the definition itself has changed."""
+    monkeypatch.setattr(sync, "PEOPLE_PER_STEP", 2)
+    users = [f"u{number}" for number in range(5)]
+    profiles.journal.append(*(record("identify", id, userId=id, traits={"plan": "x"}) for id in users))
+    while profiles.ingest.step():
+        pass
+    for _ in range(20 * len(READY)):
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.sync.follow(in_order(AUDIENCES, TRAITS), profiles.made)
+        profiles.tell()
+    assert [profiles.synced.get(("pros", id)) for id in users] == ["true"] * 5
+
+
+def test_definitions_take_turns_where_looking_takes_longer_than_syncs_may(profiles: Profiles) -> None:
+    """Those that are due again do not go before those that were not looked at yet."""
+    profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
+    while profiles.ingest.step():
+        pass
+    for _ in range(20 * len(READY)):
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.now_ms += 1_000
+        profiles.tell()
+    syncs = [number for (number,) in profiles.store.connection.execute("SELECT number FROM definitions")]
+    assert min(syncs) >= max(syncs) - 1 > 0
+
+
 def test_who_is_not_known_by_a_user_id_is_synced_later(profiles: Profiles) -> None:
     """An anonymous member is told once there is a user id to tell."""
     profiles.journal.append(record("identify", "m1", anonymousId="a", traits={"plan": "x"}))

@@ -73,6 +73,7 @@ moves = st.one_of(
     st.sampled_from(
         ["sync", "sync", "step", "fail", "lose the answer", "tell", "crash", "restart", "ingest", "make again"]
     ),
+    st.just("follow"),
     st.tuples(st.just("wait"), st.integers(1, 4)),
     st.tuples(st.just("aim"), st.lists(st.sampled_from(["crm", "mail", "shop"]), unique=True).map(tuple)),
     aliases,
@@ -224,6 +225,8 @@ def _make(profiles: Profiles, number: int, move: Any) -> None:
             profiles.ingest.step()
         case "make again":
             profiles.make_again()
+        case "follow":
+            profiles.sync.follow(profiles.ready, profiles.made)
         case ("aim", to):
             profiles.aim(to)
         case ("wait", seconds):

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -139,8 +140,9 @@ class LaneWatch:
             if lane is not None and lane.until is not None and lane.until.keys() <= drained.get(lane.number, set()):
                 if not lane.until.keys() <= drained_before.get(lane.number, set()):
                     continue  # at the next look it is on the disk: a power cut cannot take it back
-                self._store.end_drain(id, "hookline", lambda: journal_ends(self._settings))
-                logger().info("destination_drained", destination=id)
+                with suppress(ChangeRefused):  # deleted in between
+                    self._store.end_drain(id, "hookline", lambda: journal_ends(self._settings))
+                    logger().info("destination_drained", destination=id)
                 continue
             if lane is None or lane.number not in gone or lane.paused is not None or id in self._resumed:
                 continue

@@ -190,12 +190,13 @@ class MessageLog:
                     (became.key, became.shown, id),
                 )
 
-    def due(self, now_ms: int, limit: int) -> list[Queued]:
-        """Return what is to be sent now, longest waiting first."""
+    def due(self, now_ms: int, limit: int, longest_ms: int) -> list[Queued]:
+        """Return what is to be sent now, longest waiting first; also what would have to wait for longer than the
+        longest pause, for the clock was set back since."""
         rows = self._database.rows(
-            "SELECT id, rule, what, channel, content, tries FROM notification_messages WHERE due <= ?"
+            "SELECT id, rule, what, channel, content, tries FROM notification_messages WHERE due <= ? OR due > ?"
             " ORDER BY due, id LIMIT ?",
-            (now_ms, limit),
+            (now_ms, now_ms + longest_ms, limit),
         )
         return [
             Queued(id, rule, what, channel, msgspec.json.decode(content, type=Content), tries)

@@ -35,7 +35,13 @@ def reaches(rule: Notification, notice: Notice, since_ms: int, now_ms: int) -> b
     if threshold.count is not None and "count" in names and notice.count < threshold.count:
         return False
     seconds = rule.lasting_seconds if "for" in names and not KINDS[notice.kind].passing else None
-    return seconds is None or now_ms - since_ms >= seconds * 1000
+    return seconds is None or is_past(since_ms, now_ms, int(seconds * 1000))
+
+
+def is_past(since_ms: int, now_ms: int, wait_ms: int) -> bool:
+    """Return whether something is so long ago, or the clock was set back by so much since: nobody waits until it has
+    come so far again."""
+    return abs(now_ms - since_ms) >= wait_ms
 
 
 def is_quiet(quiet: QuietHours | None, now_ms: int) -> bool:

@@ -40,7 +40,7 @@ from hookline.features.notifications.log import (
     What,
     message_log,
 )
-from hookline.features.notifications.rules import SHARE_KIND, is_about, is_quiet, reaches
+from hookline.features.notifications.rules import SHARE_KIND, is_about, is_past, is_quiet, reaches
 from hookline.features.notifications.wording import TEXT_CHARACTERS_MAX, Content, Key, OutageNotice, content_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -256,7 +256,7 @@ class NotificationWatch:
         joined.changed = True
 
     def _is_collecting(self, outage: Outage, now_ms: int) -> bool:
-        return outage.said == "nothing" and now_ms - outage.opened_ms < self._window_ms
+        return outage.said == "nothing" and not is_past(outage.opened_ms, now_ms, self._window_ms)
 
     # what is said
 
@@ -286,13 +286,13 @@ class NotificationWatch:
     def _wanted(self, rule: Notification, outage: Outage, now_ms: int) -> What | None:
         gone_ms = outage.gone_ms
         only_passing = all(KINDS[kind].passing for kind, _ in outage.notices)
-        is_over = gone_ms is not None and (only_passing or now_ms - gone_ms >= self._calm_ms)
+        is_over = gone_ms is not None and (only_passing or is_past(gone_ms, now_ms, self._calm_ms))
         if outage.said == "nothing":
-            return "opened" if now_ms - outage.opened_ms >= self._window_ms else None
+            return "opened" if is_past(outage.opened_ms, now_ms, self._window_ms) else None
         if is_over:
             return "recovered"
         remind, last_ms = rule.remind_seconds, outage.said_ms or outage.opened_ms
-        return "reminder" if remind and gone_ms is None and now_ms - last_ms >= remind * 1000 else None
+        return "reminder" if remind and gone_ms is None and is_past(last_ms, now_ms, int(remind * 1000)) else None
 
     def _hold_back(self, rule: Notification, outage: Outage, what: What, now_ms: int) -> bool:
         """Return whether quiet hours keep it back, and note so; a reminder is not made up for."""
@@ -311,7 +311,7 @@ class NotificationWatch:
         was_summary, outage.held = outage.held, False
         outage.said, outage.said_ms, outage.changed = "opened", now_ms, True
         # A summary has said of what is over that it is.
-        is_over = gone_ms is not None and now_ms - gone_ms >= self._calm_ms
+        is_over = gone_ms is not None and is_past(gone_ms, now_ms, self._calm_ms)
         outage.is_over = what == "recovered" or only_passing or (was_summary and is_over)
 
     def _messages(
@@ -337,7 +337,8 @@ class NotificationWatch:
 
     def _due(self) -> list[Queued]:
         self._log.follow_channels(self._rules())
-        due = self._log.due(self._now_ms(), AT_ONCE_MAX + len(self._tried))
+        longest_ms = int(max(self._retry_seconds, default=0) * 1000)
+        due = self._log.due(self._now_ms(), AT_ONCE_MAX + len(self._tried), longest_ms)
         return [message for message in due if message.id not in self._tried]
 
     async def _send(self, message: Queued) -> None:

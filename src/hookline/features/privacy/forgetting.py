@@ -13,6 +13,7 @@ import msgspec
 from hookline.database.connect import Shared, empty_log, overwrite_deleted
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
+from hookline.people.definitions.definition import Key
 from hookline.people.store.people import People, Person
 from hookline.people.sync.results import SyncResults
 from hookline.privacy.model import DeletionRequest
@@ -130,18 +131,13 @@ class ErasedProfiles:
         people = self._people(user_ids)
         return [set() if person is None else {trait.source for trait in person.traits().values()} for person in people]
 
-    def synced_by(self, user_ids: Sequence[str]) -> list[set[tuple[str, str]]]:
-        """For each user id the definitions, by kind and id, whose syncs have sent something about the person."""
+    def synced_by(self, user_ids: Sequence[str]) -> list[set[Key]]:
+        """For each user id the definitions whose syncs have sent something about the person."""
         connection = self._database.open()
         if connection is None:
             return [set() for _ in user_ids]
         results = SyncResults(connection)
-        return [
-            set()
-            if person is None
-            else {(each.kind, each.name) for each in results.of_person(person) if each.sent is not None}
-            for person in self._people(user_ids)
-        ]
+        return [set() if person is None else results.sent_about(person) for person in self._people(user_ids)]
 
     def _people(self, user_ids: Sequence[str]) -> list[Person | None]:
         connection = self._database.open()

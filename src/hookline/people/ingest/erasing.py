@@ -30,7 +30,6 @@ from hookline.people.store.history import (
 from hookline.people.store.identities import key_of
 from hookline.people.store.store import ProfileStore
 from hookline.people.store.traits import trait_chunks_of
-from hookline.people.sync.sync import Sync
 from hookline.privacy.shared_erased import Erasure, ErasureFeed
 from hookline.replays.offset_set import OffsetSet
 from hookline.telemetry.crashpoints import crash_point
@@ -197,13 +196,10 @@ class Erasures:
     """Used from the thread of the one writer, which may have stepped back before everybody else; people are erased at
     the priority it had when this was made."""
 
-    def __init__(
-        self, store: ProfileStore, ingest: Ingest, sync: Sync, feed: ErasureFeed, journal: JournalBackend
-    ) -> None:
+    def __init__(self, store: ProfileStore, ingest: Ingest, feed: ErasureFeed, journal: JournalBackend) -> None:
         self._thread = OrdinaryThread()
         self._store = store
         self._ingest = ingest
-        self._sync = sync
         self._feed = feed
         self._journal = journal
         self._waiting: list[Erasure] = []
@@ -255,7 +251,6 @@ class Erasures:
                 (*erasure.key, *erased),
             )
         self._ingest.forget()
-        self._sync.begin_again()
 
 
 ROWS_PER_STEP = 2_000

@@ -83,6 +83,16 @@ class SyncResults:
         )
         return [SyncResult(*row) for row in self._connection.execute(query, (person.number,))]
 
+    def sent_about(self, person: Person) -> set[Key]:
+        """Return the definitions whose syncs have sent something about the person, also under numbers that were merged
+        since and have not been looked at yet."""
+        numbers = ",".join(map(str, person.numbers))
+        query = (
+            "SELECT d.kind, d.name FROM definitions d CROSS JOIN members m"
+            f" WHERE m.definition = d.id AND m.person IN ({numbers}) AND m.sent IS NOT NULL"
+        )
+        return set(self._connection.execute(query))
+
     def facts(self, person: Person) -> PersonFacts:
         """Return what is known of a person, with values and memberships as the last syncs left them."""
         query = (

@@ -263,6 +263,8 @@ class Sync:
         self.numbers: dict[Key, int] = {}
         """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
+        self._looked_at = frozenset[Key]()
+        """In this round: where looking takes long, those that are due again do not go before the others."""
         self._first_syncs = FirstSyncs(store)
         self.sent_total = 0
         """Messages since the start."""
@@ -286,7 +288,7 @@ class Sync:
         and ``since`` are definitions as they were before, each until a version: a destination that was taken out of one
         and added again since it was followed is new.
         """
-        self._running = None
+        running, self._running = self._running, None
         with self._store.transaction() as execute:
             known = {(kind, name): row for *row, kind, name in execute(_ALL)}
             for key, (id, _, _, made_before, _) in list(known.items()):
@@ -323,10 +325,18 @@ class Sync:
         self._ready = ready_by_key
         self._made = made
         self._store.tracks = bool(self.numbers)
+        # Else a look at everybody would never end where something else changes again and again meanwhile.
+        if running is not None and self._goes_on(running):
+            self._running = running
 
-    def begin_again(self) -> None:
-        """People were taken out of the store: begin anew with the looking at people that is under way."""
-        self._running = None
+    def _goes_on(self, running: Running) -> bool:
+        """Return whether a look at people that is under way is as one that would begin now."""
+        was, now = running.ready, self._ready.get(running.ready.key)
+        if now is None or now._replace(judge=was.judge) != was or not self.have_values(was.needs):
+            return False
+        query = "SELECT 1 FROM definitions WHERE id = ? AND (kind, name, number) = (?, ?, ?)"
+        values = (running.definition, *was.key, running.number - 1)
+        return self._store.connection.execute(query, values).fetchone() is not None
 
     def bring_forward(self, key: Key) -> bool:
         """Make the next sync of a definition due now; False while one is under way."""
@@ -400,15 +410,18 @@ class Sync:
     def _begin(self, now_ms: int, unready: frozenset[Feature]) -> Running | None:
         query = "SELECT id, kind, name, number, evaluated FROM definitions WHERE next_at <= ? AND sending_at IS NULL"
         due = {(kind, name): row for *row, kind, name in self._due(query, now_ms)}
-        for key, ready in self._ready.items():
-            if key in due and not ready.features & unready:
-                definition, number, evaluated = due[key]
-                if self._first_syncs.is_due(definition):
-                    continue
-                if any(need in due for need in ready.needs & self._ready.keys()) and evaluated is None:
-                    continue  # what it asks for has no values yet
-                slices = self._slices(definition, evaluated, now_ms)
-                return Running(ready, definition, number + 1, now_ms, self._store.batch, slices)
+        for looked_at in (self._looked_at, frozenset[Key]()):  # what is left of this round, or another one
+            missing = due.keys() - looked_at
+            for key, ready in self._ready.items():
+                if key in missing and not ready.features & unready:
+                    definition, number, evaluated = due[key]
+                    if self._first_syncs.is_due(definition):
+                        continue
+                    if not missing.isdisjoint(ready.needs & self._ready.keys()) and evaluated is None:
+                        continue  # what it asks for has no values yet
+                    self._looked_at = looked_at | {key}
+                    slices = self._slices(definition, evaluated, now_ms)
+                    return Running(ready, definition, number + 1, now_ms, self._store.batch, slices)
         return None
 
     def _due(self, query: str, now_ms: int) -> list[tuple[Any, ...]]:
@@ -426,9 +439,11 @@ class Sync:
         )
         due = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
         for first in range(0, len(due), PEOPLE_PER_STEP):
-            people = due[first : first + PEOPLE_PER_STEP]
-            gone = {person for (person,) in self._store.many("SELECT person FROM merged WHERE person IN ", people)}
-            yield [person for person in people if person not in gone], False
+            # Those who were merged into others, or erased, since it began are left out.
+            query = "SELECT id FROM persons WHERE NOT EXISTS (SELECT 1 FROM merged WHERE person = id) AND id IN "
+            found = {person for (person,) in self._store.many(query, due[first : first + PEOPLE_PER_STEP])}
+            if found:
+                yield sorted(found), False
 
     def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
         ready, definition, at_ms = running.ready, running.definition, running.at_ms

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline.connections.edits import Delete
 from hookline.database.sqlite import connect
 from hookline.features.destinations.service import LaneWatch
 from tests.unit.deliver.rig import Rig, destination, source
@@ -53,6 +54,21 @@ def test_what_deliver_took_back_is_not_ended(rig: Rig) -> None:
     connection.close()
     watch.close()
     assert "crm" in rig.store.snapshot().lanes
+
+
+def test_one_that_is_deleted_when_it_is_drained_ends_no_look(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may be applied in another thread while control looks."""
+    rig.store.drain("crm", "test", rig.appender.ends)
+    rig.follow()
+    rig.come_to_rest()
+    rig.checkpoint()
+    watch = LaneWatch(rig.settings, rig.store)
+    watch.look()
+    seen = rig.store.destinations()
+    rig.store.change([Delete("destination", "crm")], "test", None, rig.appender.ends)
+    monkeypatch.setattr(rig.store, "destinations", lambda: seen)
+    assert watch.look() == []
+    watch.close()
 
 
 def test_a_destination_that_is_gone_is_paused(rig: Rig) -> None:

@@ -248,6 +248,21 @@ def test_a_failure_is_tried_again_and_then_given_up(rig: Rig) -> None:
     assert (message.state, message.tries, message.error) == ("failed", 6, "mail: busy")
 
 
+def test_a_clock_that_is_set_back_holds_nothing_up(rig: Rig) -> None:
+    """Neither a begin, nor another try, nor an end waits until it has come so far again."""
+    rig.begins()
+    rig.look()
+    rig.channels.results = [Result("no answer")]
+    for what in ("opened", "opened"):
+        rig.now_ms -= 7_200_000
+        assert whats(rig.look()) == [what]
+    rig.ends()
+    rig.look()
+    rig.now_ms -= 7_200_000
+    (recovered,) = rig.look()
+    assert (recovered.what, "-" in recovered.text.partition("It lasted")[2]) == ("recovered", False)
+
+
 def test_a_final_failure_is_not_tried_again(rig: Rig) -> None:
     """What no other try would change is given up at once."""
     rig.channels.results = [Result("mail: no such user", final=True)]

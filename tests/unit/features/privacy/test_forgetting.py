@@ -126,5 +126,9 @@ def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:
     profiles.journal.append(profile_record("alias", "m5", userId="v0", previousId="u0"))
     profiles.sync_all()
     assert erased.synced_by(["u0", "u1"]) == sent
+    profiles.journal.append(profile_record("alias", "m6", userId="v1", previousId="u1"))
+    while profiles.ingest.step():  # and no sync has looked at them since
+        pass
+    assert erased.synced_by(["u0", "u1"]) == sent
     erased.close()
     profiles.store.close()

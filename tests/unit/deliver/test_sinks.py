@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, Pause
 from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.lanes.sinks import (
@@ -233,36 +233,86 @@ def test_the_end_of_the_role_waits_for_what_is_being_written(
     assert asyncio.run(run(0.01)) == []
 
 
-def test_a_replay_takes_nothing_from_the_stream(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share a sink, also where a secret reads otherwise than when the stream began."""
+@pytest.fixture
+def lake(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """The rig with a destination whose sink accepts everything, and whose secret reads ``old``."""
     monkeypatch.setattr(module, "sink_module", lambda name: Opened())
     monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "old")
-    usual = {"where": "s3", "bucket": "lake", "secretKey": "env:HOOKLINE_SECRET_LAKE", "batchSeconds": 0}
-    rig.change(msgspec.structs.replace(LAKE, sources=("website",), settings=KindSettings(usual)))
+    rig.change(lake_in("one"))
     rig.follow()
+    return rig
 
-    def written(id: str) -> str:
-        rig.append(id)
-        asyncio.run(write())
-        rig.checkpoint()
-        return rig.status_at(id, "lake")
+
+def lake_in(bucket: str) -> Destination:
+    """The destination in a bucket."""
+    usual = {"where": "s3", "bucket": bucket, "secretKey": "env:HOOKLINE_SECRET_LAKE", "batchSeconds": 0}
+    return msgspec.structs.replace(LAKE, sources=("website",), settings=KindSettings(usual))
+
+
+def let_write(rig: Rig, seconds: float = 0.0) -> None:
+    """Let the role follow what changed, and do what is due by then, until its sinks have written what they were
+    given."""
 
     async def write() -> None:
         rig.follow()
+        rig.pass_time(seconds)
         for _ in range(500):
             await asyncio.sleep(0.01)
-            if not any(lane.is_apart and lane.busy for lane in rig.role.engine.lanes.values()):
+            if not any(lane.is_apart and lane.in_flight for lane in rig.role.engine.lanes.values()):
                 return
         raise AssertionError("what the sink was given has no result")
 
+    asyncio.run(write())
+    rig.checkpoint()
+
+
+def test_a_replay_takes_nothing_from_the_stream(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share a sink, also where a secret reads otherwise than when the stream began."""
+
+    def written(id: str) -> str:
+        lake.append(id)
+        let_write(lake)
+        return lake.status_at(id, "lake")
+
     assert written("m1") == "delivered"
     monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "new")
-    replay = rig.replay("lake")
+    replay = lake.replay("lake")
     assert written("m2") == "delivered"
-    rig.pass_time(1)
-    rig.checkpoint()
-    assert rig.replay_row(replay) == ("done", 1, 0)
+    let_write(lake, 1)
+    assert lake.replay_row(replay) == ("done", 1, 0)
     assert written("m3") == "delivered"
+
+
+def test_a_replay_goes_on_where_the_stream_does(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a pause ends and the secret reads otherwise, the stream has another sink, although nothing was changed."""
+    lake.append(*(f"m{number}" for number in range(4)))
+    let_write(lake)
+    lake.store.pause("lake", Pause(since=lake.clock.now_ms()), "test", lake.appender.ends)
+    replay = lake.replay("lake", rate=1)
+    let_write(lake)
+    monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "new")
+    lake.store.resume("lake", None, "test", lake.appender.ends)
+    for seconds in (0, 2, 2, 2):
+        let_write(lake, seconds)
+    assert lake.replay_row(replay) == ("done", 4, 0)
+
+
+def test_what_could_not_be_replaced_goes_on(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the change that could not be made is taken back."""
+
+    def cannot_be_loaded(name: str) -> Opened:
+        raise ValueError(name)
+
+    lake.append("m1")
+    let_write(lake)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "sink_module", cannot_be_loaded)
+        lake.change(lake_in("other"))
+        lake.append("m2")
+        let_write(lake)
+    lake.change(lake_in("one"))
+    let_write(lake)
+    assert lake.status_at("m2", "lake") == "delivered"
 
 
 def test_remarks_are_kept_of_what_was_accepted() -> None:

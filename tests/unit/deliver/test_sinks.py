@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.connections.model import Destination, Pause
+from hookline.connections.model import Destination
+from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.lanes.sinks import (
@@ -284,17 +285,23 @@ def test_a_replay_takes_nothing_from_the_stream(lake: Rig, monkeypatch: pytest.M
 
 
 def test_a_replay_goes_on_where_the_stream_does(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a pause ends and the secret reads otherwise, the stream has another sink, although nothing was changed."""
-    lake.append(*(f"m{number}" for number in range(4)))
+    """Also while it does not know yet that the stream has another sink, for the database is away just then."""
+
+    def away() -> None:
+        raise DatabaseAway
+
+    lake.append(*(f"m{number}" for number in range(6)))
     let_write(lake)
-    lake.store.pause("lake", Pause(since=lake.clock.now_ms()), "test", lake.appender.ends)
     replay = lake.replay("lake", rate=1)
     let_write(lake)
-    monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "new")
-    lake.store.resume("lake", None, "test", lake.appender.ends)
-    for seconds in (0, 2, 2, 2):
-        let_write(lake, seconds)
-    assert lake.replay_row(replay) == ("done", 4, 0)
+    lake.change(lake_in("other"))
+    with monkeypatch.context() as patch:
+        patch.setattr(lake.role.replay_feed, "poll", away)
+        for _ in range(2):
+            let_write(lake, 1)
+    for _ in range(4):
+        let_write(lake, 1)
+    assert lake.replay_row(replay) == ("done", 6, 0)
 
 
 def test_what_could_not_be_replaced_goes_on(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

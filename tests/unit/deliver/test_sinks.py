@@ -37,16 +37,16 @@ Notice = Callable[[str, str], None]
 class Talking:
     """A sink that says something at each write, and may fail then."""
 
-    def __init__(self, notice: Notice, sentences: Sequence[str], *, fails: bool) -> None:
+    def __init__(self, notice: Notice, sentences: Sequence[str], error: BaseException | None = None) -> None:
         self._notice = notice
         self._sentences = sentences
-        self._fails = fails
+        self._error = error
 
     def write(self, events: Sequence[SinkEvent]) -> Sequence[Verdict]:
         for sentence in self._sentences:
             self._notice("columns_added", sentence)
-        if self._fails:
-            raise SinkFailed("not now")
+        if self._error is not None:
+            raise self._error
         return [Verdict(True)] * len(events)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class Opened(Talking):
     """A sink that accepts everything."""
 
     def __init__(self) -> None:
-        super().__init__(lambda name, sentence: None, (), fails=False)
+        super().__init__(lambda name, sentence: None, ())
 
     def open_sink(self, context: SinkContext, settings: KindSettings) -> Opened:
         return self
@@ -73,14 +73,14 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     made.close()
 
 
-def news(rig: Rig, *writes: Sequence[str], fails: bool = False) -> list[str]:
+def news(rig: Rig, *writes: Sequence[str], error: BaseException | None = None) -> list[str]:
     """Write so often, with a sink that says these sentences; return what the next checkpoint would save."""
     engine = rig.role.engine
     engine.batch.news.clear()
     left = list(writes)
 
     async def write() -> None:
-        route = SinkRoute(LAKE, lambda notice: Talking(notice, left.pop(0), fails=fails), engine)
+        route = SinkRoute(LAKE, lambda notice: Talking(notice, left.pop(0), error), engine)
         target = Target(SinkTemplate(LAKE), 0, 1, route)
         target.lane = rig.lane("crm")
         route.ask(target, [(SinkParcel([], []), b"")] * len(writes), 0)
@@ -167,21 +167,26 @@ def test_results_wait_for_room_in_the_ring(rig: Rig) -> None:
 def test_what_is_said_is_in_the_next_checkpoint(rig: Rig) -> None:
     """Also of a write that fails: the tables are there nevertheless. Long sentences are cut, and many are too many."""
     assert news(rig, ["one", "two"]) == ["one", "two"]
-    assert news(rig, ["one"], fails=True) == ["one"]
+    assert news(rig, ["one"], error=SinkFailed("not now")) == ["one"]
     assert news(rig, ["x" * 900]) == ["x" * REMARK_CHARACTERS_MAX]
     assert len(news(rig, [f"column {number}" for number in range(500)])) == NEWS_MAX
 
 
 def test_what_is_said_again_after_an_outage_is_told_once(rig: Rig) -> None:
     """The sink was opened anew and has forgotten that it said so."""
-    assert news(rig, ["full", "one"], ["full", "two"], fails=True) == ["full", "one", "two"]
+    assert news(rig, ["full", "one"], ["full", "two"], error=SinkFailed("not now")) == ["full", "one", "two"]
+
+
+def test_what_panics_in_a_library_is_a_failure_of_its_write(rig: Rig) -> None:
+    """What a library in Rust raises then is no Exception; the next write is made all the same."""
+    assert news(rig, ["one"], ["two"], error=BaseException("panicked")) == ["one", "two"]
 
 
 class Held(Talking):
     """A sink whose write takes as long as the test says."""
 
     def __init__(self, notice: Notice) -> None:
-        super().__init__(notice, ["written"], fails=False)
+        super().__init__(notice, ["written"])
         self.begun, self.may_end = threading.Event(), threading.Event()
 
     def open_sink(self, context: SinkContext, settings: KindSettings) -> Held:

@@ -142,7 +142,7 @@ class SinkRoute(Route):
                 parcel.verdicts = sink.write(parcel.events)
                 if len(parcel.verdicts) != len(parcel.events):
                     raise SinkFailed("the kind did not say what became of each event")
-            except Exception as error:  # noqa: BLE001 - the border to code that is not ours
+            except BaseException as error:  # noqa: BLE001 - the border to code that is not ours, and may panic
                 failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error))
                 if not isinstance(error, SinkFailed):
                     logger().error("sink_failed", destination=self.destination.id, exc_info=error)
@@ -187,7 +187,7 @@ class SinkRoute(Route):
         try:
             if sink is not None:
                 sink.close()
-        except Exception as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
             logger().warning("sink_not_closed", destination=self.destination.id, error=str(error))
 
 
@@ -315,7 +315,7 @@ def sink_context(settings: Settings, destination: str, notice: Callable[[str, st
     return SinkContext(destination, folder, Guard(settings.deliver.allow_networks).refusal, notice, proxy)
 
 
-def failure_words(error: Exception) -> str:
+def failure_words(error: BaseException) -> str:
     """Return what people read of an error of a sink."""
     text = str(error) if isinstance(error, SinkFailed) else f"the kind failed ({type(error).__name__}: {error})"
     return text[:ERROR_CHARACTERS_MAX]

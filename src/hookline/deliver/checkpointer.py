@@ -24,7 +24,7 @@ from hookline.deliver.replays import Replays
 from hookline.deliver.store.batch import Batch, BlockRow, CheckpointRow, LaneRow
 from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes import positions
-from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT
+from hookline.outcomes.progress import BUCKET_SHIFT, DUPLICATE_TAG, ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -332,7 +332,11 @@ class Checkpointer:
 
 
 def _block(first: int, last: int, now_ms: int, entries: bytes) -> BlockRow:
-    newest_ms = max(memoryview(entries).cast("Q")[1 :: ENTRY_BYTES // 8])  # later than now if the clock was set back
+    times = memoryview(entries).cast("Q")[1 :: ENTRY_BYTES // 8]
+    newest_ms = max(times)
+    if newest_ms > now_ms:  # the clock was set back; or it is no time, but the position of a repeat
+        tags = memoryview(entries).cast("I")[4 :: ENTRY_BYTES // 4].tolist()
+        newest_ms = max([at for at, tag in zip(times.tolist(), tags, strict=True) if tag != DUPLICATE_TAG], default=0)
     at_ms = max(now_ms, newest_ms)
     return BlockRow(first >> POSITION_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, at_ms, entries)
 

@@ -316,7 +316,9 @@ class Replays:
         self._change(lane, destination, self._start(replay))
 
     def _change(self, lane: ReplayLane, destination: Destination, start: LaneConfig) -> None:
-        changed, pause = lane.destination != destination, lane.start.paused
+        pause = lane.start.paused
+        # The end of a pause has the stream look anew at its secrets, too, which may read otherwise by then.
+        changed = lane.destination != destination or (start.paused is None and pause is not None)
         targets, mapped = lane.targets, lane.mapped
         if changed:
             targets, _, mapped = self._lane_set.usable(destination, start, lane.replay.id)
@@ -331,7 +333,7 @@ class Replays:
             lane.breaker.open(UNUSABLE)
         elif changed and lane.breaker.state == "open":
             self._engine.probing.add(lane)
-        if start.paused is None and (changed or pause is not None):
+        if start.paused is None and changed:
             self._prompt(lane)
 
     def _start(self, replay: Replay) -> LaneConfig:

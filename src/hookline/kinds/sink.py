@@ -121,6 +121,6 @@ def sink_module(name: str) -> Any:
     try:
         module = importlib.import_module(name)
         module.open_sink  # noqa: B018 - asked for, not used
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - the border to code that is not ours
         raise ValueError(f"the module {name} of the kind cannot be used: {error}") from None
     return module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hookline.connections.model import DeliveryOptions, Filter
+from hookline.connections.model import DeliveryOptions, Filter, Pause
 from hookline.limits import LIMITS
 from hookline.replays.model import Replay
 from hookline.settings import Deliver
@@ -76,9 +76,10 @@ def test_after_an_outage_in_which_everything_expired(rig: Rig) -> None:
     assert rig.replay_row(replay) == ("done", 40, 0)
 
 
+@pytest.mark.parametrize("until", ["it is changed", "a pause ends"])
 @pytest.mark.parametrize("last_answer", [200, 503])
 def test_its_destination_cannot_be_used_for_a_while(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, last_answer: int
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, last_answer: int, until: str
 ) -> None:
     """The live lane waits for nothing, so it does not hold the replay: that stops, and goes on, by itself."""
     replay = after_everything_expired(rig)
@@ -89,8 +90,14 @@ def test_its_destination_cannot_be_used_for_a_while(
     rig.follow()
     rig.answer_all(last_answer)
     rig.pass_time(60)
+    if until == "a pause ends":
+        rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+        rig.follow()
     monkeypatch.setenv("HOOKLINE_SECRET_LATER", "later")
-    rig.change(msgspec.structs.replace(unusable, name="usable now"))
+    if until == "a pause ends":
+        rig.store.resume("crm", None, "test", rig.appender.ends)
+    else:
+        rig.change(msgspec.structs.replace(unusable, name="usable now"))
     rig.follow()
     for _ in range(40):
         rig.answer_all()

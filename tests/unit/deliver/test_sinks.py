@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from hookline.connections.model import Destination
+from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.lanes.sinks import (
@@ -36,16 +37,16 @@ Notice = Callable[[str, str], None]
 class Talking:
     """A sink that says something at each write, and may fail then."""
 
-    def __init__(self, notice: Notice, sentences: Sequence[str], *, fails: bool) -> None:
+    def __init__(self, notice: Notice, sentences: Sequence[str], error: BaseException | None = None) -> None:
         self._notice = notice
         self._sentences = sentences
-        self._fails = fails
+        self._error = error
 
     def write(self, events: Sequence[SinkEvent]) -> Sequence[Verdict]:
         for sentence in self._sentences:
             self._notice("columns_added", sentence)
-        if self._fails:
-            raise SinkFailed("not now")
+        if self._error is not None:
+            raise self._error
         return [Verdict(True)] * len(events)
 
     def close(self) -> None:
@@ -56,7 +57,7 @@ class Opened(Talking):
     """A sink that accepts everything."""
 
     def __init__(self) -> None:
-        super().__init__(lambda name, sentence: None, (), fails=False)
+        super().__init__(lambda name, sentence: None, ())
 
     def open_sink(self, context: SinkContext, settings: KindSettings) -> Opened:
         return self
@@ -72,14 +73,14 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     made.close()
 
 
-def news(rig: Rig, *writes: Sequence[str], fails: bool = False) -> list[str]:
+def news(rig: Rig, *writes: Sequence[str], error: BaseException | None = None) -> list[str]:
     """Write so often, with a sink that says these sentences; return what the next checkpoint would save."""
     engine = rig.role.engine
     engine.batch.news.clear()
     left = list(writes)
 
     async def write() -> None:
-        route = SinkRoute(LAKE, lambda notice: Talking(notice, left.pop(0), fails=fails), engine)
+        route = SinkRoute(LAKE, lambda notice: Talking(notice, left.pop(0), error), engine)
         target = Target(SinkTemplate(LAKE), 0, 1, route)
         target.lane = rig.lane("crm")
         route.ask(target, [(SinkParcel([], []), b"")] * len(writes), 0)
@@ -166,21 +167,26 @@ def test_results_wait_for_room_in_the_ring(rig: Rig) -> None:
 def test_what_is_said_is_in_the_next_checkpoint(rig: Rig) -> None:
     """Also of a write that fails: the tables are there nevertheless. Long sentences are cut, and many are too many."""
     assert news(rig, ["one", "two"]) == ["one", "two"]
-    assert news(rig, ["one"], fails=True) == ["one"]
+    assert news(rig, ["one"], error=SinkFailed("not now")) == ["one"]
     assert news(rig, ["x" * 900]) == ["x" * REMARK_CHARACTERS_MAX]
     assert len(news(rig, [f"column {number}" for number in range(500)])) == NEWS_MAX
 
 
 def test_what_is_said_again_after_an_outage_is_told_once(rig: Rig) -> None:
     """The sink was opened anew and has forgotten that it said so."""
-    assert news(rig, ["full", "one"], ["full", "two"], fails=True) == ["full", "one", "two"]
+    assert news(rig, ["full", "one"], ["full", "two"], error=SinkFailed("not now")) == ["full", "one", "two"]
+
+
+def test_what_panics_in_a_library_is_a_failure_of_its_write(rig: Rig) -> None:
+    """What a library in Rust raises then is no Exception; the next write is made all the same."""
+    assert news(rig, ["one"], ["two"], error=BaseException("panicked")) == ["one", "two"]
 
 
 class Held(Talking):
     """A sink whose write takes as long as the test says."""
 
     def __init__(self, notice: Notice) -> None:
-        super().__init__(notice, ["written"], fails=False)
+        super().__init__(notice, ["written"])
         self.begun, self.may_end = threading.Event(), threading.Event()
 
     def open_sink(self, context: SinkContext, settings: KindSettings) -> Held:
@@ -233,36 +239,92 @@ def test_the_end_of_the_role_waits_for_what_is_being_written(
     assert asyncio.run(run(0.01)) == []
 
 
-def test_a_replay_takes_nothing_from_the_stream(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share a sink, also where a secret reads otherwise than when the stream began."""
+@pytest.fixture
+def lake(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """The rig with a destination whose sink accepts everything, and whose secret reads ``old``."""
     monkeypatch.setattr(module, "sink_module", lambda name: Opened())
     monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "old")
-    usual = {"where": "s3", "bucket": "lake", "secretKey": "env:HOOKLINE_SECRET_LAKE", "batchSeconds": 0}
-    rig.change(msgspec.structs.replace(LAKE, sources=("website",), settings=KindSettings(usual)))
+    rig.change(lake_in("one"))
     rig.follow()
+    return rig
 
-    def written(id: str) -> str:
-        rig.append(id)
-        asyncio.run(write())
-        rig.checkpoint()
-        return rig.status_at(id, "lake")
+
+def lake_in(bucket: str) -> Destination:
+    """The destination in a bucket."""
+    usual = {"where": "s3", "bucket": bucket, "secretKey": "env:HOOKLINE_SECRET_LAKE", "batchSeconds": 0}
+    return msgspec.structs.replace(LAKE, sources=("website",), settings=KindSettings(usual))
+
+
+def let_write(rig: Rig, seconds: float = 0.0) -> None:
+    """Let the role follow what changed, and do what is due by then, until its sinks have written what they were
+    given."""
 
     async def write() -> None:
         rig.follow()
+        rig.pass_time(seconds)
         for _ in range(500):
             await asyncio.sleep(0.01)
-            if not any(lane.is_apart and lane.busy for lane in rig.role.engine.lanes.values()):
+            if not any(lane.is_apart and lane.in_flight for lane in rig.role.engine.lanes.values()):
                 return
         raise AssertionError("what the sink was given has no result")
 
+    asyncio.run(write())
+    rig.checkpoint()
+
+
+def test_a_replay_takes_nothing_from_the_stream(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share a sink, also where a secret reads otherwise than when the stream began."""
+
+    def written(id: str) -> str:
+        lake.append(id)
+        let_write(lake)
+        return lake.status_at(id, "lake")
+
     assert written("m1") == "delivered"
     monkeypatch.setenv("HOOKLINE_SECRET_LAKE", "new")
-    replay = rig.replay("lake")
+    replay = lake.replay("lake")
     assert written("m2") == "delivered"
-    rig.pass_time(1)
-    rig.checkpoint()
-    assert rig.replay_row(replay) == ("done", 1, 0)
+    let_write(lake, 1)
+    assert lake.replay_row(replay) == ("done", 1, 0)
     assert written("m3") == "delivered"
+
+
+def test_a_replay_goes_on_where_the_stream_does(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it does not know yet that the stream has another sink, for the database is away just then."""
+
+    def away() -> None:
+        raise DatabaseAway
+
+    lake.append(*(f"m{number}" for number in range(6)))
+    let_write(lake)
+    replay = lake.replay("lake", rate=1)
+    let_write(lake)
+    lake.change(lake_in("other"))
+    with monkeypatch.context() as patch:
+        patch.setattr(lake.role.replay_feed, "poll", away)
+        for _ in range(2):
+            let_write(lake, 1)
+    for _ in range(4):
+        let_write(lake, 1)
+    assert lake.replay_row(replay) == ("done", 6, 0)
+
+
+def test_what_could_not_be_replaced_goes_on(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the change that could not be made is taken back."""
+
+    def cannot_be_loaded(name: str) -> Opened:
+        raise ValueError(name)
+
+    lake.append("m1")
+    let_write(lake)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "sink_module", cannot_be_loaded)
+        lake.change(lake_in("other"))
+        lake.append("m2")
+        let_write(lake)
+    lake.change(lake_in("one"))
+    let_write(lake)
+    assert lake.status_at("m2", "lake") == "delivered"
 
 
 def test_remarks_are_kept_of_what_was_accepted() -> None:

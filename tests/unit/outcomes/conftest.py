@@ -12,6 +12,12 @@ __all__ = ["make_rig", "rig", "small_queues"]
 
 
 @pytest.fixture
-def rig(database: Database, make_rig: MakeRig) -> Rig:
+def partitions() -> int:
+    """How many the rig's journal has; a test may say otherwise."""
+    return 1
+
+
+@pytest.fixture
+def rig(database: Database, make_rig: MakeRig, partitions: int) -> Rig:
     """A rig with default settings, not started."""
-    return make_rig(database=database)
+    return make_rig(partitions, database=database)

@@ -8,9 +8,12 @@ import pytest
 
 from hookline.database.location import location_of
 from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.reader import DeliverReader
 from hookline.outcomes.results import AttemptFilter, AttemptLog, Key, LoggedAttempt, attempt_key, id_of
 from tests.unit.deliver.rig import Rig, destination, source
 
+OF_SECOND_PARTITION = "u5"
+"""A user whose events are in the last of two partitions."""
 NEWEST: Key = (1 << 62, 0, 0, 0, 0)
 Page = Callable[..., tuple[list[LoggedAttempt], Key | None]]
 
@@ -110,6 +113,22 @@ def test_what_a_kill_left_is_found_by_its_own_time(rig: Rig, page: Page) -> None
     assert len(whole) == 2
     assert page(until_ms=whole[0].at_ms + 1)[0] == whole
     assert page(limit=1, before=page(limit=1)[1])[0] == whole[1:]
+
+
+@pytest.mark.parametrize("partitions", [2])
+def test_a_dropped_repeat_dates_no_results(rig: Rig, page: Page) -> None:
+    """What is written down of it is where it lies, and no time: in a second partition that is a large number."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append(*(rig.record(f"m{number}", user_key=OF_SECOND_PARTITION) for number in (0, 1, 0)))
+    rig.turn()
+    rig.come_to_rest()
+    whole, _ = page()
+    assert [attempt.offset for attempt in whole] == [1, 0]
+    assert page(until_ms=whole[0].at_ms + 1)[0] == whole
+    reader = DeliverReader(location_of(rig.settings, "deliver"))
+    assert reader.totals()["crm"].since_ms == whole[0].at_ms + 1
+    reader.close()
 
 
 def test_each_is_found_by_its_id(rig: Rig, page: Page) -> None:

@@ -84,6 +84,8 @@ class SinkRoute(Route):
         self._waiting: deque[tuple[Target, SinkParcel]] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self._successor: SinkRoute | None = None
+        """What takes parcels in its place."""
         self.is_heard = True
         """Whether its results are wanted; not when the role has let go of its files."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,6 +97,9 @@ class SinkRoute(Route):
 
     def ask(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]], body_bytes_max: int) -> None:
         """Write parcels, one after the other; their results come to the event loop that is running now."""
+        if self._successor is not None:  # a lane that has not followed the change, such as a replay's
+            self._successor.ask(target, requests, body_bytes_max)
+            return
         self._loop = asyncio.get_running_loop()
         with self._wake:
             self._waiting.extend((target, parcel) for parcel, _ in requests)
@@ -104,8 +109,9 @@ class SinkRoute(Route):
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
-    def close(self) -> None:
-        """Write what is there, and end."""
+    def close(self, successor: SinkRoute | None = None) -> None:
+        """Write what is there, and end; what comes later goes to the ``successor``."""
+        self._successor = successor
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -136,7 +142,7 @@ class SinkRoute(Route):
                 parcel.verdicts = sink.write(parcel.events)
                 if len(parcel.verdicts) != len(parcel.events):
                     raise SinkFailed("the kind did not say what became of each event")
-            except Exception as error:  # noqa: BLE001 - the border to code that is not ours
+            except BaseException as error:  # noqa: BLE001 - the border to code that is not ours, and may panic
                 failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error))
                 if not isinstance(error, SinkFailed):
                     logger().error("sink_failed", destination=self.destination.id, exc_info=error)
@@ -181,7 +187,7 @@ class SinkRoute(Route):
         try:
             if sink is not None:
                 sink.close()
-        except Exception as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
             logger().warning("sink_not_closed", destination=self.destination.id, error=str(error))
 
 
@@ -263,14 +269,15 @@ class Sinks:
         route = self._routes.get(resolved.id)
         wanted = resolved.kind, resolved.settings
         if route is None or not (is_replay or (route.destination.kind, route.destination.settings) == wanted):
-            if route is not None:
-                self._close(route)
             module, settings = sink_module(kind.manifest.sink), usual_settings(resolved)
-            route = self._routes[resolved.id] = SinkRoute(
+            made = SinkRoute(
                 resolved,
                 lambda notice: module.open_sink(sink_context(self._settings, resolved.id, notice), settings),
                 self._engine,
             )
+            if route is not None:
+                self._close(route, made)
+            route = self._routes[resolved.id] = made
         return SinkRequests(resolved, _batch_of(kind.manifest, usual_settings(resolved)), route, lane_number, filters)
 
     def keep_only(self, destinations: set[str]) -> None:
@@ -290,8 +297,8 @@ class Sinks:
         for route in self._leaving:
             route.is_heard = False
 
-    def _close(self, route: SinkRoute) -> None:
-        route.close()
+    def _close(self, route: SinkRoute, successor: SinkRoute | None = None) -> None:
+        route.close(successor)
         self._leaving = [each for each in (*self._leaving, route) if each.is_writing]
 
     def _join(self) -> None:
@@ -308,7 +315,7 @@ def sink_context(settings: Settings, destination: str, notice: Callable[[str, st
     return SinkContext(destination, folder, Guard(settings.deliver.allow_networks).refusal, notice, proxy)
 
 
-def failure_words(error: Exception) -> str:
+def failure_words(error: BaseException) -> str:
     """Return what people read of an error of a sink."""
     text = str(error) if isinstance(error, SinkFailed) else f"the kind failed ({type(error).__name__}: {error})"
     return text[:ERROR_CHARACTERS_MAX]

@@ -248,17 +248,19 @@ class Hookline:
 
     def status_at(self, message_id: str, destination: str) -> dict[str, Any]:
         """One destination's part of an event, an empty one while there is none."""
-        event = self.event(message_id) or {"destinations": []}
-        return next((dict(part) for part in event["destinations"] if part["id"] == destination), {})
+        return _part_of(self.event(message_id), destination)
 
-    def came_too_often(self, arrived: Iterable[str], destination: str) -> list[str]:
-        """Return the events that arrived more often than once and for each answer that came too late."""
+    def came_too_often(self, arrived: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the (destination, messageId) that arrived more often than once and for each answer that came too
+        late."""
+        often = {pair: count for pair, count in Counter(arrived).items() if count > 1}
+        events = {id: self.event(id) for id in {id for _, id in often}}
 
-        def tries(id: str) -> int:
-            attempts = self.status_at(id, destination).get("attempts", ())
+        def tries(destination: str, id: str) -> int:
+            attempts = _part_of(events[id], destination).get("attempts", ())
             return 1 + sum(each["outcome"] == "timed_out" for each in attempts)
 
-        return [id for id, count in Counter(arrived).items() if count > 1 and count > tries(id)]
+        return [pair for pair, count in often.items() if count > tries(*pair)]
 
     def wait_status(
         self,
@@ -284,6 +286,11 @@ class Hookline:
                 f"{message_id} at {destination}: wanted {status} ({reason}) in {seconds} s, is {last}"
             ) from None
         return last
+
+
+def _part_of(event: Mapping[str, Any] | None, destination: str) -> dict[str, Any]:
+    parts = () if event is None else event["destinations"]
+    return next((dict(part) for part in parts if part["id"] == destination), {})
 
 
 def fill_pipe(writing: int) -> None:

@@ -84,12 +84,12 @@ def test_dead_and_hanging_receivers_park_while_their_neighbour_notices_nothing(
             assert rss_bytes(deliver) - before < GROWTH_BYTES_MAX
         everything = set(load.acknowledged)
         _wait_all(receiver, everything)
-        assert hookline.came_too_often([each.message_id for each in receiver.requests], "good") == []
+        assert hookline.came_too_often(("good", each.message_id) for each in receiver.requests) == []
         assert p99_seconds(load, receiver) < HEALTHY_P99_SECONDS
         assert hanging.connections < HANGING_CONNECTIONS_MAX
         with Receiver(port=port) as returned:
             _wait_all(returned, everything)
-            assert hookline.came_too_often([each.message_id for each in returned.requests], "dead") == []
+            assert hookline.came_too_often(("dead", each.message_id) for each in returned.requests) == []
             returned.wait_for(hookline.track())
             hookline.wait_status(_newest(load), "dead", "delivered")
         assert hookline.role("deliver") == deliver

@@ -41,7 +41,7 @@ def test_a_thousand_return_at_once(
             harbour.up(range(RECEIVERS))
             wait_until(lambda: has_everything(harbour, missed), BACK_SECONDS)
         wait_until(lambda: set(load.acknowledged) <= {r.message_id for r in receiver.requests}, what="the healthy one")
-        assert hookline.came_too_often([each.message_id for each in receiver.requests], "good") == []
+        assert hookline.came_too_often(("good", each.message_id) for each in receiver.requests) == []
         check(harbour, hookline, missed)
         record_testsuite_property("healthy_p99_seconds_beside_a_thousand_returning", p99_seconds(load, receiver))
 
@@ -64,12 +64,10 @@ def check(harbour: Harbour, hookline: Hookline, missed: Set[tuple[int, str]]) ->
     """Each has what it missed and nothing else, once unless an answer came too late, and no stretch of time holds more
     than the rate allows in it."""
     assert {(each.berth, each.message_id) for each in harbour.arrivals} == missed
-    ids: defaultdict[int, list[str]] = defaultdict(list)
     times: defaultdict[int, list[float]] = defaultdict(list)
     for arrival in harbour.arrivals:
-        ids[arrival.berth].append(arrival.message_id)
         times[arrival.berth].append(arrival.at)
-    assert [id for berth, arrived in ids.items() for id in hookline.came_too_often(arrived, f"d{berth}")] == []
+    assert hookline.came_too_often((f"d{each.berth}", each.message_id) for each in harbour.arrivals) == []
     assert [berth for berth, found in times.items() if exceeds(found, harbour.stall_seconds)] == []
 
 

@@ -85,7 +85,7 @@ def test_an_older_folder_goes_on(older: Hookline, receiver: Receiver) -> None:
         for name, before in arrived.items():
             now = came(receiver, name)
             if name != "again":
-                assert hookline.came_too_often(now, name) == [], f"sent twice to {name}"
+                assert hookline.came_too_often((name, id) for id in now) == [], f"sent twice to {name}"
             asked_for = {"again": set(written.AGAIN), "down": set(written.RETRIED)}.get(name, set())
             again = set(before) & set(now) - asked_for
             assert len(again) <= (UNDER_WAY_MAX if inventory["how"] == "killed" else 0), (name, again)

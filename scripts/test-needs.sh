@@ -8,7 +8,9 @@ missing=
 need() { # COMMAND PACKAGE
     command -v "$1" >/dev/null || missing="$missing $2"
 }
-need chromium chromium
+# The shell has no windows, and shows the same pages with little more than half the work. Not every system has it.
+command -v chromium-headless-shell >/dev/null || { command -v apt-get >/dev/null && sh scripts/apt-install.sh chromium-headless-shell; } ||
+    need chromium chromium
 need node nodejs
 need npm npm
 need strace strace

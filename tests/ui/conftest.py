@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.ui.browser import launch
 
 WAIT_MS = 120_000
 """A bound that only a failure reaches, on a slow and busy machine too."""
@@ -81,11 +81,9 @@ class Watched:
 # Not for the whole session: while Playwright runs, no other test in this process can run an event loop.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Chromium as the distribution has it."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert path, "the pages are tested in Chromium; install it (Debian: apt-get install chromium)"
+    """One browser, whose profiles are each test's own."""
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=WAIT_MS)
+        running = launch(playwright, WAIT_MS)
         yield running
         running.close()
 

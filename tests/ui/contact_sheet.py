@@ -23,6 +23,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from hookline.features.destinations.pages.routes import TAB_TITLES
 from tests.service.harness import Hookline, Receiver, Reply, free_port, wait_until, webhook
+from tests.ui.browser import launch
 from tests.ui.tour import NAMES as EVENT_NAMES
 from tests.unit.api.route_needs import NEEDS
 
@@ -74,16 +75,12 @@ class Shot(NamedTuple):
 def main() -> int:
     """Take the pictures."""
     asked = _arguments()
-    browser_path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser_path is None:
-        print("pictures need Chromium (Debian: apt-get install chromium)", file=sys.stderr)
-        return 1
     if not asked.only and not asked.times:
         shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         playwright = stack.enter_context(sync_playwright())
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser = launch(playwright)
         taken: list[tuple[str, Shot]] = []
         for state, hookline in _states(asked.states, asked.events):
             context = browser.new_context(base_url=f"http://127.0.0.1:{hookline.control_port}", reduced_motion="reduce")

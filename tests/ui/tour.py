@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import sys
 import time
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.service.harness import Hookline, Receiver, webhook
 from tests.service.receiver import Reply, Request
+from tests.ui.browser import launch
 from tests.ui.tour_stops import Stop, stops
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tour"
@@ -38,10 +38,6 @@ LAST_NAMES = ("Lovelace", "Hopper", "Okafor", "Tanaka", "Silva")
 
 def main() -> int:
     """Take the tour."""
-    browser_path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser_path is None:
-        print("the tour needs Chromium (Debian: apt-get install chromium)", file=sys.stderr)
-        return 1
     with ExitStack() as stack:
         receiver, sick = stack.enter_context(Receiver()), stack.enter_context(Receiver())
         folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -49,7 +45,7 @@ def main() -> int:
         _define(hookline)
         where = _live(hookline, receiver, sick)
         playwright = stack.enter_context(sync_playwright())
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser = launch(playwright)
         origin = f"http://127.0.0.1:{hookline.control_port}"
         page = browser.new_context(base_url=origin, viewport=VIEW, color_scheme="light").new_page()  # type: ignore[arg-type]
         page.goto("/login")

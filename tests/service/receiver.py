@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, KeysView
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,9 +23,14 @@ BACKLOG = 1_024
 """Connections that come at once: one that finds no place is lost to who tries only for a while."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it arrived. ``headers`` has lower-case names, ``raw_headers`` the lines as written."""
+    """One request as it arrived. ``headers`` has lower-case names, ``raw_headers`` the lines as written.
+
+    It has slots, and no cached property: where two threads ask for the ``__dict__`` of an instance for the first time,
+    and the garbage collector runs in the one that was first, Python 3.11 gives each one of its own, with the same
+    values, and ends the process when they are freed twice.
+    """
 
     method: str
     path: str
@@ -37,16 +41,13 @@ class Request:
     """Monotonic seconds when the last byte of the body was read."""
     connection: int
     """Number of the TCP connection, to see keep-alive at work."""
+    message_id: str
+    """The X-Message-Id, decoded."""
 
     @property
     def json(self) -> Any:
         """The body as JSON."""
         return json.loads(self.body)
-
-    @cached_property
-    def message_id(self) -> str:
-        """The X-Message-Id, decoded."""
-        return unquote(self.headers.get("x-message-id", ""))
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ class Receiver:
         method, path, lines = _parse_head(head)
         headers = {name.lower(): value for name, value in lines}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        request = Request(method, path, headers, lines, body, time.monotonic(), number)
+        message_id = unquote(headers.get("x-message-id", ""))
+        request = Request(method, path, headers, lines, body, time.monotonic(), number, message_id)
         self._requests.append(request)
         self._by_message[request.message_id].append(request)
         certificate = writer.get_extra_info("peercert")

@@ -193,10 +193,13 @@ def recover(folder: Path, partition: int, disk: Disk, known: int = 0) -> tuple[T
 
 def _finish_erasure(folder: Path, disk: Disk) -> bool:
     """Finish an erasure that was interrupted; return False where the disk refuses. Its note stays then, for readers and
-    the next erasure, and the journal opens all the same."""
+    the next erasure, and the journal opens all the same. It does not where there is no room, which passes: a record that
+    is overwritten in part would be taken for a damaged one."""
     try:
         redo_erase(folder, disk)
     except OSError as error:
+        if is_full(error):
+            raise
         next_step = "what was to be erased may still be there: check the disk; it is tried again"
         logger().error("erasure_not_finished", folder=str(folder), error=str(error), next_step=next_step)
         return False

@@ -192,9 +192,11 @@ def recover(folder: Path, partition: int, disk: Disk, known: int = 0) -> tuple[T
 
 
 def _finish_erasure(folder: Path, disk: Disk) -> bool:
-    """Finish an erasure that was interrupted; return False where the disk refuses. Its note stays then, for readers and
-    the next erasure, and the journal opens all the same. It does not where there is no room, which passes: a record that
-    is overwritten in part would be taken for a damaged one."""
+    """Finish an erasure that was interrupted; return False where the disk refuses.
+
+    Its note stays then, for readers and the next erasure, and the journal opens all the same. It does not where there
+    is no room, which passes: a record that is overwritten in part would be taken for a damaged one.
+    """
     try:
         redo_erase(folder, disk)
     except OSError as error:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
@@ -256,6 +257,34 @@ def test_who_may_wait_for_a_moment_waits_no_longer_for_who_leads(monkeypatch: py
         Watermarks(KafkaAddress("127.0.0.1:9", "topic"), 0.25).of(0)
     assert len(waits) > 2
     assert max(waits) <= 0.25
+
+
+def test_a_topic_that_another_machine_has_just_made_is_asked_for_until_brokers_have_heard_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each broker hears of it by itself: the first may know it when the next one asked does not."""
+    unheard = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    partition = SimpleNamespace(leader=1, replicas=[1, 2, 3], isrs=[1, 2, 3])
+    there = SimpleNamespace(error=None, partitions={0: partition})
+    settings = defaultdict(lambda: SimpleNamespace(value=None), {"min.insync.replicas": SimpleNamespace(value="2")})
+    of_settings: list[object] = [unheard, unheard, settings, None]
+    of_id: list[object] = [unheard, SimpleNamespace(topic_id="its id")]
+
+    def answer(asked: object, answers: list[object]) -> dict[object, Future[Any]]:
+        future: Future[Any] = Future()
+        found = answers.pop(0)
+        future.set_exception(found) if isinstance(found, Exception) else future.set_result(found)
+        return {asked: future}
+
+    client = SimpleNamespace(
+        list_topics=lambda *_, timeout: SimpleNamespace(topics={"topic": there}, brokers=[1, 2, 3]),
+        describe_configs=lambda asked: answer("settings", of_settings),
+        incremental_alter_configs=lambda asked: answer("settings", of_settings),
+        describe_topics=lambda asked, request_timeout: answer("topic", of_id),
+    )
+    monkeypatch.setattr(topic, "AdminClient", lambda options: client)
+    assert topic.open_topic(KafkaAddress("127.0.0.1:9", "topic"), 1, 60.0, 67_108_864) == "its id"
+    assert (of_settings, of_id) == ([], [])
 
 
 def test_a_topic_is_not_made_while_nobody_can_tell_whether_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,7 +221,7 @@ def open_topic(
             raise JournalUnusable(lost(address))
         made = found is None and _create(admin, address, partitions, retention)
         if not made:
-            _adopt(admin, address, _wait_for_leaders(admin, address, 1), partitions, retention)
+            _once_known(lambda: _adopt(admin, address, _wait_for_leaders(admin, address, 1), partitions, retention))
         found = _wait_for_leaders(admin, address, partitions)
         if made:
             report = logger().info if _copies(found) >= REPLICAS else logger().warning
@@ -407,13 +407,20 @@ def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int
 
 
 def _id(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> str:
+    def ask() -> str:
+        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=timeout_seconds)
+        return str(answered(described[address.topic], timeout_seconds).topic_id)
+
+    return _once_known(ask, timeout_seconds)
+
+
+def _once_known(ask: Callable[[], T], timeout_seconds: float = ADMIN_SECONDS) -> T:
+    """Ask until the broker that is asked has heard of the topic, which another machine may just have made."""
     deadline = time.monotonic() + timeout_seconds
     while True:
-        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=timeout_seconds)
         try:
-            return str(answered(described[address.topic], timeout_seconds).topic_id)
+            return ask()
         except KafkaException as error:
-            # The broker that was asked may not have heard yet of a topic that was just made.
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
                 raise
         time.sleep(_POLL_SECONDS)

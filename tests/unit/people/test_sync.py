@@ -44,16 +44,22 @@ def test_without_news_nobody_is_synced_anything(profiles: Profiles) -> None:
     assert len(profiles.seen) == told
 
 
-@pytest.mark.parametrize("is_written", [False, True])
-def test_who_was_in_a_step_that_failed_is_synced(
-    profiles: Profiles, monkeypatch: pytest.MonkeyPatch, is_written: bool
-) -> None:
-    """Whether it was undone, or only nobody heard that it was written."""
+def five_members(profiles: Profiles, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Take in five people whom an audience has, two of whom are looked at in a step; return their user ids."""
     monkeypatch.setattr(sync, "PEOPLE_PER_STEP", 2)
     users = [f"u{number}" for number in range(5)]
     profiles.journal.append(*(record("identify", id, userId=id, traits={"plan": "x"}) for id in users))
     while profiles.ingest.step():
         pass
+    return users
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_who_was_in_a_step_that_failed_is_synced(
+    profiles: Profiles, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    """Whether it was undone, or only nobody heard that it was written."""
+    users = five_members(profiles, monkeypatch)
     for _ in range(4 * len(READY)):  # as many steps as all of them take
         profiles.fail(is_written)
     profiles.sync_all()
@@ -64,11 +70,7 @@ def test_a_look_at_everybody_ends_while_other_connections_change(
     profiles: Profiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Again and again: it goes on where it is, unless the definition itself has changed."""
-    monkeypatch.setattr(sync, "PEOPLE_PER_STEP", 2)
-    users = [f"u{number}" for number in range(5)]
-    profiles.journal.append(*(record("identify", id, userId=id, traits={"plan": "x"}) for id in users))
-    while profiles.ingest.step():
-        pass
+    users = five_members(profiles, monkeypatch)
     for _ in range(20 * len(READY)):
         profiles.sync.evaluate(profiles.now_ms)
         profiles.sync.follow(in_order(AUDIENCES, TRAITS), profiles.made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +26,17 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     made.close()
 
 
-def test_a_drained_lane_ends_at_the_second_look(rig: Rig) -> None:
-    """Between two looks what deliver said is brought to the disk."""
-    rig.store.drain("crm", "test", rig.appender.ends)
+def drain(rig: Rig, ends: Callable[[], dict[int, int]]) -> None:
+    """Disable the destination, and have deliver send what it is to get still."""
+    rig.store.drain("crm", "test", ends)
     rig.follow()
     rig.come_to_rest()
     rig.checkpoint()
+
+
+def test_a_drained_lane_ends_at_the_second_look(rig: Rig) -> None:
+    """Between two looks what deliver said is brought to the disk."""
+    drain(rig, rig.appender.ends)
     watch = LaneWatch(rig.settings, rig.store)
     watch.look()
     assert "crm" in rig.store.snapshot().lanes
@@ -42,10 +47,7 @@ def test_a_drained_lane_ends_at_the_second_look(rig: Rig) -> None:
 
 def test_what_deliver_took_back_is_not_ended(rig: Rig) -> None:
     """After a power cut the lane is not drained: it has to say so twice again."""
-    rig.store.drain("crm", "test", rig.appender.ends)
-    rig.follow()
-    rig.come_to_rest()
-    rig.checkpoint()
+    drain(rig, rig.appender.ends)
     watch = LaneWatch(rig.settings, rig.store)
     connection = connect(rig.folder / "deliver.db")
     for state in ("drained", "closed", "drained"):
@@ -58,10 +60,7 @@ def test_what_deliver_took_back_is_not_ended(rig: Rig) -> None:
 
 def test_one_that_is_deleted_when_it_is_drained_ends_no_look(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file may be applied in another thread while control looks."""
-    rig.store.drain("crm", "test", rig.appender.ends)
-    rig.follow()
-    rig.come_to_rest()
-    rig.checkpoint()
+    drain(rig, rig.appender.ends)
     watch = LaneWatch(rig.settings, rig.store)
     watch.look()
     seen = rig.store.destinations()
@@ -86,10 +85,7 @@ def test_a_destination_that_is_gone_is_paused(rig: Rig) -> None:
 def test_a_lane_ends_when_it_is_drained_in_every_partition(rig: Rig) -> None:
     """Where partitions have several owners, the first one that has nothing left to send does not end it for others,
     however many partitions the settings name."""
-    rig.store.drain("crm", "test", lambda: {**rig.appender.ends(), 1: 1})
-    rig.follow()
-    rig.come_to_rest()
-    rig.checkpoint()
+    drain(rig, lambda: {**rig.appender.ends(), 1: 1})
     watch = LaneWatch(rig.settings, rig.store)
     connection = connect(rig.folder / "deliver.db")
     connection.execute("INSERT INTO lanes SELECT lane, 1, next_offset, 'closed', blob FROM lanes")

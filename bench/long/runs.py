@@ -16,7 +16,7 @@ from bench.long.ledger import Piece
 
 CANARY = "tests/unit/deliver/test_egress_canary.py"
 WORLDS_FROM = 1_000_000
-"""Far above the seeds of CI, and of those that may have all faults and features."""
+"""Far above the seeds of CI, and among those that may have all faults and features."""
 FAILURE_CHARACTERS = 2_000
 
 Outcome = Mapping[str, Any]

@@ -35,7 +35,7 @@ class Moving:
         self.address = KafkaAddress(cluster.addresses, topic)
         journal = Journal(url=self.address.url, partitions=PARTITIONS)
         self._settings = Settings(data_dir=str(folder / "new"), journal=journal)
-        self.told: list[str] = []
+        self.said: list[str] = []
         self._number = 0
 
     def append(self, count: int, received_at: int = YOUNG_MS) -> None:
@@ -73,7 +73,7 @@ class Moving:
         """The copy, begun or taken up."""
         data = self._settings.data_path
         made = JournalCopy(
-            self.old, self._settings, self.address, load(data, self.old.parent, self.address.url), self.told.append
+            self.old, self._settings, self.address, load(data, self.old.parent, self.address.url), self.said.append
         )
         made.open()
         return made
@@ -164,7 +164,7 @@ def test_what_brokers_dropped_of_the_topic_is_not_copied_again(moving: Moving) -
     moving.append(20)
     assert copy.fill() == 20
     copy.close()
-    assert not any("filled anew" in line for line in moving.told)
+    assert not any("filled anew" in line for line in moving.said)
 
 
 def test_a_message_at_a_wrong_place_has_the_topic_filled_anew(moving: Moving) -> None:
@@ -179,7 +179,7 @@ def test_a_message_at_a_wrong_place_has_the_topic_filled_anew(moving: Moving) ->
     assert second.fill() == 350
     second.finish()
     second.close()
-    assert any("filled anew" in line for line in moving.told)
+    assert any("filled anew" in line for line in moving.said)
     moving.check_same()
 
 

@@ -97,7 +97,7 @@ def test_an_answer_that_cannot_be_kept_is_given_and_its_request_not_done_again(
 def test_a_request_that_failed_after_its_change_is_not_done_again(
     control: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who repeats it is asked to look; the change is on record."""
+    """Ask who repeats it to look; the change is on record."""
 
     def broken(*_: object) -> None:
         raise RuntimeError("what was made cannot be shown")

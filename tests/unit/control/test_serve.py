@@ -99,7 +99,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_watch_that_a_fault_has_ended_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it looks after does not wait for the next start of control."""
+    """Begin it anew: what it looks after does not wait for the next start of control."""
     monkeypatch.setattr(serve, "FAULT_SECONDS", 0)
     begun: list[int] = []
 

@@ -199,7 +199,7 @@ def test_a_running_process_writes_nothing_more_and_ends(settings: Settings, befo
 def test_a_disk_that_takes_no_note_of_it_keeps_no_process_alive(
     settings: Settings, before: Path, ended: list[int]
 ) -> None:
-    """It could write nothing any more, and was not told to end; nor did the next one start."""
+    """End a role that can write nothing any more; it went on, and the next one did not start."""
     begin(settings)
     (settings.data_path / "run").write_bytes(b"in the way")
     connection = connect(location_of(settings, "control"))

@@ -84,7 +84,7 @@ class ErasedLog:
         data = b"".join(offset.to_bytes(_OFFSET_BYTES, "little") for offset in offsets)
         with open(path, mode, buffering=0) as file:
             size = file.tell() // _OFFSET_BYTES * _OFFSET_BYTES
-            file.truncate(size)  # of one that was torn no one was told
+            file.truncate(size)  # nobody has heard of one that was torn
             try:
                 if file.write(data) < len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

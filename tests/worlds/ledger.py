@@ -119,6 +119,13 @@ class Ledger:
         """Whether filters that the event may have met stop it."""
         return not all(self._verdicts(position, lane))
 
+    def may_come_late(self, position: Place, lane: int) -> bool:
+        """Whether the role may have passed the event before it heard that its source is connected: it reads it beside
+        the others then, in no order with them."""
+        record, name = self.events[position].record, self._names[lane]
+        met = [version.of(name) for version in self.since(self.events[position].at)]
+        return any(found is None or not_routed_reason(record, *found, *position) is not None for found in met)
+
     def must_be_replayed(self, position: Place, lane: int) -> bool:
         """Whether the replay has to send the event, whatever versions it met."""
         is_gone = self.events[position].duplicate or position in self.erasing

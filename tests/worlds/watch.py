@@ -354,6 +354,8 @@ class Watch:
         aside_after = self._ledger.set_aside_after(self._ledger.name_of(lane), sure_since)
         if aside_after is None or tries.attempts >= aside_after or tries.final:
             return
+        if self._ledger.may_come_late(key[1], lane):
+            return
         user = self._ledger.events[key[1]].record.user_key
         mine = [(other_id, request) for (other, other_id, _), request in self._under_way.items() if other == lane]
         being_decided = {other_id for other_id, request in mine if request.is_answered}

@@ -1,4 +1,4 @@
-"""The tour: starts a service, lets half a minute of events through it, and takes pictures of its pages.
+"""The tour: starts a service, lets 45 seconds of events through it, and takes pictures of its pages.
 
 ``make tour`` writes ``docs/tour.md`` and the pictures beside it anew; nothing in them is drawn by hand.
 """
@@ -141,7 +141,7 @@ def _take(page: Page, tour: list[Stop]) -> None:
     lines = [
         "# A tour",
         "",
-        "`make tour` takes these pictures of the real pages, from a service with half a minute of events.",
+        "`make tour` takes these pictures of the real pages, from a service with 45 seconds of events.",
     ]
     for stop in tour:
         answer = page.goto(stop.path)

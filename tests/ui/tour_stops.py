@@ -132,7 +132,8 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "people",
             "People",
             "/people",
-            "People by the beginning of an id, e-mail or name. Each has a page: traits, audiences, and what they did.",
+            "Find people by the beginning of an id, e-mail or name. Each has a page: traits, audiences, and what they "
+            "did.",
         ),
         Stop(
             "search",

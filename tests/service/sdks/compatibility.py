@@ -35,7 +35,7 @@ TAIL = """
 - Calls from browsers also got the browser's address as `context.ip` ([when](collection.md#addresses)).
 - *adds* lists what the SDK itself puts into a call. *omits* lists what its calls have no place for.
 - At high volume, RudderStack's SDKs send batches of up to 4 MiB, and drop batches that are refused. Let their source
-  accept them with `batchBytes: 4194304` ([limits](collection.md#calls)).
+  accept them with `batchBytes: 4194304` ([limits](collection.md#limits)).
 - The test runs the PHP and Ruby SDKs if their registries can be reached. Otherwise it sends the bytes they sent.
 """
 

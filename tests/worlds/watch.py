@@ -308,7 +308,9 @@ class Watch:
         needed = self._ledger.urls_of_all(key[1], request.lane)
         if tries.answered_at is not None and needed is not None:
             self.wrong(f"{message_id} is sent again in lane {request.lane} although its success was known")
-        elif request.url in tries.accepted and needed and not (tries.final and self._ledger.asks_all_again(key[0])):
+        elif request.url in tries.accepted and tries.final and self._ledger.asks_all_again(key[0]):
+            del tries.accepted[request.url]  # what it took before it was given up counts no more
+        elif request.url in tries.accepted and needed:
             self.wrong(f"{message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")
         before = self._under_way.get((request.lane, message_id, request.url))
         if before is not None and not (before.is_answered and _is_refused_together(before)):

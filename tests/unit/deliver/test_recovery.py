@@ -6,7 +6,7 @@ from shutil import rmtree
 
 import pytest
 
-from hookline.connections.model import Pause
+from hookline.connections.model import DeliveryOptions, Filter, Pause
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.journal.damaged import read_lost
 from hookline.journal.local.appender import LocalAppender
@@ -86,6 +86,30 @@ def test_a_lane_that_stands_still_keeps_what_was_delivered_ahead_of_it(rig: Rig)
     rig.follow()
     rig.come_to_rest()
     assert sorted(rig.offsets("crm")) == [0, 0, 1, *([2, 2]), *range(3, 103)]
+
+
+def test_a_lane_that_gives_back_what_it_queued_repeats_nothing_behind_it(rig: Rig) -> None:
+    """Pass over what the ring knows as delivered each time that the lane comes by it: filters that change have it read
+    once more what it had queued, and so has a breaker that opens at the first answers after a restart."""
+    one_at_once = DeliveryOptions(max_concurrency=1)
+    begin(rig)
+    rig.checkpoint()
+    rig.append(*(f"m{n}" for n in range(5)))
+    rig.turn()
+    for offset in (2, 4):
+        rig.answer(next(request for request in rig.network.waiting if request.offset == offset))
+    rig.kill()
+    rig.change(destination("crm", delivery=one_at_once))
+    rig.start()
+    rig.turn()
+    for name in ("a", "b"):
+        filters = (Filter(condition=f'event = "{name}"', do="drop"),)
+        rig.change(destination("crm", delivery=one_at_once, filters=filters))
+        rig.follow()
+        rig.turn()
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [*range(5), 0, 1, 3]
+    assert rig.role.store.reader.totals()["crm"].delivered == 5
 
 
 def test_what_sources_that_are_new_pass_over_counts_once(rig: Rig) -> None:

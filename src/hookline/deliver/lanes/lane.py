@@ -127,6 +127,7 @@ class Lane(Health):
         "order",
         "out_of_order",
         "part",
+        "passed_over",
         "paused",
         "pending_rows",
         "queue",
@@ -184,6 +185,8 @@ class Lane(Health):
         """Places whose retry row the database shows as it was before the next checkpoint."""
         self.already_delivered: set[int] = set()
         """Places done before a crash that the last checkpoint did not know of."""
+        self.passed_over: set[int] = set()
+        """Of these: those that the lane has come by while something before them was queued, and still may be."""
         self.out_of_order: set[int] = set()
         """Places in the queue out of the order of the main cursor: if given back, they become retry rows."""
         self.rows: set[int] = set()
@@ -333,8 +336,7 @@ class Lane(Health):
 
     def put(self, event: Event, *, out_of_order: bool = False) -> None:
         """Queue an event, unless it was done before a crash; ``out_of_order``: the main cursor comes by no more."""
-        if self.already_delivered and event.position in self.already_delivered:
-            self.already_delivered.discard(event.position)
+        if self.already_delivered and self.was_done(event.position):
             return
         if out_of_order:
             self.out_of_order.add(event.position)
@@ -350,10 +352,12 @@ class Lane(Health):
         self.already_delivered.update(positions)
 
     def was_done(self, position: int) -> bool:
-        """Return whether an event was done before; it is asked once."""
+        """Return whether an event was done before: the lane comes by it once, and again with what was queued before."""
         if position not in self.already_delivered:
             return False
         self.already_delivered.discard(position)
+        if self.queue:
+            self.passed_over.add(position)
         return True
 
     def take(self, count: int) -> list[Event]:
@@ -404,6 +408,11 @@ class Lane(Health):
                 cursor.next_offset = min(cursor.next_offset, offset)
         self.queue.clear()
         self.queue.extend(kept)
+        again = {
+            each for each in self.passed_over if each & OFFSET_MASK >= self.cursors[each >> POSITION_SHIFT].next_offset
+        }
+        self.already_delivered |= again
+        self.passed_over -= again
         return out_of_order, self.order.let_go(only) if self.order is not None else []
 
     def measure(self) -> bool:
@@ -571,7 +580,7 @@ class Lane(Health):
         self.cursors.pop(partition, None)
         self.rows.discard(partition)
         self.backfills = [backfill for backfill in self.backfills if backfill.partition != partition]
-        for positions in (self.already_delivered, self.out_of_order, self.pending_rows):
+        for positions in (self.already_delivered, self.passed_over, self.out_of_order, self.pending_rows):
             positions.difference_update([position for position in positions if position >> POSITION_SHIFT == partition])
         if any(event.position >> POSITION_SHIFT == partition for event in self.queue):
             self.queue = deque(event for event in self.queue if event.position >> POSITION_SHIFT != partition)

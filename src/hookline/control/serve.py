@@ -6,6 +6,7 @@ import asyncio
 import math
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +41,7 @@ from hookline.features.notifications.service import notification_watch
 from hookline.features.privacy.service import deletion_watch
 from hookline.features.replays.service import replay_watch
 from hookline.features.sources.service import schema_watcher
+from hookline.freed_memory import EVERY_SECONDS, give_back
 from hookline.listening import SETTLE_SECONDS, has_successor, listening_at, take_no_more
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.settings import Settings
@@ -65,6 +67,8 @@ FAULT_SECONDS = 5.0
 """Until a watch begins again that a fault of ours has ended."""
 OLD_SECRETS_POLL_SECONDS = 3600.0
 """They are kept for 30 days: an hour more or less is nothing."""
+WORK_SECONDS = 0.5
+"""Of the processor's time, since memory was given back: who shows nothing to anybody needs less, and rests."""
 BACKLOG = 128
 GRACE_SECONDS = 1
 """For requests being answered when a stop begins; streams are ended at once."""
@@ -139,6 +143,7 @@ async def _serve(
     forever: dict[str, Callable[[], Awaitable[None]]] = {
         "report": partial(own_metrics(services).report_forever, services.settings.data_path / "run"),
         "old_secrets": partial(remove_old_secrets_forever, services.store),
+        "freed_memory": give_back_forever,
         **{watch.__name__: watch(services).run_forever for watch in WATCHES},
     }
     beside = [loop.create_task(kept_on(name, run)) for name, run in forever.items()]
@@ -170,6 +175,17 @@ async def remove_old_secrets_forever(store: Store) -> None:
         except (DatabaseAway, engine.Error) as error:
             logger().warning("old_secrets_not_removed", error=str(error), next_step="it is tried again in an hour")
         await asyncio.sleep(OLD_SECRETS_POLL_SECONDS)
+
+
+async def give_back_forever() -> None:
+    """Give freed memory back to the system while there is work: a page, or a look at a journal on Kafka, leaves as much
+    behind as it took."""
+    worked_seconds = 0.0
+    while True:
+        await asyncio.sleep(EVERY_SECONDS)
+        if time.process_time() - worked_seconds >= WORK_SECONDS:
+            give_back()
+            worked_seconds = time.process_time()
 
 
 def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server) -> None:

@@ -114,6 +114,28 @@ def test_a_watch_that_a_fault_has_ended_begins_again(monkeypatch: pytest.MonkeyP
     assert [(line["event"], line["watch"]) for line in lines] == [("watch_failed", "lane_watch")] * 2
 
 
+@pytest.mark.parametrize(("work_seconds", "gives_back"), [(0.0, True), (1e9, False)], ids=["busy", "at rest"])
+def test_freed_memory_is_given_back_while_there_is_work(
+    monkeypatch: pytest.MonkeyPatch, work_seconds: float, gives_back: bool
+) -> None:
+    """Keep nothing of what a look at a journal on Kafka leaves behind: it came to a hundred megabytes."""
+    given_back: list[int] = []
+    looks = 0
+
+    async def rest(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks > 3:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(serve, "WORK_SECONDS", work_seconds)
+    monkeypatch.setattr(serve, "give_back", lambda: given_back.append(looks))
+    monkeypatch.setattr(serve.asyncio, "sleep", rest)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(serve.give_back_forever())
+    assert bool(given_back) is gives_back
+
+
 def test_sigterm_ends_it_at_once_with_a_stream_open(folder: Path) -> None:
     """With somebody watching the live stream a stop does not wait for them, and is a clean exit."""
     running = Process(folder)

@@ -68,3 +68,12 @@ def test_of_changes_of_one_field_the_last_counts(control: Running) -> None:
     control.api("POST", "/sources", source())
     assert to(control, "sources", "change", "site", "rateLimit=1", "rateLimit.events=5") == 0
     assert control.api("GET", "/sources/site").json["rateLimit"]["events"] == 5
+
+
+@pytest.mark.parametrize("command", [("events",), ("history",), ("audit-log",), ("attempts", "crm")])
+def test_a_list_of_nothing_is_wrong_use(
+    asked: Running, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says so, and not that there is nothing."""
+    assert to(asked, *command, "--limit", "0") == 2
+    assert capsys.readouterr().out == ""

@@ -372,10 +372,10 @@ async def change_own_password(services: Services, call: Call, current: str, new:
 async def _change_password(
     services: Services, call: Call, account: int | None, name: str, current: str, new: str
 ) -> int:
+    found = None if account is None else account_store(services).credentials_of(account)
     wait_seconds = login_throttle(services).begin(SESSION, name)
     if wait_seconds is not None:
         raise Problem(429, "too_many_requests", "Too many wrong passwords; wait.", headers=_after(wait_seconds))
-    found = None if account is None else account_store(services).credentials_of(account)
     try:
         right = await password_hasher(services).matches(current, None if found is None else found.password_hash)
     except TooManyWaiting:

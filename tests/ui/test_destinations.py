@@ -246,6 +246,24 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
     hookline.api("PATCH", "destinations/crm", {"filters": []})
 
 
+def test_filters_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: Hookline) -> None:
+    """Who opened the page before them is told, and whatever else happened to the destination is no reason."""
+    page = signed_in
+    page.goto("/destinations/crm/filters")
+    for action in ("pause", "resume"):
+        hookline.api("POST", f"destinations/crm/{action}", {})
+    page.get_by_role("button", name="Add a filter").click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies")).to_be_visible()
+    theirs = [{"if": "true", "do": "dropProperties", "properties": ["properties.card"]}]
+    hookline.api("PATCH", "destinations/crm", {"filters": theirs})
+    page.get_by_role("button", name="Add a filter").click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("filter-builder [role=alert]")).to_contain_text("Somebody else has changed this")
+    assert hookline.api("GET", "destinations/crm").json["filters"] == theirs
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
 def test_a_viewer_reads_filters_and_replays_without_controls(browser: Browser, hookline: Hookline, origin: str) -> None:
     """What the filters do is text; nothing is offered that would be refused."""
     hookline.api(

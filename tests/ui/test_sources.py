@@ -127,3 +127,19 @@ def test_a_rate_limit_is_set_and_its_count_is_shown(overview: Page, hookline: Ho
     wait_until(lambda: hookline.post("/v1/track", call, key="wk_loud").status == 429)
     expect(page.locator("[data-rate-limited]")).to_contain_text("refused by its rate limit")
     assert page.evaluate(CONTRAST) == []
+
+
+def test_settings_of_somebody_else_are_not_saved_over(overview: Page, hookline: Hookline) -> None:
+    """A source that was disabled since the page was opened stays so, whatever else is saved there."""
+    page = overview
+    hookline.api("PUT", "sources/leaky", {"id": "leaky", "name": "Leaky", "writeKeys": ["wk_leaky"]})
+    page.goto("/sources/leaky/settings")
+    page.get_by_label("Name").fill("Drip")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="Drip")).to_be_visible()
+    hookline.api("PATCH", "sources/leaky", {"enabled": False})
+    page.get_by_label("Name").fill("Leaky")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("form [data-problem]").first).to_contain_text("changed meanwhile")
+    assert hookline.api("GET", "sources/leaky").json["enabled"] is False
+    hookline.api("DELETE", "sources/leaky")

@@ -117,7 +117,7 @@ def id_number(id: str, prefix: str = "") -> int | None:
     """Return the number in an id such as ``u7``, None when it is no such id."""
     digits = id.removeprefix(prefix)
     good = id.startswith(prefix) and digits.isdecimal() and digits.isascii() and len(digits) < 19
-    return int(digits) if good else None
+    return int(digits) if good and (digits[0] != "0" or digits == "0") else None  # an object has one id
 
 
 R = TypeVar("R")

@@ -88,6 +88,8 @@ class AdminApi:
     def newest(self, path: str, limit: int, **query: str | int | None) -> list[Json]:
         """The first items of a list, at most so many; raises NotFound where there are none because a source or a
         destination that is asked for does not exist."""
+        if limit < 1:
+            raise CommandFailed(f"--limit: write a whole number from 1, not {limit}", exit_code=2)
         items: list[Json] = []
         after: str | None = None
         while len(items) < limit:

@@ -46,10 +46,28 @@ def run(arguments: list[str]) -> int:
 
     gc.enable()
     try:
-        return execute(arguments)
+        return _written_out(execute(arguments))
+    except BrokenPipeError:
+        return _written_out(0)
+    except SystemExit as ended:  # rich's word for the same
+        if isinstance(ended.__context__, BrokenPipeError):
+            return 0
+        raise
+
+
+def _written_out(code: int) -> int:
+    """Return the exit code once everything printed has left; at the end of the process Python would make it 120."""
+    try:
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        pass
+    except OSError as error:
+        if code == 0:
+            print(f"hookline: what was to be printed cannot be written: {error.strerror}", file=sys.stderr)
+        code = code or 1
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `hookline check` tells of audiences that are allowed but may not be meant."""
+"""What `hookline check` tells of a file beside its problems, such as of audiences that may not be meant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookline.features.connections.cli.file import check_file
+from hookline.journal.opening import claim
 from hookline.settings import load
 
 TEXT = """\
@@ -35,3 +36,16 @@ def test_doubts_are_told_and_are_no_mistakes(tmp_path: Path, capsys: pytest.Capt
     ]
     assert check_file(file, settings, as_json=True) == 0
     assert capsys.readouterr().out == "[]\n"
+
+
+def test_a_file_is_fine_also_where_its_filters_cannot_be_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While brokers are away the events are, and the check needs none."""
+    file = tmp_path / "connections.yaml"
+    file.write_text(TEXT.replace("id: crm, name: CRM,", "id: crm, name: CRM, filters: [{if: 'true', do: drop}],"))
+    settings, _ = load(environment={}, flags={"data_dir": str(tmp_path), "journal.url": "kafka://127.0.0.1:1/hookline"})
+    (tmp_path / "journal").mkdir()
+    claim(settings)
+    assert check_file(file, settings, as_json=False) == 0
+    assert "the filters were not tried: no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().out

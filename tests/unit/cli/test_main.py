@@ -79,3 +79,35 @@ def test_a_closed_stream_is_one_to_nobody(words: str, code: int, closed: str, tm
     assert done.returncode == code
     assert "HOOKLINE_TRACEBACK" not in done.stderr
     assert "hookline: " not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("completion bash", 0), ("--help", 0), ("check missing.yaml --json", 1), ("nonsense", 2)]
+)
+def test_a_reader_that_has_seen_enough_changes_no_exit_code(words: str, code: int, tmp_path: Path) -> None:
+    """As in `hookline … | head`, however little is printed: Python would find out at the end, and say 120."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = into(writing, words, tmp_path)
+    assert (done.returncode, "BrokenPipeError" in done.stderr) == (code, False)
+
+
+@pytest.mark.parametrize("words", ["completion bash", "--help"])
+def test_output_that_finds_no_room_is_a_failure(words: str, tmp_path: Path) -> None:
+    """A file that lacks what was printed is not what was asked for."""
+    done = into(os.open("/dev/full", os.O_WRONLY), words, tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("No space left on device") == 1
+
+
+def into(output: int, words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that prints there, as much at a time as it does into anything but a terminal."""
+    command = [sys.executable, "-m", "hookline.cli.main", *words.split()]
+    left_out = ("HOOKLINE_", "PYTHONUNBUFFERED")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    try:
+        return subprocess.run(
+            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.PIPE, text=True, timeout=120
+        )
+    finally:
+        os.close(output)

@@ -372,10 +372,10 @@ async def change_own_password(services: Services, call: Call, current: str, new:
 async def _change_password(
     services: Services, call: Call, account: int | None, name: str, current: str, new: str
 ) -> int:
+    found = None if account is None else account_store(services).credentials_of(account)
     wait_seconds = login_throttle(services).begin(SESSION, name)
     if wait_seconds is not None:
         raise Problem(429, "too_many_requests", "Too many wrong passwords; wait.", headers=_after(wait_seconds))
-    found = None if account is None else account_store(services).credentials_of(account)
     try:
         right = await password_hasher(services).matches(current, None if found is None else found.password_hash)
     except TooManyWaiting:
@@ -454,8 +454,9 @@ class TokensApi(Controller):
     @post(needs="owner", request_max_body_size=10_000)
     async def create_token(self, services: FromServices, data: JSONBody[NewToken]) -> Response[CreatedToken]:
         """Create a token. Only this answer contains its text."""
-        if not data.name.isprintable():
-            raise Problem(422, "invalid_object", "A name is printable.", [FieldError("/name", "not printable")])
+        if not (data.name.isprintable() and data.name.strip()):
+            sentence = "A name is printable, and not blank."
+            raise Problem(422, "invalid_object", sentence, [FieldError("/name", sentence)])
         expires_at = None if data.expires_in is None else _time_after(data.expires_in)
         try:
             token, text = token_store(services).create(data.name.strip(), data.scope, expires_at, current_author())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from getpass import getpass
+from itertools import chain
 from typing import Annotated, Literal
 from urllib.parse import quote
 
@@ -225,7 +226,7 @@ def revoke(name: str, /, *, options: Options = HERE) -> int:
         Name or id of the token.
     """
     admin = options.admin()
-    token = next((each for each in admin.every("/tokens") if name in (each["id"], each["name"])), None)
+    token = _one_of(admin.every("/tokens"), name)
     if token is None:
         raise CommandFailed(f"there is no token {name!r}; see hookline tokens list")
     admin.request("DELETE", f"/tokens/{token['id']}")
@@ -296,8 +297,14 @@ def _found(admin: AdminApi, name: str) -> Json:
 
 
 def _known(admin: AdminApi, name: str) -> Json | None:
-    wanted = name.strip().casefold()
-    return next((user for user in admin.every("/users") if wanted in (user["id"], user["name"].casefold())), None)
+    return _one_of(admin.every("/users"), name.strip(), str.casefold)
+
+
+def _one_of(items: Sequence[Json], wanted: str, alike: Callable[[str], str] = str) -> Json | None:
+    """Return what has this id, else what has this name: nothing that is called as another's id is taken for that."""
+    of_id = (each for each in items if each["id"] == wanted)
+    of_name = (each for each in items if alike(each["name"]) == alike(wanted))
+    return next(chain(of_id, of_name), None)
 
 
 def _print(user: Json, as_json: bool, before: str = "") -> int:

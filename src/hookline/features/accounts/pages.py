@@ -28,6 +28,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.listing import After, id_number, number_after
 from hookline.api.problem import CODES, Problem
 from hookline.api.services import Services
+from hookline.database.sqlite import DatabaseAway
 from hookline.features.accounts.api import open_session, sessions_of, tag_of, token_view_of, user_of
 from hookline.features.fleet.service import own_metrics
 from hookline.features.settings.pages import tabs
@@ -68,6 +69,9 @@ class SignIn(Controller):
             throttle.not_tried(address, account)
             error = "Too many sign-ins right now. Try again in a moment."
             return _form(services, after, account, error, 503, {"Retry-After": "5"})
+        except DatabaseAway:
+            throttle.not_tried(address, account)
+            raise
         if found is None:
             _refused(services, "failed", _target(services, account))
             error = "Account and password do not match."

@@ -6,7 +6,7 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -123,8 +123,47 @@ def _example(rule: Schema) -> Json:
     return "example".ljust(rule.get("minLength", 0), "x")[: rule.get("maxLength", 4_096)]
 
 
+_Length = Annotated[int, msgspec.Meta(ge=0, le=FILE_CHARACTERS_MAX)]
+
+
+class _DefaultBy(msgspec.Struct):
+    setting: str
+    values: dict[str, Json]
+
+
+class _Rule(msgspec.Struct, rename="camel"):
+    """The shape of a schema, which all that reads one relies on; those within it are looked at one by one."""
+
+    type: str = "object"
+    properties: dict[str, Json] = {}
+    required: list[str] = []
+    additional_properties: bool | dict[str, Json] = False
+    items: dict[str, Json] = {}
+    enum: list[str | int | float | bool] = []
+    examples: list[Json] = []
+    min_length: _Length = 0
+    max_length: _Length = 0
+    min_items: _Length = 0
+    max_items: _Length = 0
+    minimum: float = 0
+    maximum: float = 0
+    pattern: str = ""
+    format: str = ""
+    title: str = ""
+    description: str = ""
+    secret: bool = False
+    multiline: bool = False
+    advanced: bool = False
+    default_by: _DefaultBy | msgspec.UnsetType = msgspec.UNSET
+    when: dict[str, list[Json]] = {}
+
+
 def _faults(manifest: Manifest) -> Iterator[KindFault]:
     yield from _card_faults(manifest)
+    misshapen = list(_shape_faults(manifest.settings, "/settings"))
+    yield from misshapen
+    if misshapen:
+        return
     for problem in schema_problems({"type": "object", **manifest.settings}):
         path, _, detail = problem.partition(": ")
         yield KindFault(pointer_of(path), detail)
@@ -142,6 +181,20 @@ def _faults(manifest: Manifest) -> Iterator[KindFault]:
         yield from _request_faults(manifest)
 
 
+def _shape_faults(schema: Json, pointer: str) -> Iterator[KindFault]:
+    try:
+        rule = msgspec.convert(schema, _Rule)
+    except msgspec.ValidationError as error:
+        (said,) = invalid_body(error).errors
+        yield KindFault(pointer + said.pointer, said.detail)
+        return
+    within = {f"properties/{name}": inner for name, inner in rule.properties.items()}
+    within |= {"items": rule.items, "additionalProperties": rule.additional_properties or {}}
+    for place, inner in within.items():
+        if inner != {}:
+            yield from _shape_faults(inner, f"{pointer}/{place}")
+
+
 def _card_faults(manifest: Manifest) -> Iterator[KindFault]:
     if not manifest.calls:
         yield KindFault("/calls", f"say which calls it takes, such as calls: [{', '.join(CALL_ORDER[:2])}]")
@@ -156,9 +209,6 @@ def _setting_faults(schema: Schema, pointer: str) -> Iterator[KindFault]:
             yield KindFault(f"{pointer}/required", f"{name!r} is required but no property; add it, or take it out")
     for name, rule in properties.items():
         place = f"{pointer}/properties/{name}"
-        if not isinstance(rule, dict):
-            yield KindFault(place, "write an object, such as {type: string, title: API key}")
-            continue
         if not rule.get("title"):
             yield KindFault(place, "add a title: people read it beside the field")
         if "pattern" in rule and not (rule.get("examples") or "default" in rule):

@@ -156,12 +156,13 @@ class _Marks:
 
 
 class BacklogCounter:
-    """Safe to share between threads. ``journal`` is asked under one lock, and closed with it."""
+    """Safe to share between threads. ``journal`` is read by one at a time: who reads it beside the counter holds
+    ``reading``."""
 
     def __init__(self, journal: Callable[[], Reader], clock: Callable[[], float] = time.monotonic) -> None:
         self._journal = journal
         self._clock = clock
-        self._lock = threading.Lock()
+        self.reading = threading.Lock()
         self._marks: dict[str, _Marks] = {}
         self._asked = 0.0
         self._thread: threading.Thread | None = None
@@ -169,7 +170,7 @@ class BacklogCounter:
 
     def count(self, lanes: Sequence[Lane]) -> dict[str, Count]:
         """Return what waits for each destination; the thread goes on with what could not be counted at once."""
-        with self._lock:
+        with self.reading:
             self._asked = self._clock()
             self._follow(lanes)
             self._look(RECORDS_PER_QUESTION)
@@ -200,7 +201,7 @@ class BacklogCounter:
         allowance, before = ALLOWANCE_SECONDS, self._clock()
         while True:
             began = time.thread_time()
-            with self._lock:
+            with self.reading:
                 if self._ended.is_set() or self._clock() - self._asked > ASKED_SECONDS:
                     self._thread = None
                     return

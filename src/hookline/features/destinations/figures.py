@@ -166,8 +166,9 @@ class FiguresLog:
         if not (self._settings.data_path / "journal").is_dir():
             return {}
         try:
-            journal = self._journal()
-            return {each: (journal.start(each), journal.end(each)) for each in journal.partitions()}
+            with self._backlog.reading:
+                journal = self._journal()
+                return {each: (journal.start(each), journal.end(each)) for each in journal.partitions()}
         except JournalError:
             return {}
 
@@ -175,7 +176,8 @@ class FiguresLog:
         times = [retry.oldest_ms] if retry.tried or retry.untried else []
         for partition, offset in first:
             try:
-                record = self._journal().get(partition, offset)
+                with self._backlog.reading:
+                    record = self._journal().get(partition, offset)
             except JournalError:
                 continue
             if record is not None:

@@ -298,14 +298,7 @@ def _number(value: float) -> str:
 
 def print_attempts(admin: AdminApi, destination: str, wanted: Json, limit: int, as_json: bool, utc: bool) -> int:
     """Print the newest that match, at most ``limit``."""
-    items: list[Json] = []
-    after: str | None = None
-    while len(items) < limit:
-        page = admin.get(_path(destination), limit=min(PAGE, limit - len(items)), after=after, **wanted)
-        items += page["items"]
-        after = page["after"]
-        if after is None:
-            break
+    items = admin.newest(_path(destination), limit, **wanted)
     if as_json:
         print(json.dumps(items))
     else:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from io import StringIO
 from typing import Any, Literal, NamedTuple, get_args
 
 from litestar import Request, Response, get
@@ -18,7 +16,7 @@ from hookline.api.services import Services
 from hookline.features.fleet.storage import Storage, storage_of
 from hookline.features.insights.service import series_log
 from hookline.features.sources.service import schema_log
-from hookline.features.usage.api import UsageItem, items_of, usage_item
+from hookline.features.usage.api import UsageItem, csv_answer, items_of, usage_item
 from hookline.features.usage.service import By, UsageCount, usage_log
 from hookline.insights.schema import SchemaLog
 from hookline.web.chart_view import ChartView, Line, chart
@@ -106,15 +104,6 @@ def usage_items(services: Services, range: UsageRange) -> list[UsageItem]:
     return items_of(services, first, last, _by(range), None)
 
 
-def as_csv(items: Sequence[UsageItem]) -> str:
-    """Return the items for a spreadsheet."""
-    text = StringIO()
-    writer = csv.writer(text)
-    writer.writerow(UsageItem.__struct_fields__)
-    writer.writerows([getattr(item, name) for name in UsageItem.__struct_fields__] for item in items)
-    return text.getvalue()
-
-
 def _days(services: Services, range: UsageRange) -> tuple[date, date]:
     last = datetime.fromtimestamp(services.store.now_ms() / 1000, UTC).date()
     first = last - timedelta(days=DAYS[range] - 1)
@@ -188,9 +177,9 @@ async def show_usage(
 @get("/usage.csv", needs="viewer")
 async def download_usage(services: FromServices, range: FromQuery[UsageRange] = "30d") -> Response[str]:
     """Return the usage per period and source as a file."""
-    headers = {"Content-Disposition": f'attachment; filename="usage-{range}.csv"'}
-    text = await asyncio.to_thread(lambda: as_csv(usage_items(services, range)))
-    return Response(text, media_type="text/csv", headers=headers)
+    return await asyncio.to_thread(
+        lambda: csv_answer(usage_items(services, range), UsageItem.__struct_fields__, f"usage-{range}")
+    )
 
 
 SCREENS = Screens(

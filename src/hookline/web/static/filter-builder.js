@@ -3,7 +3,7 @@
 // there is now, so that it can be tried before.
 (() => {
   const { make } = hookline.elements;
-  const { button, field, select } = hookline.controls;
+  const { button, field, save, select } = hookline.controls;
   const { parse, write, valueOf, ops } = hookline.conditions;
   const DO = [
     ["drop", "do not send it"], ["sample", "send only a share"],
@@ -16,12 +16,15 @@
 
   class FilterBuilder extends HTMLElement {
     #filters = [];
+    #saved = "";
     #list = make("ol", { class: "filter-list" });
     #problem = make("p", { class: "error", role: "alert" });
     #said = make("p", { class: "said", role: "status" });
 
     connectedCallback() {
-      this.#filters = JSON.parse(this.dataset.filters).map((filter) => ({ ...filter, asText: !parse(filter.if) }));
+      const filters = JSON.parse(this.dataset.filters);
+      this.#saved = JSON.stringify(filters);
+      this.#filters = filters.map((filter) => ({ ...filter, asText: !parse(filter.if) }));
       if (this.closest(".looking")) { this.#showOnly(); return; }
       const add = button("plain", "Add a filter", () => {
         if (this.#filters.length >= Number(this.dataset.max)) return;
@@ -143,13 +146,15 @@
 
     async #save() {
       this.#problem.textContent = "";
-      const answer = await fetch(this.dataset.api, {
-        method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ filters: this.filters }),
-      }).catch(() => null);
-      if (answer?.ok) { this.#said.textContent = "Saved. Applies to events sent from now on."; return; }
-      const problem = await answer?.json().catch(() => null);
-      this.show(null, problem?.errors || []);
-      this.#problem.textContent = `■ ${problem?.detail || "Hookline did not answer. Try again in a moment."}`;
+      const answer = await save(this.dataset.api, "filters", this.filters, this.#saved).catch(() => null);
+      if (answer?.ok) {
+        this.#saved = JSON.stringify(answer.json.filters);
+        this.#said.textContent = "Saved. Applies to events sent from now on.";
+        return;
+      }
+      if (answer?.status === 401) hookline.toSignIn();
+      this.show(null, answer?.json.errors || []);
+      this.#problem.textContent = `■ ${answer?.json.detail || "Hookline did not answer. Try again in a moment."}`;
     }
   }
 

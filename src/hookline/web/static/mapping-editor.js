@@ -2,7 +2,7 @@
 // events, and beside it the exact request for one of them, made anew as one types. Errors are shown where they are.
 (() => {
   const { make } = hookline.elements;
-  const { button, select } = hookline.controls;
+  const { button, save, select } = hookline.controls;
   const { parse, lineOf } = hookline.jsonPlaces;
   const WAIT_MS = 300;
   const METHODS = ["POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS"].map((each) => [each, each]);
@@ -29,6 +29,7 @@
     #presets = [];
     #destination = {};
     #own = false;
+    #saved = "";
     #list = make("ol", { class: "requests" });
     #problem = make("p", { class: "error", role: "alert" });
     #said = make("p", { class: "said", role: "status" });
@@ -45,6 +46,7 @@
       this.#presets = JSON.parse(this.dataset.presets);
       const own = JSON.parse(this.dataset.mapping);
       this.#own = own !== null;
+      this.#saved = JSON.stringify(own);
       this.#requests = (own ?? this.#presets).map((each) => ({ ...each }));
       if (this.closest(".looking")) { this.#showOnly(); return; }
       if (!this.#requests.length) this.#requests.push(structuredClone(FRESH));
@@ -298,11 +300,10 @@
 
     async #patch(mapping, words) {
       this.#problem.textContent = "";
-      const answer = await fetch(this.dataset.api, {
-        method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ mapping }),
-      }).catch(() => null);
-      const json = await answer?.json().catch(() => null);
+      const answer = await save(this.dataset.api, "mapping", mapping, this.#saved).catch(() => null);
+      const json = answer?.json;
       if (answer?.ok) {
+        this.#saved = JSON.stringify(json.mapping);
         this.#own = mapping !== null;
         this.#reset.hidden = !this.#own || !this.#presets.length;
         this.#said.textContent = words;

@@ -9,7 +9,8 @@ import pytest
 
 from hookline.api.auth.access import local_path
 from hookline.api.auth.admin_token import VALID_SECONDS, OneTimeLink, one_time_link
-from hookline.api.auth.service import login_link, session_store
+from hookline.api.auth.service import account_store, login_link, session_store
+from hookline.database.sqlite import DatabaseAway
 from hookline.features.fleet.service import own_metrics
 from tests.unit.control.running import TOKEN, Answer, Running
 
@@ -114,6 +115,18 @@ def test_wrong_tokens_lock_the_right_one_out_never(control: Running) -> None:
     assert [login(control, "wrong").status for _ in range(6)] == [429] * 6
     assert control.call("GET", link, token=False).status == 200
     assert own_metrics(control.services).sign_ins == {"failed": 5, "throttled": 7, "succeeded": 2}
+
+
+def test_a_database_that_is_away_counts_as_no_try(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tries again until it is back is not kept waiting then, with the right password or a wrong one."""
+
+    def away(*_: object) -> None:
+        raise DatabaseAway("connection refused")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(account_store(control.services), "credentials", away)
+        assert [login(control, "correct horse", account="ada").status for _ in range(6)] == [503] * 6
+    assert login(control, "correct horse", account="ada").status == 403
 
 
 def test_wrong_links_are_throttled(control: Running) -> None:

@@ -106,6 +106,13 @@ def test_a_time_that_is_none_is_refused(control: Running, fields: dict[str, str]
     assert (answer.status, answer.json["errors"][0]["pointer"]) == (422, "/expiresIn")
 
 
+@pytest.mark.parametrize("name", ["", " ", "a\nb"])
+def test_a_name_can_be_read(control: Running, name: str) -> None:
+    """What the audit log puts changes down to is more than blanks."""
+    assert control.api("POST", "/tokens", {"name": name}).status == 422
+    assert control.api("GET", "/tokens").json["items"] == []
+
+
 @pytest.mark.parametrize("scope", ["read", "write", "admin"])
 def test_scanners_can_tell_a_token(scope: str) -> None:
     """The prefix and the checksum tell a token with certainty; one changed character spoils it."""

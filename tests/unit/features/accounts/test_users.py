@@ -377,3 +377,11 @@ def test_a_password_is_changed_by_who_knows_it(control: Running) -> None:
 def test_a_browser_in_words(agent: str, words: str) -> None:
     """As people call it."""
     assert browser_of(agent) == words
+
+
+def test_an_account_has_one_id(control: Running) -> None:
+    """Under another spelling of it, what is done to the account would not be found in the audit log."""
+    join(control, "ada", "viewer")
+    for method, path in (("GET", "/users/u01"), ("POST", "/users/u01/sign-out"), ("DELETE", "/users/u01")):
+        assert control.api(method, path).status == 404
+    assert control.api("GET", "/users/u1").json["name"] == "ada"

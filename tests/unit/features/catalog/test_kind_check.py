@@ -86,6 +86,19 @@ def test_a_good_kind_has_no_fault() -> None:
             "did you mean 'advanced'?",
         ),
         ({"settings": {"required": ["b"]}}, "/settings/required", "'b' is required but no property"),
+        ({"settings": {"properties": ["apiKey"]}}, "/settings/properties", "Expected `object`, got `array`"),
+        ({"settings": {"properties": {"a": "string"}}}, "/settings/properties/a", "Expected `object`, got `str`"),
+        ({"settings": {"required": "apiKey"}}, "/settings/required", "Expected `array`, got `str`"),
+        (
+            {"settings": {"properties": {"a": {"type": "string", "examples": 5}}}},
+            "/settings/properties/a/examples",
+            "Expected `array`, got `int`",
+        ),
+        (
+            {"settings": {"properties": {"a": {"type": "string", "minLength": 3_000_000_000}}}},
+            "/settings/properties/a/minLength",
+            "Expected `int` <= 65536",
+        ),
         ({"sink": "acme.sink"}, "", "keep one of"),
     ],
 )

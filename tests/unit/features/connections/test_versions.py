@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+
+from hookline.connections.past import ALL, Past, Version
 from tests.unit.control.running import Running, destination, source
 
 
@@ -32,3 +37,18 @@ def test_a_way_back_that_leads_nowhere(control: Running) -> None:
     assert control.api("POST", "/connections/versions/99/roll-back", {}).status == 404
     assert control.api("GET", "/connections/versions?after=x").json["code"] == "invalid_parameter"
     assert control.api("POST", "/connections/versions/1/roll-back", {"when": 1}).status == 422
+
+
+def test_nobody_waits_for_a_version_of_others(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a large file takes long: it is read in a thread, also to go back to it."""
+    version, threads = Past.version, []
+
+    def noting(past: Past, number: int, limit: int = ALL) -> Version | None:
+        threads.append(threading.current_thread().name)
+        return version(past, number, limit)
+
+    monkeypatch.setattr(Past, "version", noting)
+    control.api("POST", "/sources", source())
+    assert control.api("GET", "/connections/versions/1").status == 200
+    assert control.api("POST", "/connections/versions/1/roll-back", {"dryRun": True}).status == 200
+    assert [name.partition("_")[0] for name in threads] == ["asyncio", "asyncio"]

@@ -14,7 +14,7 @@ import pytest
 from hookline.api.auth.service import session_store
 from hookline.cli.admin_api import AdminApi
 from hookline.connections.model import Filter
-from hookline.features.destinations import backlog
+from hookline.features.destinations import backlog, figures
 from hookline.features.destinations.backlog import BacklogCounter, Count, Lane, Stretch
 from hookline.features.destinations.figures import Figures, figures_log
 from hookline.features.insights.cli import print_destination
@@ -219,6 +219,46 @@ class Counting:
 
     def __getattr__(self, name: str):  # type: ignore[no-untyped-def]
         return getattr(self._journal, name)
+
+
+class WatchedReader(Counting):
+    """A journal that waits a moment in the middle of being read by the counting thread, and notes who comes then."""
+
+    def __init__(self, journal: Reader) -> None:
+        super().__init__(journal)
+        self.is_read = threading.Event()
+        self.is_shared = threading.Event()
+
+    def read(self, partition: int, offset: int):  # type: ignore[no-untyped-def]
+        """Read on."""
+        if threading.current_thread().name == "backlog-counter":
+            self.is_read.set()
+            self.is_shared.wait(0.2)
+            self.is_read.clear()
+        yield from super().read(partition, offset)
+
+    def end(self, partition: int) -> int:
+        """Say where it ends."""
+        if self.is_read.is_set():
+            self.is_shared.set()
+        return self._journal.end(partition)
+
+
+def test_the_journal_is_read_by_one_thread_at_a_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader is no two threads': whoever asks for figures waits while the counting thread reads."""
+    monkeypatch.setattr(backlog, "CHUNK_BITS", 4)
+    monkeypatch.setattr(backlog, "CHUNK", 16)
+    monkeypatch.setattr(backlog, "RECORDS_PER_QUESTION", 1)
+    made: list[WatchedReader] = []
+    monkeypatch.setattr(
+        figures, "open_reader", lambda folder: made.append(WatchedReader(open_reader(folder))) or made[0]
+    )
+    events(rig, 0, 200)
+    with Running(rig.folder) as control:
+        figures_log(control.services).look(fresh=True)
+        assert made[0].is_read.wait(5)
+        figures_log(control.services).look(fresh=True)
+    assert not made[0].is_shared.is_set()
 
 
 def test_while_brokers_are_away_all_that_can_wait_is_said(rig: Rig) -> None:

@@ -6,10 +6,11 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
-from hookline.features.usage.pages import as_csv, usage_items, usage_page
+from hookline.features.usage.pages import usage_page
 from hookline.insights.series import SeriesStore
 from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from tests.unit.control.running import Running, destination, source
+from tests.unit.features.accounts.test_access import sign_in
 from tests.unit.features.usage.test_usage import fill
 
 
@@ -39,10 +40,12 @@ def test_a_year_is_shown_by_month(control: Running) -> None:
 
 def test_the_csv_has_a_line_per_day_and_source(control: Running) -> None:
     """With a head, and nothing but the head where nothing was counted."""
-    fill(control, (days_ago(0), "web", 10, 4))
-    lines = as_csv(usage_items(control.services, "7d")).splitlines()
-    assert lines == ["period,source,events,filtered,counted,suppressed", f"{days_ago(0)},web,10,4,6,0"]
-    assert as_csv([]).splitlines() == lines[:1]
+    head = "period,source,events,filtered,counted,suppressed"
+    for counts, lines in (((), []), (((days_ago(0), "web", 10, 4),), [f"{days_ago(0)},web,10,4,6,0"])):
+        fill(control, *counts)
+        answer = control.call("GET", "/usage.csv?range=7d", headers=sign_in(control), token=False)
+        assert answer.text.splitlines() == [head, *lines]
+        assert answer.headers["content-disposition"] == 'attachment; filename="usage-7d.csv"'
 
 
 def test_destinations_are_added_up_over_the_range(control: Running) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 
 import msgspec
 from litestar import Controller, Response, get, post
@@ -15,8 +16,9 @@ from hookline.api.listing import After, Limit, Listing, number_after
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
 from hookline.api.services import Services, connections_past
 from hookline.connections import check
-from hookline.connections.past import Change, Version, way_back
+from hookline.connections.past import ALL, Change, Past, Version, way_back
 from hookline.connections.store import ChangeRefused
+from hookline.database.location import location_of
 from hookline.features.connections.api.objects import refused_as_problem
 from hookline.features.connections.service import journal_ends
 
@@ -116,7 +118,7 @@ class Versions(Controller):
     @get("/{number:int}", needs="viewer")
     async def get_version(self, services: FromServices, number: FromPath[int]) -> Version:
         """Return one change of the connections with all fields, secrets masked."""
-        return _version(services, number)
+        return await asyncio.to_thread(_version, services, number)
 
     @post("/{number:int}/roll-back", status_code=200, needs="editor")
     async def roll_back(
@@ -124,19 +126,22 @@ class Versions(Controller):
     ) -> ApplyResult:
         """Restore the connections to an earlier version, as a new version, or return what would change."""
         wanted = data or RollBackRequest()
-        _version(services, number)
         the_call().only_looked = wanted.dry_run
         return await asyncio.to_thread(refused_as_problem, lambda: _roll_back(services, number, wanted.dry_run))
 
 
-def _version(services: Services, number: int) -> Version:
-    found = connections_past(services).version(number)
+def _version(services: Services, number: int, changes_max: int = ALL) -> Version:
+    """Look it up with a reader of its own: a file's version takes too long for the event loop, and one reader is no two
+    threads'."""
+    with closing(Past(location_of(services.settings, "control"))) as past:
+        found = past.version(number, changes_max)
     if found is None:
         raise not_found("version", str(number))
     return found
 
 
 def _roll_back(services: Services, number: int, dry_run: bool) -> ApplyResult:
+    _version(services, number, 0)
     store, author = services.store, current_author()
     version = store.version
     changes, edits = way_back(store, number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ def check_file(file: Path, settings: Settings, as_json: bool) -> int:
     if as_json:
         print(msgspec.json.encode(problems).decode())
     for problem in [] if as_json else problems:
-        print(_sentence(file, msgspec.to_builtins(problem)))
+        path = f" {problem.path}:" if problem.path else ""
+        place = f"{file}:{problem.line}" if problem.line else str(file)
+        print(f"{place}:{path} {problem.message} ({problem.code})")
     if not problems and not as_json:
         print(f"{file}: fine")
         for line in (
@@ -44,12 +47,9 @@ def apply_file(admin: AdminApi, file: Path, *, prune: bool, dry_run: bool, as_js
     """Send the file to the server and print what changed, or would change."""
     document = {"document": _read(file), "prune": prune, "dryRun": dry_run}
     answer = admin.request("POST", "/connections/apply", document, APPLY_SECONDS)
-    problems = answer.get("problems") or []
-    if problems and not as_json:
-        raise CommandFailed("nothing was changed\n" + "\n".join(_sentence(file, problem) for problem in problems))
     if as_json:
         print(json.dumps(answer))
-        return 1 if problems else 0
+        return 0
     for change in answer["changes"]:
         if change.get("staleSecret") and change["action"] == "keep":
             print(f"= {change['kind']} {change['id']}  ({change['note']})")
@@ -64,12 +64,6 @@ def _read(file: Path) -> str:
         raise CommandFailed(f"cannot read the connections file {file}: {error}") from None
 
 
-def _sentence(file: Path, problem: dict[str, Any]) -> str:
-    place = f"{file}:{problem['line']}" if problem.get("line") else str(file)
-    path = f" {problem['path']}:" if problem.get("path") else ""
-    return f"{place}:{path} {problem['message']} ({problem['code']})"
-
-
 EVENTS_READ_MAX = 100_000
 """Events looked through for those of a destination's sources."""
 
@@ -77,6 +71,7 @@ EVENTS_READ_MAX = 100_000
 def tried_filters(file: Path, data_path: Path) -> Iterator[str]:
     """Yield lines for each destination with filters; nothing where the data folder has no events to try them on."""
     from hookline.connections import file as connections
+    from hookline.journal.port import JournalError
 
     text, _ = connections.load(file)
     configuration, _ = connections.read(text)
@@ -88,6 +83,8 @@ def tried_filters(file: Path, data_path: Path) -> Iterator[str]:
             yield from _tried(destination, data_path / "journal")
     except OSError as error:
         yield f"the filters were not tried: cannot read {error.filename}: {error.strerror}"
+    except JournalError as error:
+        yield f"the filters were not tried: {error}"
 
 
 def _tried(destination: Destination, folder: Path) -> Iterator[str]:
@@ -95,11 +92,10 @@ def _tried(destination: Destination, folder: Path) -> Iterator[str]:
     from hookline.journal.reading import newest_first
     from hookline.route.filter_trial import try_filters
 
-    journal = open_reader(folder)
-    ends = {partition: journal.end(partition) for partition in journal.partitions()}
-    newest = islice(newest_first(journal, ends), EVENTS_READ_MAX)
-    trial = try_filters(destination, (place.record for place in newest), samples_max=0)
-    journal.close()
+    with closing(open_reader(folder)) as journal:
+        ends = {partition: journal.end(partition) for partition in journal.partitions()}
+        newest = islice(newest_first(journal, ends), EVENTS_READ_MAX)
+        trial = try_filters(destination, (place.record for place in newest), samples_max=0)
     if trial.total == 0:
         yield f"{destination.id}: no events of its sources are kept to try the filters on"
         return

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -34,6 +35,8 @@ notifications_app = App(
 )
 notices_app = App(name="notices", group=OBJECTS, help="Notices about Hookline itself: list, acknowledge.")
 STDIN = "-"
+URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
+"""What may mean something in an address, and is left as it was typed."""
 
 
 def _verbs(of: App, noun: str, example: str) -> None:
@@ -210,7 +213,7 @@ def api(
     path: str,
     /,
     *,
-    data: str | None = None,
+    data: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     server: Target = HERE,
 ) -> int:
     """Call the admin API and print the answer. docs/reference/api.md lists the calls.
@@ -229,7 +232,8 @@ def api(
         body = None if text is None else json.loads(text)
     except ValueError as error:
         raise CommandFailed(f"--data is not JSON: {error}", exit_code=2) from None
-    answer = server.admin().request(method, "/" + path.removeprefix("/api/v1").lstrip("/"), body)
+    address = quote(path.removeprefix("/api/v1").lstrip("/"), safe=URL_CHARACTERS)
+    answer = server.admin().request(method, f"/{address}", body)
     if answer is not None and answer != "":
         print(printable(answer, keep="\n") if isinstance(answer, str) else _pretty(answer))
     return 0
@@ -296,7 +300,9 @@ def change_object(admin: AdminApi, collection: str, id: str, changes: Sequence[s
         *outer, last = path.split(".")
         inner = patch
         for name in outer:
-            inner = inner.setdefault(name, {})
+            if not isinstance(inner.get(name), dict):
+                inner[name] = {}
+            inner = inner[name]
         inner[last] = value
     return print_answer(admin, "PATCH", [collection, id], patch, as_json)
 
@@ -341,10 +347,16 @@ def _pretty(answer: Any) -> str:
 
 
 def read_object(file: Path) -> Any:
-    """Return what a file of JSON or YAML holds, or standard input."""
-    import yaml  # JSON is YAML
+    """Return what a file of JSON or YAML holds, or standard input; YAML as in a connections file."""
+    from hookline.connections.file_shape import YamlTree  # here: YAML is wanted rarely
 
     try:
-        return yaml.safe_load(sys.stdin.read() if str(file) == STDIN else file.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = sys.stdin.read() if str(file) == STDIN else file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(f"cannot read {file}: {error}") from None
+    with suppress(ValueError):
+        return json.loads(text)  # YAML has no pairs of escapes for one character, as JSON does
+    tree = YamlTree(text)
+    for problem in tree.problems:
+        raise CommandFailed(f"cannot read {file}: {problem}")
+    return tree.value

@@ -108,7 +108,8 @@ async def preview_destination(services: FromServices, data: JSONBody[Preview]) -
 
 async def _record(services: Services, data: Preview) -> tuple[Record, bool]:
     event = None if data.event == NOT_GIVEN else data.event
-    source = data.source or next(iter(data.destination.get("sources") or ()), None)
+    sources = data.destination.get("sources")
+    source = data.source or (sources[0] if isinstance(sources, list) and sources else None)
     source = source if isinstance(source, str) else None
     if event is None and data.message_id is None and data.sample is None and source is not None:
         filter = EventFilter(source=source)

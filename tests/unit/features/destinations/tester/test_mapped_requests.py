@@ -214,6 +214,14 @@ def test_preview_names_the_place_of_what_is_wrong(
     assert report["requests"] == []
 
 
+@pytest.mark.parametrize("sources", [5, "site", {"site": 1}, [5], None])
+def test_preview_of_sources_that_are_none(control: Running, sources: object) -> None:
+    """A form is previewed while it is written: what is no list of ids is a problem with its place."""
+    answer = control.api("POST", "/destinations/preview", {"destination": {"sources": sources}, "sample": "track"})
+    assert answer.status == 200
+    assert answer.json["problems"][0]["pointer"].startswith("/sources")
+
+
 def test_preview_of_a_webhook_without_signature(control: Running) -> None:
     """A webhook can be previewed too; its signature is not shown."""
     settings = {"webhooks": [{"url": "https://a.example/"}], "sharedSecret": "some secret of mine"}

@@ -182,7 +182,7 @@ def _types(options: Options) -> Callable[[Json], bool]:
     given = options.given("types")
     if given is MISSING:
         return lambda value: True
-    if not isinstance(given, list) or not given or any(each not in _TYPES for each in given):
+    if not isinstance(given, list) or not given or any(str(each) not in _TYPES for each in given):
         raise options.error("types", f'"types" of @entries is a list of {", ".join(_TYPES)}')
     kept = tuple(each for name in given for each in _TYPES[name])
     no_booleans = "boolean" not in given  # a bool is an int in Python

@@ -139,6 +139,7 @@ def test_entries_of_a_list_and_of_nothing() -> None:
         ({"@text": {"value": 1, "refuse": "x"}}, "list of names"),
         ({"@entries": {"of": {}, "key": "k"}}, 'needs "value"'),
         ({"@entries": {"of": {}, "key": "k", "value": 1, "types": ["date"]}}, "list of string"),
+        ({"@entries": {"of": {}, "key": "k", "value": 1, "types": [["string"]]}}, "list of string"),
         ({"@tme": {}}, "did you mean @time"),
     ],
 )

@@ -38,6 +38,10 @@ def role(name: str, arguments: Sequence[str]) -> int:
     except (lock.FolderInUse, OSError) as error:
         print(f"hookline: {error}", file=sys.stderr)
         return 1
+    if not launch.settings.journal.is_local:
+        from hookline.freed_memory import share_one_heap
+
+        share_one_heap()
     import hookline.app as app
 
     if name == "collect":

@@ -196,10 +196,14 @@ class DeletionWatch:
     async def _look_up(self, request: DeletionRequest) -> None:
         if request.action == "both":  # so that what is looked up is all there is
             await self._journal.refresh()
+        await asyncio.to_thread(self._plan, request)
+
+    def _plan(self, request: DeletionRequest) -> None:
+        """Look everything up and write down what is to be done; a thousand people take too long for an event loop."""
         people = self._requests.people(request.number)
         given = [person.user_id or "" for person in people]
         known, sources = self._profiles.ids_of(given), self._profiles.sources_of(given)
-        found = await asyncio.to_thread(search, self._data_path, given, None, lambda id: known.get(id, ()))
+        found = search(self._data_path, given, None, lambda id: known.get(id, ()))
         for events, gave_traits in zip(found.events, sources, strict=True):
             events.update(dict.fromkeys(gave_traits, 0))  # they had data of the person, and are told too
         self._add_synced(found, self._profiles.synced_by(given))
@@ -207,7 +211,7 @@ class DeletionWatch:
         if request.action == "suppress":
             self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
             return
-        await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
+        self._forgetting.forget(set(found.owners()), found.message_ids)
         self._requests.plan(request, found, self._planned(found))
 
     def _add_synced(self, found: SearchResult, synced_by: Sequence[Collection[tuple[str, str]]]) -> None:

@@ -137,7 +137,7 @@ def issue_page(services: Services, issue: Issue, detail: IssueDetail) -> IssuePa
         because=BECAUSE[detail.resolved_because] if detail.resolved_because else "",
         destination_href=destination_href(detail.destination),
         attempts_href=address(destination_href(detail.destination, "attempts"), status),
-        dead_letters_href=address(destination_href(detail.destination, "dead-letters"), {"outcome": detail.outcome}),
+        dead_letters_href=address(destination_href(detail.destination, "dead-letters"), status),
         event_href=event_href(sample.message_id, sample.source)
         if sample and sample.message_id and sample.source
         else "",

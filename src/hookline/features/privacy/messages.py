@@ -61,6 +61,12 @@ class DeletionMessages:
         self._awaited: dict[tuple[int, str], int] = {}
         """By message and destination: until when a remark is waited for."""
 
+    def are_due(self, request: DeletionRequest) -> bool:
+        """Return whether some message of a request is to be sent or looked at now, or none is open any more."""
+        now_ms = self._steady_ms()
+        due = [each.due_ms <= now_ms for each in self._messages.of(request.number) if each.state != "closed"]
+        return any(due) or not due
+
     async def send(self, request: DeletionRequest) -> None:
         """Append what is due; one that was appended before a crash is recognised by its messageId."""
         now_ms = self._steady_ms()

@@ -162,8 +162,8 @@ class DeletionWatch:
     async def look(self) -> bool:
         """Take every request that is under way as far as it goes now; return whether there were any. What fails is
         tried again at the next look."""
-        requests = self._requests.under_way()
-        for request in requests:
+        requests = await asyncio.to_thread(self._requests.under_way)
+        for request in await asyncio.to_thread(self._due, requests):
             try:
                 await self._advance(request)
                 self._delayed.pop(request.number, None)
@@ -174,6 +174,9 @@ class DeletionWatch:
                     logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
                 self._delayed[request.number] = str(error)
         return bool(requests)
+
+    def _due(self, requests: Sequence[DeletionRequest]) -> list[DeletionRequest]:
+        return [each for each in requests if each.state != "waiting" or self._messages.are_due(each)]
 
     async def _advance(self, request: DeletionRequest) -> None:
         """Do steps until one has to wait for somebody else."""

@@ -13,6 +13,7 @@ import pytest
 
 from hookline.database.open import open_deliver
 from hookline.features.privacy.service import (
+    delete_messages,
     deletion_requests,
     deletion_watch,
     id_digests,
@@ -23,7 +24,8 @@ from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
 from hookline.journal.remote import serve_append
-from hookline.privacy.model import DeletionRequest
+from hookline.privacy.model import DeletionRequest, Erased
+from hookline.privacy.search import SearchResult
 from tests.unit.control.running import Running, destination, record, source
 
 
@@ -136,3 +138,30 @@ def test_nobody_waits_while_much_is_written_about_many_people(
     here = threads.pop(threading.current_thread().name)
     assert threads.total() > 2 * len(people)
     assert here < 5
+
+
+def test_requests_that_wait_for_a_receiver_cost_one_look_each(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread: there may be a thousand, for thirty days, and PostgreSQL far away. What is due is not left out."""
+    requests, messages = deletion_requests(control.services), delete_messages(control.services)
+    for number in range(5):
+        made = requests.create([f"u{number}"], "delete", "me")
+        requests.plan(made, SearchResult([f"u{number}"]), [(0, "site", 1, ("crm",))])
+        requests.wait(made, Erased())
+        (message,) = messages.of(made.number)
+        messages.sent(message.id)
+        messages.look_again(message.id, (), control.services.store.steady_ms() + 600_000)
+    database, threads = privacy_store(control.services).database, Counter[str]()
+    rows = database.rows
+
+    def noting(query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        threads[threading.current_thread().name[:7]] += 1
+        return rows(query, values)
+
+    monkeypatch.setattr(database, "rows", noting)
+    assert asyncio.run(deletion_watch(control.services).look())
+    assert threads == {"asyncio": 6}
+    messages.settle(message, (), None)
+    asyncio.run(deletion_watch(control.services).look())
+    assert [requests.get(number + 1).state for number in range(5)] == [*["waiting"] * 4, "done"]  # type: ignore[union-attr]

@@ -77,6 +77,12 @@ def deliver_reader(services: Services) -> DeliverReader:
 
 
 @part
+def list_reader(services: Services) -> DeliverReader:
+    """Return the same for lists and counts that may read every row, in a thread: nobody else waits for their lock."""
+    return DeliverReader(location_of(services.settings, "deliver"))
+
+
+@part
 def connections_past(services: Services) -> Past:
     """Return connections as they were."""
     return Past(location_of(services.settings, "control"))

@@ -28,7 +28,7 @@ from hookline.api.listing import (
     number_after,
 )
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import Services, deliver_reader
+from hookline.api.services import Services, deliver_reader, list_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.service import event_log
 from hookline.features.replays.api import begin, begin_all
@@ -118,7 +118,7 @@ class DeadLetters(Controller):
     ) -> Listing[DeadLetter]:
         """List the matching dead letters, newest first. Discarded ones are included only with `status=discarded`."""
         wanted = _wanted(destination, source, type_, event, outcome, http_status, status, since, until)
-        return _listed(services, wanted, limit, after)
+        return await asyncio.to_thread(_listed, services, wanted, limit, after)
 
     @get("/export", needs="viewer", media_type="text/csv")
     async def export_dead_letters(
@@ -176,7 +176,7 @@ class DeadLetters(Controller):
         """Send all matching dead letters again, with one replay per destination: to all of them, or to none where one
         refuses. Those of deleted destinations are left out unless one is named."""
         wanted = _filter(services, data)
-        counted = sorted(deliver_reader(services).dead_letters.count(wanted))
+        counted = sorted(await asyncio.to_thread(list_reader(services).dead_letters.count, wanted))
         destinations = [each for each in counted if wanted.destination is not None or services.store.destination(each)]
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
             detail = f"They are of {len(destinations)} destinations; name one of them."
@@ -220,13 +220,13 @@ def _wanted(
 
 
 def _listed(services: Services, wanted: DeadLetterFilter, limit: int, after: str | None) -> Listing[DeadLetter]:
-    letters = deliver_reader(services).dead_letters.newest(limit + 1, number_after(after), wanted)
+    letters = list_reader(services).dead_letters.newest(limit + 1, number_after(after), wanted)
     page = [dead_letter_of(each) for each in letters[:limit]]
     return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
 
 async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
-    matched = sum(deliver_reader(services).dead_letters.count(wanted).values())
+    matched = sum((await asyncio.to_thread(list_reader(services).dead_letters.count, wanted)).values())
     if not matched:
         return Discarded(0, 0)
     action = replay_store(services).discard(wanted, current_author())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -116,21 +116,28 @@ class _Named(msgspec.Struct):
 _named = msgspec.json.Decoder(_Named)
 
 
+_MAY_BE_ESCAPED = re.compile(r"""[^ -~]|["'&/<>\\]""")
+"""What writers of JSON escape, some of them: Go "&", PHP slashes, many all that is not ASCII."""
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
 def _holding(text: str) -> Callable[[Record], bool]:
-    """Looks for a text, capital or small, in an event's ids and JSON, where its writer may have escaped it or not."""
-    folded = text.lower()
-    # Bytes fold ASCII only, which lower-casing before the encoding has done for the rest of what people type.
-    as_written = json.dumps(folded, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
-    escaped = json.dumps(folded)[1:-1].encode()
-    forms = {as_written, escaped}
+    """Looks for a text, capital or small, in an event's ids and JSON, however its writer has escaped it there."""
+    folded, may_be_escaped = text.casefold(), _MAY_BE_ESCAPED.search(text) is not None
 
     def holds(record: Record) -> bool:
-        if folded in record.message_id.lower() or folded in record.user_key.lower():
-            return True
-        body = record.body.lower()
-        return any(form in body for form in forms)
+        body = record.body.decode("utf-8", "replace")
+        if may_be_escaped and "\\" in body:
+            body = _ESCAPED.sub(_unescaped, body).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return any(folded in each.casefold() for each in (record.message_id, record.user_key, body))
 
     return holds
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code, character = found.groups()
+    return chr(int(code, 16)) if code is not None else _CONTROLS.get(character, character)
 
 
 SEARCH_SECONDS_MAX = 1.0

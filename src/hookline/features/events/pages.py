@@ -95,7 +95,6 @@ def _choices(objects: Sequence[Source] | Sequence[Destination], asked: str, foun
 PAYLOAD_CHARACTERS_MAX = 64_000
 SENT_TYPES = frozenset({"identify", "track", "page", "screen", "group", "alias"})
 """Message types that the collection API has an address for."""
-_SENT = frozenset({"delivered", "retrying", "failed", "expired"})
 
 
 class EventMark(NamedTuple):

@@ -109,6 +109,8 @@ PAUSE_AFTER_FAILURE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 10.0
 WATCHERS_MAX = 32
 FOLLOWED_EVENTS_MAX = 100
+FOLLOWED_PER_LOOK_MAX = 20
+"""They take turns: each is a few queries for every destination, and a dead receiver's stay open for days."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -126,6 +128,7 @@ class LiveEvents:
         """How often the journal was looked at."""
         # Events whose status is still open, by place, with the status last told.
         self._followed: OrderedDict[tuple[int, int], EventStatus] = OrderedDict()
+        self._turn = 0
 
     @property
     def watchers(self) -> int:
@@ -228,6 +231,9 @@ class LiveEvents:
 
     async def _look_at_followed(self, just_sent: set[tuple[int, int]]) -> None:
         places = [place for place in self._followed if place not in just_sent]
+        first = self._turn if self._turn < len(places) else 0
+        self._turn = first + FOLLOWED_PER_LOOK_MAX
+        places = places[first : self._turn]
         current = {(logged.partition, logged.offset): logged for logged in await self._events.events_at(places)}
         for place in places:
             logged = current.get(place)

@@ -14,7 +14,7 @@ from hookline.api.calls import current_author, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import Services, deliver_reader, part
+from hookline.api.services import Services, deliver_reader, list_reader, part
 from hookline.features.events.attempt_search import last_ending
 from hookline.features.issues.service import (
     IssueDetail,
@@ -106,7 +106,7 @@ class Issues(Controller):
         wanted = msgspec.structs.replace(letters_of(services, issue), last_id=last_id)
         letters, retrying = await asyncio.to_thread(
             lambda: (
-                sum(deliver_reader(services).dead_letters.count(wanted).values()),
+                sum(list_reader(services).dead_letters.count(wanted).values()),
                 retrying_of(services, issue),
             )
         )

@@ -11,7 +11,7 @@ from litestar import Request, Response, get
 from litestar.params import FromPath
 
 from hookline.api.handlers import FromServices
-from hookline.api.services import Services, deliver_reader
+from hookline.api.services import Services, list_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.issues.api import cursor_of, parse_cursor
 from hookline.features.issues.service import (
@@ -137,14 +137,14 @@ def issue_page(services: Services, issue: Issue, detail: IssueDetail) -> IssuePa
         because=BECAUSE[detail.resolved_because] if detail.resolved_because else "",
         destination_href=destination_href(detail.destination),
         attempts_href=address(destination_href(detail.destination, "attempts"), status),
-        dead_letters_href=address(destination_href(detail.destination, "dead-letters"), {"outcome": detail.outcome}),
+        dead_letters_href=address(destination_href(detail.destination, "dead-letters"), status),
         event_href=event_href(sample.message_id, sample.source)
         if sample and sample.message_id and sample.source
         else "",
         note_characters_max=NOTE_CHARACTERS_MAX,
         letters=[
             dead_letter_of(each)
-            for each in deliver_reader(services).dead_letters.newest(LETTERS_SHOWN, None, letters_of(services, issue))
+            for each in list_reader(services).dead_letters.newest(LETTERS_SHOWN, None, letters_of(services, issue))
         ],
         can_retry=stored is not None and stored.lane is not None and bool(detail.dead_letters or detail.retrying),
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.api.services import COUNTED_MAX, Services, deliver_reader, part
+from hookline.api.services import COUNTED_MAX, Services, deliver_reader, list_reader, part
 from hookline.database.location import location_of
 from hookline.events.timestamps import iso
 from hookline.features.events.log import event_name
@@ -161,7 +161,7 @@ def letters_of(services: Services, issue: Issue) -> DeadLetterFilter:
 
 def view_of(services: Services, issue: Issue, counted_max: int | None = COUNTED_MAX) -> IssueView:
     """Show an issue; reads deliver's rows, so not on an event loop."""
-    letters, wanted = deliver_reader(services).dead_letters, letters_of(services, issue)
+    letters, wanted = list_reader(services).dead_letters, letters_of(services, issue)
     count = sum(letters.count(wanted).values()) if counted_max is None else letters.count_up_to(wanted, counted_max)
     return IssueView(
         id=issue.id,

@@ -86,12 +86,13 @@ def _position(after: str | None) -> tuple[int, int] | None:
 def _shown(services: Services, rows: Iterable[PersonRow]) -> list[PersonSummary]:
     digest, suppressed, requests = id_digests(services).of, suppressions(services), deletion_requests(services)
     leaving = {
-        person.digest
+        id
         for request in requests.under_way()
         if request.action != "suppress"
         for person in requests.people(request.number)
+        for id in (person.user_id, *(person.identities or ()))
     }
-    return [_summary(row) for row in rows if (of := digest(row.id)) not in leaving and suppressed.get(of) is None]
+    return [_summary(row) for row in rows if row.id not in leaving and suppressed.get(digest(row.id)) is None]
 
 
 def _summary(row: PersonRow) -> PersonSummary:

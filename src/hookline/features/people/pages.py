@@ -36,7 +36,6 @@ from hookline.features.people.view import (
     withheld,
 )
 from hookline.features.privacy.pages import ACTIONS
-from hookline.features.privacy.service import id_digests, suppressions
 from hookline.outcomes.event_status import EventStatus
 from hookline.people.ingest.extraction import Scalar, text
 from hookline.people.store.people import Change, Identity, ListedPerson, Person
@@ -281,7 +280,7 @@ class PersonScreens(Controller):
             people=found.items,
             indexed=int(found.indexed * 100),
             searched=services.settings.people.search_traits,
-            anonymous=[each for each in anonymous if not _is_suppressed(services, each)],
+            anonymous=[each for each in anonymous if withheld(services, each.identity.id, None, is_known=True) is None],
             first_href="/people" if after else "",
             after_href=address("/people", {"after": found.after}) if found.after else "",
             is_defined=_is_defined(defined(services)),
@@ -357,10 +356,6 @@ def _is_defined(known: Defined) -> bool:
 
 def _met_last(reader: PersonReader) -> list[ListedPerson] | None:
     return None if reader.profiles is None else reader.profiles.people.met_last(MET_SHOWN)
-
-
-def _is_suppressed(services: Services, met: ListedPerson) -> bool:
-    return suppressions(services).get(id_digests(services).of(met.identity.id)) is not None
 
 
 class PersonLink(NamedTuple):

@@ -100,7 +100,7 @@ class DeletionRequests(Controller):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
         try:
-            made = deletion_requests(services).create(data.ids, data.action, current_author())
+            made = await asyncio.to_thread(deletion_requests(services).create, data.ids, data.action, current_author())
         except TooManyRequests as error:
             raise Problem(409, "too_many_deletion_requests", f"{error}.") from None
         except TooManySuppressed as error:

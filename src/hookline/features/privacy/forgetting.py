@@ -81,9 +81,10 @@ class Forgetting:
     def _forget_issues(self, erased: Collection[str]) -> None:
         """Take the words of issues that name one of them; the next failure brings them back without."""
         wanted = {each.casefold() for each in erased}
+        no_words = [each for each in wanted if not _WORD.fullmatch(each)]
         for id, message in self._database.rows("SELECT id, message FROM issues WHERE message IS NOT NULL"):
             said = message.casefold()
-            if not wanted.isdisjoint(_WORD.findall(said)) or any(" " in each and each in said for each in wanted):
+            if not wanted.isdisjoint(_WORD.findall(said)) or any(each in said for each in no_words):
                 with self._database.transaction() as execute:
                     execute("UPDATE issues SET message = NULL WHERE id = ?", (id,))
 

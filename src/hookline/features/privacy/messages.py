@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
@@ -60,6 +61,12 @@ class DeletionMessages:
         self._awaited: dict[tuple[int, str], int] = {}
         """By message and destination: until when a remark is waited for."""
 
+    def are_due(self, request: DeletionRequest) -> bool:
+        """Return whether some message of a request is to be sent or looked at now, or none is open any more."""
+        now_ms = self._steady_ms()
+        due = [each.due_ms <= now_ms for each in self._messages.of(request.number) if each.state != "closed"]
+        return any(due) or not due
+
     async def send(self, request: DeletionRequest) -> None:
         """Append what is due; one that was appended before a crash is recognised by its messageId."""
         now_ms = self._steady_ms()
@@ -70,7 +77,10 @@ class DeletionMessages:
             return
         users = {person.number: person.user_id or "" for person in self._requests.people(request.number)}
         await self._journal.append([_record(each, users[each.number], time.time_ns() // 1_000_000) for each in planned])
-        for each in planned:
+        await asyncio.to_thread(self._note_sent, planned)  # one write to the disk for each
+
+    def _note_sent(self, messages: Iterable[Message]) -> None:
+        for each in messages:
             self._messages.sent(each.id)
 
     async def all_closed(self, request: DeletionRequest) -> bool:
@@ -93,7 +103,8 @@ class DeletionMessages:
         goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
         if event is not None and is_open and goes_on:
             accepted = [_receipt(each, now_ms, ACCEPTED) for each in asked.values() if each.status == ACCEPTED]
-            self._messages.look_again(message.id, accepted, now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE))
+            due_ms = now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE)
+            await asyncio.to_thread(self._messages.look_again, message.id, accepted, due_ms)
             return
         # What is open in the end waits for a receiver that is paused or gone, for as long as the journal keeps it.
         failed = tuple(id for id, each in asked.items() if each.status in TRY_AGAIN or not _has_ended(each))
@@ -106,7 +117,7 @@ class DeletionMessages:
         if failed and goes_on:
             next_id = self._requests.message_id(request, message.number, message.source, message.tries + 1)
             again = NextTry(failed, next_id, now_ms + PAUSE_MS)
-        self._messages.settle(message, receipts, again)
+        await asyncio.to_thread(self._messages.settle, message, receipts, again)
         self._awaited = {key: until_ms for key, until_ms in self._awaited.items() if key[0] != message.id}
 
     def _awaits_remark(self, message: Message, at: DestinationStatus, now_ms: int) -> bool:

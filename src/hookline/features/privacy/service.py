@@ -162,8 +162,8 @@ class DeletionWatch:
     async def look(self) -> bool:
         """Take every request that is under way as far as it goes now; return whether there were any. What fails is
         tried again at the next look."""
-        requests = self._requests.under_way()
-        for request in requests:
+        requests = await asyncio.to_thread(self._requests.under_way)
+        for request in await asyncio.to_thread(self._due, requests):
             try:
                 await self._advance(request)
                 self._delayed.pop(request.number, None)
@@ -174,6 +174,9 @@ class DeletionWatch:
                     logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
                 self._delayed[request.number] = str(error)
         return bool(requests)
+
+    def _due(self, requests: Sequence[DeletionRequest]) -> list[DeletionRequest]:
+        return [each for each in requests if each.state != "waiting" or self._messages.are_due(each)]
 
     async def _advance(self, request: DeletionRequest) -> None:
         """Do steps until one has to wait for somebody else."""
@@ -196,10 +199,14 @@ class DeletionWatch:
     async def _look_up(self, request: DeletionRequest) -> None:
         if request.action == "both":  # so that what is looked up is all there is
             await self._journal.refresh()
+        await asyncio.to_thread(self._plan, request)
+
+    def _plan(self, request: DeletionRequest) -> None:
+        """Look everything up and write down what is to be done; a thousand people take too long for an event loop."""
         people = self._requests.people(request.number)
         given = [person.user_id or "" for person in people]
         known, sources = self._profiles.ids_of(given), self._profiles.sources_of(given)
-        found = await asyncio.to_thread(search, self._data_path, given, None, lambda id: known.get(id, ()))
+        found = search(self._data_path, given, None, lambda id: known.get(id, ()))
         for events, gave_traits in zip(found.events, sources, strict=True):
             events.update(dict.fromkeys(gave_traits, 0))  # they had data of the person, and are told too
         self._add_synced(found, self._profiles.synced_by(given))
@@ -207,7 +214,7 @@ class DeletionWatch:
         if request.action == "suppress":
             self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
             return
-        await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
+        self._forgetting.forget(set(found.owners()), found.message_ids)
         self._requests.plan(request, found, self._planned(found))
 
     def _add_synced(self, found: SearchResult, synced_by: Sequence[Collection[tuple[str, str]]]) -> None:

@@ -145,6 +145,7 @@ def test_lists_are_searched_and_sorted_in_the_address(control: Running) -> None:
     assert (by_name[0], by_name[-1], len(by_name)) == ("Trait 00", "Trait 49", 50)
     assert names.findall(shown(control, "/traits?sort=-name"))[0] == "Trait 52"
     assert names.findall(shown(control, "/traits?sort=nonsense")) == by_name
+    assert names.findall(shown(control, f"/traits?after={'9' * 5_000}")) == by_name
     assert names.findall(shown(control, "/traits?search=trait+5")) == ["Trait 50", "Trait 51", "Trait 52"]
     (after,) = [each for each in links(control, "/traits?sort=-name&search=trait") if "after=" in each]
     assert names.findall(shown(control, after)) == ["Trait 02", "Trait 01", "Trait 00"]

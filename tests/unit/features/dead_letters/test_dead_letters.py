@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from hookline.api.services import deliver_reader
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
 from hookline.features.dead_letters import api
+from hookline.outcomes.rows import DeadLetterRows
 from hookline.replays.store import ReplayFeed
 from tests.unit.control.running import Running, destination, record, source, wait_until
 
@@ -65,6 +71,29 @@ def test_filters(control: Running) -> None:
     assert found("outcome=timed_out") == found("event=Order") == []
     assert found("from=2023-11-14T22:13:20.126Z&to=2023-11-14T22:13:20.127Z") == ["m3"]
     assert control.api("GET", "/dead-letters?from=yesterday").json["code"] == "invalid_parameter"
+
+
+def test_nobody_waits_for_a_look_through_all_of_them(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a million it takes seconds: in a thread, by a connection that nothing on the event loop waits for."""
+    monkeypatch.setattr(api, "DISCARD_SECONDS", 0.0)
+    connect_two(control)
+    fill(control, 5)
+    looks: list[tuple[str, bool]] = []
+
+    def noting(look: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(rows: DeadLetterRows, *asked: object) -> Any:
+            looks.append((threading.current_thread().name[:7], rows is deliver_reader(control.services).dead_letters))
+            return look(rows, *asked)
+
+        return noted
+
+    for name in ("newest", "count"):
+        monkeypatch.setattr(DeadLetterRows, name, noting(getattr(DeadLetterRows, name)))
+    assert control.api("GET", "/dead-letters?event=Rare").status == 200
+    assert control.api("GET", "/dead-letters/export?event=Rare").status == 200
+    assert control.api("POST", "/dead-letters/retry", {"outcome": "refused"}).status == 200
+    assert control.api("POST", "/dead-letters/discard", {"outcome": "refused"}).status == 200
+    assert looks == [("asyncio", False)] * 4
 
 
 def test_one_with_its_event(control: Running) -> None:

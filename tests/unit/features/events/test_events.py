@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import quote
 
 import pytest
@@ -117,6 +118,17 @@ def test_text_is_found_wherever_it_stands(control: Running, text: str) -> None:
     )
     assert ids(control, f"?text={quote(text)}")[-1] in ("m1", "in-the-ID")
     assert "other" not in ids(control, f"?text={quote(text)}")
+
+
+@pytest.mark.parametrize("text", ["Özil", "özil", "ИВАН", "straße", "A/b?c&d"])
+def test_text_beyond_ascii_is_found_too(control: Running, text: str) -> None:
+    """Capital or small, as writers of JSON leave or escape it."""
+    properties = {"name": "Özil Иван", "street": "STRASSE", "at": "a/b?c&d"}
+    plain, escaped = record("plain", properties=properties), record("escaped", properties=properties)
+    plain.body = json.dumps(json.loads(plain.body), ensure_ascii=False).encode()
+    escaped.body = json.dumps(json.loads(escaped.body)).replace("/", "\\/").replace("&", "\\u0026").encode()
+    control.append(record("other"), plain, escaped)
+    assert ids(control, f"?text={quote(text)}") == ["escaped", "plain"]
 
 
 def test_within_a_time(control: Running) -> None:

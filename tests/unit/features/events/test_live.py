@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from hookline.features.events import service
+from hookline.features.events.log import EventLog, LoggedEvent
 from hookline.features.events.service import QUEUE_MESSAGES_MAX, Message, Watcher, live_events
-from tests.unit.control.running import Running, Stream, record, wait_until
+from tests.unit.control.running import Running, Stream, destination, record, source, wait_until
 
 
 def watching(control: Running) -> Stream:
@@ -86,6 +87,26 @@ def test_a_burst_is_cut_and_counted(control: Running) -> None:
     kind, data = next(messages)
     assert (kind, data["count"]) == ("skipped", 80)
     assert [next(messages)[1]["messageId"] for _ in range(20)] == [f"m{number}" for number in range(80, 100)]
+
+
+def test_events_that_stay_open_take_turns(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few are looked at in one look, each costs queries for every destination; none is forgotten."""
+    monkeypatch.setattr(service, "FOLLOWED_PER_LOOK_MAX", 2)
+    control.api("PUT", "/sources/site", source())
+    control.api("PUT", "/destinations/crm", destination("crm"))
+    looks: list[list[tuple[int, int]]] = []
+    events_at = EventLog.events_at
+
+    async def noting(self: EventLog, places: list[tuple[int, int]]) -> list[LoggedEvent]:
+        looks.append(places)
+        return await events_at(self, places)
+
+    monkeypatch.setattr(EventLog, "events_at", noting)
+    stream = watching(control)
+    control.append(*(record(f"m{number}") for number in range(5)))
+    wait_until(lambda: {place for look in looks for place in look} == {(0, offset) for offset in range(5)})
+    assert max(map(len, looks)) == 2
+    stream.close()
 
 
 def test_streams_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,7 +319,9 @@ def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
     assert (detail["sample"]["messageId"], detail["sample"]["event"]) == ("m0", "Order Completed")
     assert [each["attempts"] for each in detail["hours"]] == [1]
     assert detail["nextStep"].endswith(" Once this is mended, retry 1 dead letter.")
-    assert [row.values[0] for row in world.page(detail["id"]).chart.rows] == [None, 1], "no data before the first one"
+    page = world.page(detail["id"])
+    assert page.dead_letters_href == "/destinations/crm/dead-letters?outcome=refused&httpStatus=422"
+    assert [row.values[0] for row in page.chart.rows] == [None, 1], "no data before the first one"
     world.pass_time(180)
     world.fail(1)
     rows = world.page(world.one()["id"]).chart.rows

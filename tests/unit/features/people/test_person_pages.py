@@ -108,6 +108,15 @@ def test_those_who_were_met_last_are_listed(people: People) -> None:
     assert "/people/user/ben" not in text
 
 
+def test_devices_without_a_user_are_listed(people: People) -> None:
+    """But for those that are being erased."""
+    people.control.append(of("device", "track", None, "device-7", event="Order"))
+    people.apply()
+    assert "/people/anonymous/device-7" in page(people.control, "/people").text
+    deletion_requests(people.control.services).create(["device-7"], "delete", "somebody")
+    assert "/people/anonymous/device-7" not in page(people.control, "/people").text
+
+
 def test_before_there_are_profiles_a_person_has_events(defined: Running) -> None:
     """By the id that was given; a search finds either kind."""
     defined.append(*JOURNEY)

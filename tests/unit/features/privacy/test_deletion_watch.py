@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
 
 from hookline.database.open import open_deliver
-from hookline.features.privacy.service import deletion_requests, deletion_watch, id_digests, suppressions
+from hookline.features.privacy.service import (
+    delete_messages,
+    deletion_requests,
+    deletion_watch,
+    id_digests,
+    privacy_store,
+    suppressions,
+)
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
 from hookline.journal.remote import serve_append
-from hookline.privacy.model import DeletionRequest
+from hookline.privacy.model import DeletionRequest, Erased
+from hookline.privacy.search import SearchResult
 from tests.unit.control.running import Running, destination, record, source
 
 
@@ -100,3 +115,53 @@ def test_what_is_refused_again_and_again_holds_no_request_up(control: Running) -
     deletion_requests(control.services).create(["1"], "both", "me")
     carry_out(control, collect)
     assert left_of(control) == ["r2"]
+
+
+def test_nobody_waits_while_much_is_written_about_many_people(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message is noted on the disk by itself, thousands of them: in a thread, as are the look-up and its plan."""
+    for path, body in (("/sources", source("site")), ("/destinations", destination("crm", sources=["site"]))):
+        assert control.api("POST", path, body).status == 201
+    people = [f"u{number}" for number in range(50)]
+    control.append(*(record(f"m{id}", userId=id) for id in people))
+    database, threads = privacy_store(control.services).database, Counter[str]()
+    transaction = database.transaction
+
+    def noting() -> AbstractContextManager[Callable[..., Any]]:
+        threads[threading.current_thread().name] += 1
+        return transaction()
+
+    monkeypatch.setattr(database, "transaction", noting)
+    assert control.api("POST", "/deletion-requests", {"userIds": people, "action": "delete"}).status == 201
+    carry_out(control, Collect(control))
+    here = threads.pop(threading.current_thread().name)
+    assert threads.total() > 2 * len(people)
+    assert here < 5
+
+
+def test_requests_that_wait_for_a_receiver_cost_one_look_each(
+    control: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread: there may be a thousand, for thirty days, and PostgreSQL far away. What is due is not left out."""
+    requests, messages = deletion_requests(control.services), delete_messages(control.services)
+    for number in range(5):
+        made = requests.create([f"u{number}"], "delete", "me")
+        requests.plan(made, SearchResult([f"u{number}"]), [(0, "site", 1, ("crm",))])
+        requests.wait(made, Erased())
+        (message,) = messages.of(made.number)
+        messages.sent(message.id)
+        messages.look_again(message.id, (), control.services.store.steady_ms() + 600_000)
+    database, threads = privacy_store(control.services).database, Counter[str]()
+    rows = database.rows
+
+    def noting(query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        threads[threading.current_thread().name[:7]] += 1
+        return rows(query, values)
+
+    monkeypatch.setattr(database, "rows", noting)
+    assert asyncio.run(deletion_watch(control.services).look())
+    assert threads == {"asyncio": 6}
+    messages.settle(message, (), None)
+    asyncio.run(deletion_watch(control.services).look())
+    assert [requests.get(number + 1).state for number in range(5)] == [*["waiting"] * 4, "done"]  # type: ignore[union-attr]

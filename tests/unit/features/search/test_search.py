@@ -14,6 +14,7 @@ from hookline.database.open import ensure
 from hookline.features.privacy.service import deletion_requests
 from hookline.features.search.service import ACTIONS, GO_TO, doc_headings
 from hookline.features.settings.pages import TABS
+from hookline.privacy.search import SearchResult
 from hookline.web.docs import PAGES
 from tests.unit.control.running import Running
 from tests.unit.features.accounts.test_access import sign_in
@@ -61,8 +62,15 @@ def test_people_are_found_by_beginnings_and_lead_to_their_page(people: People) -
 
 
 def test_nobody_is_found_whose_data_is_withheld(people: People) -> None:
-    """From the moment somebody asks for it, not only once it is gone."""
+    """From the moment somebody asks for it, by whichever id, not only once it is gone."""
     requests = deletion_requests(people.control.services)
+    of_earlier_id = requests.create(["zora-before"], "delete", "somebody")
+    assert "person" in search(people.control, "zora@")
+    found = SearchResult(["zora-before"])
+    found.ids[0]["u-zora"] = None
+    requests.plan(of_earlier_id, found, [])
+    assert "person" not in search(people.control, "zora@")
+    requests.finish(of_earlier_id.number)
     requests.create(["u-zora"], "delete", "somebody")
     assert "person" not in search(people.control, "zora@")
     requests.create(["ann"], "suppress", "somebody")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hookline.api.listing import id_number
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Definition
 from hookline.features.audiences.pages.progress import DefinitionProgress, DefinitionSection, progress_of
@@ -58,7 +59,7 @@ async def definition_list(
     wanted = search.strip().casefold()
     matching = [each for each in every if not wanted or wanted in each.id.casefold() or wanted in each.name.casefold()]
     matching.sort(key=lambda each: (each.name.casefold(), each.id))
-    start = int(after) if after.isascii() and after.isdigit() else 0
+    start = id_number(after) or 0
     is_turned = sort.startswith("-")
     if column == "name":
         matching = matching[::-1] if is_turned else matching

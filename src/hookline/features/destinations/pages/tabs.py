@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from hookline.api.services import Services, deliver_reader
+from hookline.api.services import Services, list_reader
 from hookline.connections.model import (
     FILTERS_MAX,
     WEBHOOKS_MAX,
@@ -136,8 +136,8 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
     before_id = _number(after)
     found, counts = await asyncio.to_thread(
         lambda: (
-            deliver_reader(services).dead_letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
-            deliver_reader(services).dead_letters.count(wanted),
+            list_reader(services).dead_letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
+            list_reader(services).dead_letters.count(wanted),
         )
     )
     letters = [dead_letter_of(each) for each in found[:DEAD_LETTER_ROWS]]

@@ -121,7 +121,6 @@ class StreamMessage(NamedTuple):
 Event = dict[str, Any]
 Show = Callable[[StreamMessage], None]
 
-LAST_MAX = 1_000
 PAGE_EVENTS = 200
 PAGES_MAX = 25
 """Pages of older events looked through for ``--last``."""

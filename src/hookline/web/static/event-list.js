@@ -133,7 +133,7 @@
       let place = first;
       for (const item of wanted) this.#place(item, place++, count, height);
       this.dispatchEvent(new Event("drawn"));
-      if (last === count && count) this.#tell("end");
+      if (last === count) this.#tell("end");
     }
 
     #place(item, place, count, height) {

@@ -204,9 +204,10 @@
       tell();
     }
   };
-  // A slow search gives short pages, or none, with a cursor: it goes on until the rows fill what is in sight.
-  const more = () => { if (older && !list.isFull && loading === false) load(turn); };
+  // A slow search gives short pages, or none, with a cursor: it goes on until the rows fill what is in sight, or nobody looks.
+  const more = () => { if (older && !list.isFull && loading === false && !document.hidden) load(turn); };
   list.addEventListener("end", more);
+  document.addEventListener("visibilitychange", () => list.checkEnd());
 
   // --- pause
   const isPaused = () => paused.button || paused.away || paused.text;

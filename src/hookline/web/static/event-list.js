@@ -32,6 +32,7 @@
     get isFull() { return this.#items.length >= BUFFER_MAX; }
     get selected() { return this.#selected; }
     get visible() { return [...this.#rows.keys()].filter((item) => item.event); }
+    checkEnd() { this.#draw(); } // says "end" again where the oldest row is in sight
     has(key) { return this.#places.has(key); }
     item(key) { return this.#places.get(key); }
 

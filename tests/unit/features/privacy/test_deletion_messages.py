@@ -188,7 +188,7 @@ class QueuedAtTheOther(FilteredAtOne):
 
 
 def test_what_was_not_sent_is_known_while_another_receiver_is_down(tmp_path: Path) -> None:
-    """Whoever has to delete by hand need not wait for that receiver, which may take 30 days; the time stays the same."""
+    """Whoever deletes by hand need not wait for that receiver, which may take 30 days; the time stays the same."""
     sending = Sending(tmp_path)
     seen = QueuedAtTheOther(Settings(data_dir=str(tmp_path)))
     parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock

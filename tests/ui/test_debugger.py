@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, new_id, webhook
 from tests.ui.conftest import CONTRAST, sign_in
@@ -61,6 +61,28 @@ def test_filters_are_the_address_and_the_server_leaves_out_the_rest(debugger: Pa
     expect(rows(debugger)).to_have_count(1)
     debugger.get_by_label("Status").select_option("rejected")
     expect(debugger.get_by_role("heading", name="No event matches")).to_be_visible()
+
+
+def test_a_slow_search_goes_on_until_it_finds_something(debugger: Page, hookline: Hookline) -> None:
+    """An answer without events and with a cursor is not the end: nobody reads that no event matches before it is."""
+    mark = new_id("far")
+    hookline.track("Found in the end", properties={"at": mark})
+    held: list[Route] = []
+    debugger.route("**/api/v1/events?*", lambda route: held.append(route))
+    with debugger.expect_request(f"**/api/v1/events?*{mark}*"):
+        debugger.get_by_label("Text").fill(mark)
+    for number in range(3):
+        expect(debugger.locator("[data-said]")).to_have_text("Searching older events…" if number else "Loading…")
+        expect(debugger.get_by_text("No event matches")).to_be_hidden()
+        with debugger.expect_request(f"**&after=page{number}"):
+            held.pop().fulfill(json={"items": [], "after": f"page{number}"})
+    expect(rows(debugger)).to_have_count(0)
+    last = held.pop()
+    last.continue_(url=last.request.url.replace("&after=page2", ""))
+    expect(rows(debugger, "Found in the end")).to_be_visible()
+    debugger.unroute("**/api/v1/events?*")
+    debugger.get_by_label("Text").fill(new_id("nowhere"))
+    expect(debugger.get_by_text("No event matches")).to_be_visible()
 
 
 def test_rows_say_how_many_have_got_it_and_what_an_identify_call_sets(

@@ -93,8 +93,9 @@ def test_settings_are_changed_and_a_secret_rotates(signed_in: Page, hookline: Ho
     page.get_by_role("dialog").get_by_role("button", name="Rotate").click()
     secret = page.locator("#new-secret").text_content()
     assert secret
-    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()  # it cannot be cancelled any more
     expect(page.get_by_text("rotating")).to_be_visible()
+    expect(page.get_by_role("button", name="Rotate secret")).to_be_focused()
     page.get_by_text("How to verify X-Signature").click()
     expect(page.get_by_role("tab", name="PHP")).to_be_visible()
     page.reload()
@@ -319,9 +320,15 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
     page.get_by_role("link", name="Refused").first.click()
     expect(page.locator("table.attempts")).to_contain_text("refused 400")
     expect(page.locator("json-tree")).to_contain_text('event: "Refused"')
+    hookline.api("POST", "destinations/crm/pause")
     page.get_by_role("button", name="Retry").click()
     page.get_by_role("dialog", name="Send it again").get_by_role("button", name="Retry").click()
     page.wait_for_url("**/replays/r*")
+    replay = page.url.rpartition("/")[2]
+    page.go_back()
+    expect(page.locator("[data-part=letter]")).to_contain_text(f"◔ queued by the replay {replay}")
+    hookline.api("POST", "destinations/crm/resume")
+    page.goto(f"/replays/{replay}")
     expect(page.locator("main .mark").first).to_contain_text("done")
     page.goto("/destinations/crm/dead-letters?status=expired")
     expect(page.get_by_role("heading", name="No dead letters match")).to_be_visible()

@@ -184,6 +184,11 @@ def amount(value: float) -> str:
     return number(value) if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
+def rate(per_second: float) -> str:
+    """Write how often something happens in the unit that reads well: ``12.5/s``, ``40/min``."""
+    return f"{amount(per_second)}/s" if per_second >= 1 else f"{amount(round(per_second * 60, 1))}/min"
+
+
 def milliseconds(value: float) -> str:
     """Write a time in the unit that reads well: ``840 ms``, ``1.3 s``, ``2.5 min``."""
     if value < 1000:
@@ -267,6 +272,7 @@ def _environment() -> Environment:
         number=number,
         amount=amount,
         milliseconds=milliseconds,
+        rate=rate,
         outcome=outcome_word,
         counted=counted,
         size=size,

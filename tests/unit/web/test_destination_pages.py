@@ -107,6 +107,20 @@ def test_sources_are_called_by_their_names(control: Running) -> None:
     assert 'data-source-names="{&#34;site&#34;:&#34;Web shop&#34;}"' in page(control, "/events")
 
 
+def test_tabs_are_told_apart_by_their_titles(control: Running) -> None:
+    """In the browser's history, and in several windows; the first tab has the plain name, as one that has no link."""
+    control.api("PUT", "/audiences/all", {"id": "all", "name": "All", "condition": {"event": "*"}})
+    titles = {
+        "/destinations/crm": "CRM",
+        "/destinations/crm/attempts": "CRM · Attempts",
+        "/destinations/crm/mapping": "CRM",
+        "/sources/site/keys": "Site · Keys",
+        "/audiences/all/members": "All · Members",
+    }
+    for path, title in titles.items():
+        assert f"<title>{title} · Hookline</title>" in page(control, path), path
+
+
 def page(control: Running, path: str) -> str:
     """A page, for somebody who is signed in."""
     return control.call("GET", path, headers=sign_in(control), token=False).text

@@ -27,7 +27,7 @@ from hookline.outcomes.event_status import EventStatus
 from hookline.outcomes.outcome import NOT_ROUTED_BECAUSE, QUEUED_BECAUSE, DeliveryStatus, QueuedReason, because
 from hookline.route import decision
 from hookline.telemetry.metrics import METRICS
-from hookline.web.rendering import number
+from hookline.web.rendering import number, rate
 
 AS_OF = "2026-11-23T10:00:00.000Z"
 
@@ -134,6 +134,17 @@ def test_addresses_can_be_pasted(listen: str, url: str) -> None:
 def test_numbers_are_grouped() -> None:
     """Thousands are told apart by a narrow space that does not break."""
     assert number(1_234_567) == "1\u202f234\u202f567"
+
+
+def test_rates_are_in_the_unit_that_reads_well() -> None:
+    """Two events a minute are not 0.0333 a second."""
+    assert [rate(each) for each in (1 / 30, 0.7, 1.0, 12.5, 1_234.0)] == [
+        "2/min",
+        "42/min",
+        "1/s",
+        "12.5/s",
+        "1\u202f234/s",
+    ]
 
 
 def test_starting_does_not_load_what_only_a_page_needs() -> None:

@@ -279,9 +279,9 @@ def person(account: Account) -> Caller:
 
 ROWS_ON_A_PAGE = 50
 WHAT_ROLES_DO = {
-    "viewer": "viewer: looks at everything but this",
+    "viewer": "viewer: sees events, people and connections, and changes nothing",
     "editor": "editor: also changes sources, destinations, filters, replays, dead letters",
-    "owner": "owner: also people, tokens, settings",
+    "owner": "owner: also accounts, tokens, server settings",
 }
 WHAT_SCOPES_DO = {
     "read": "read: what a viewer may",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from hookline.features.events.pages import pretty
 from hookline.features.events.service import event_log
 from hookline.features.issues.service import IssueLink, issue_of
 from hookline.features.people.pages import PersonLink, person_link
-from hookline.outcomes.delivery import Attempt
+from hookline.outcomes.delivery import Attempt, ReplayStatus
 from hookline.web.lists import destination_href, event_href
 from hookline.web.rendering import Screens, screen, unknown
 
@@ -27,6 +28,8 @@ class DeadLetterPage(NamedTuple):
     event_href: str
     dead_letters_href: str
     attempts: tuple[Attempt, ...]
+    retries: Sequence[ReplayStatus]
+    """What replays are about to do with it."""
     payload: str
     user: PersonLink
     issue: IssueLink | None
@@ -44,11 +47,13 @@ async def show_dead_letter(request: Request[Any, Any, Any], services: FromServic
     letter = dead_letter_of(row)
     found = await event_log(services).events_at([(letter.partition, letter.offset)])
     statuses = found[0].status.destinations if found else ()
+    here = next((each for each in statuses if each.id == letter.destination), None)
     view = DeadLetterPage(
         letter=letter,
         event_href=event_href(letter.message_id, letter.source),
         dead_letters_href=destination_href(letter.destination, "dead-letters"),
-        attempts=next((each.attempts for each in statuses if each.id == letter.destination), ()),
+        attempts=here.attempts if here is not None else (),
+        retries=[each for each in here.replays if each.status in ("queued", "retrying")] if here is not None else (),
         payload=pretty(msgspec.json.encode(found[0].status.event)) if found else "",
         user=person_link(found[0].status) if found else PersonLink("", ""),
         issue=issue_of(services, row),

@@ -84,13 +84,15 @@ class _Marks:
         """By source and partition: the chunk before which nothing has to be looked at."""
 
     def holds_for(self, lane: Lane) -> bool:
-        """Return whether what was found is still so: neither the destination nor its sources have changed."""
+        """Return whether what was found is still so: neither the destination nor its sources have changed, and the lane
+        did not go back to what it had passed, as when its breaker opens. Nobody may have looked at that."""
         mine = self.lane
+        starts = _starts(lane)
         return (mine.destination, mine.config.sources, mine.config.until) == (
             lane.destination,
             lane.config.sources,
             lane.config.until,
-        )
+        ) and all(start <= starts.get(each, start) for each, start in _starts(mine).items())
 
     def waits(self, record: Record, stretch: Stretch, offset: int) -> bool:
         """Return whether the event is one of the lane's."""
@@ -153,6 +155,17 @@ class _Marks:
             for chunk in range(stretch.start >> CHUNK_BITS, (stretch.end - 1 >> CHUNK_BITS) + 1)
         }
         self.chunks = {key: found for key, found in self.chunks.items() if key in keys}
+        starts = _starts(self.lane)
+        self._whole = {key: chunk for key, chunk in self._whole.items() if key in starts}
+
+
+def _starts(lane: Lane) -> dict[tuple[str | None, int], int]:
+    """Return where what is left begins, by source of a backfill and partition."""
+    starts: dict[tuple[str | None, int], int] = {}
+    for each in lane.stretches:
+        key = (each.source, each.partition)
+        starts[key] = min(each.start, starts.get(key, each.start))
+    return starts
 
 
 class BacklogCounter:

@@ -33,6 +33,7 @@ DESTINATIONS_SHOWN = 200
 WORST_SHOWN = 3
 LETTERS_SHOWN = 5
 HOUR_SECONDS = 3_600
+HOURS_SHOWN_MIN = 12
 MARKS = {
     "open": ("warn", "▲", "open"),
     "ignored": ("off", "○", "ignored"),
@@ -153,9 +154,10 @@ def issue_page(services: Services, issue: Issue, detail: IssueDetail) -> IssuePa
 def _chart(detail: IssueDetail, now: int) -> ChartView:
     counts = {int(datetime.fromisoformat(each.at).timestamp()): each.attempts for each in detail.hours}
     first, end = (_hour(at) for at in (datetime.fromisoformat(detail.first_seen_at).timestamp(), now))
-    # One hour before it was first seen is shown, as no data: a line needs a second place on the axis.
-    times = range(max(end - (HOURS_KEPT - 1) * HOUR_SECONDS, first - HOUR_SECONDS), end + 1, HOUR_SECONDS)
-    values = [float(counts.get(at, 0)) if at >= first else None for at in times]
+    # Some hours before it was first seen are shown, in which nothing failed: one place on the axis would be no line.
+    start = min(first - HOUR_SECONDS, end - (HOURS_SHOWN_MIN - 1) * HOUR_SECONDS)
+    times = range(max(end - (HOURS_KEPT - 1) * HOUR_SECONDS, start), end + 1, HOUR_SECONDS)
+    values: list[float | None] = [float(counts.get(at, 0)) for at in times]
     return chart("failures", "Failed attempts", "an hour", list(times), [(Line("failed attempts", "warn"), values)])
 
 

@@ -39,6 +39,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
     remark: str | None
 
 
+OPEN = "open"
 BY_HAND = DeliveryStatus.FILTERED
 """The status of a delete message that the destination has no request for: filters keep none of them away."""
 NOTHING_SENT = "this destination has no delete message, so nothing was sent. Delete the person in its service by hand"
@@ -84,8 +85,16 @@ class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     @property
     def by_hand(self) -> Sequence[str]:
         """Return the destinations in whose services somebody has to delete by hand."""
+        return self._with_status(BY_HAND)
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """Return the destinations whose receivers have yet to accept a delete message."""
+        return self._with_status(OPEN)
+
+    def _with_status(self, status: str) -> Sequence[str]:
         found = (each for person in self.people for source in person.sources for each in source.destinations)
-        return sorted({each.destination for each in found if each.status == BY_HAND})
+        return sorted({each.destination for each in found if each.status == status})
 
 
 def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidence:
@@ -119,7 +128,7 @@ def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
     ]
     if message.state != "closed":
         known = {each.destination for each in receipts}
-        settled += [Acknowledgement(id, "open", None, None, None) for id in message.destinations if id not in known]
+        settled += [Acknowledgement(id, OPEN, None, None, None) for id in message.destinations if id not in known]
     return AffectedSource(message.source, message.events, message.tries if message.first_ms else 0, settled)
 
 

@@ -102,14 +102,21 @@ class DeletionMessages:
         is_open = any(not _has_ended(each) or self._awaits_remark(message, each, now_ms) for each in asked.values())
         goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
         if event is not None and is_open and goes_on:
-            accepted = [_receipt(each, now_ms, ACCEPTED) for each in asked.values() if each.status == ACCEPTED]
+            # Where nothing is sent, somebody has to delete by hand: known before the last receiver has answered.
+            final = [
+                _receipt(each, message.first_ms or now_ms, each.status)
+                for each in asked.values()
+                if _has_ended(each) and each.status not in TRY_AGAIN
+            ]
             due_ms = now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE)
-            await asyncio.to_thread(self._messages.look_again, message.id, accepted, due_ms)
+            await asyncio.to_thread(self._messages.look_again, message.id, final, due_ms)
             return
         # What is open in the end waits for a receiver that is paused or gone, for as long as the journal keeps it.
         failed = tuple(id for id, each in asked.items() if each.status in TRY_AGAIN or not _has_ended(each))
         receipts = [
-            _receipt(each, now_ms, each.status if id not in failed else NOT_DELIVERED)
+            _receipt(each, now_ms, NOT_DELIVERED)
+            if id in failed
+            else _receipt(each, message.first_ms or now_ms, each.status)
             for id, each in asked.items()
             if id not in failed or not goes_on
         ]

@@ -11,7 +11,7 @@ from litestar.params import FromPath
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, id_number, number_after
 from hookline.features.privacy.api import PREFIX, view_of
-from hookline.features.privacy.evidence import BY_HAND, evidence_of
+from hookline.features.privacy.evidence import BY_HAND, OPEN, evidence_of
 from hookline.features.privacy.service import deletion_requests, suppressions
 from hookline.privacy.model import request_id
 from hookline.web.rendering import MARKS, Screens, Stop, screen, unknown
@@ -26,7 +26,7 @@ STATES = {
 }
 STATUSES = {
     "delivered": MARKS["delivered"],
-    "open": ("wait", "◔", "open"),
+    OPEN: ("wait", "◔", "waiting"),
     "not_delivered": ("dead", "■", "not delivered"),
     BY_HAND: ("warn", "▲", "nothing sent"),
 }

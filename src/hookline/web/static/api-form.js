@@ -111,6 +111,8 @@
       template.before(place);
     }
     place.replaceChildren(made);
+    const leave = form.querySelector("[data-close]");
+    if (leave) leave.textContent = "Close"; // it is done, and cannot be cancelled
     place.tabIndex = -1;
     place.focus();
   };

@@ -133,7 +133,7 @@
     let decided;
     const behind = new Promise((resolve) => { decided = resolve; }).then(() => mine === turn && load(mine));
     const taking = (take) => async (message) => { await behind; if (mine === turn) take(message); };
-    stream.onopen = () => { decided(); say("good", "live"); };
+    stream.onopen = () => { decided(); say("good", "live"); more(); };
     stream.addEventListener("event", taking((message) => came(parse(message.data))));
     stream.addEventListener("status", taking((message) => changed(parse(message.data))));
     stream.addEventListener("skipped", taking((message) => skipped(JSON.parse(message.data).count)));
@@ -204,7 +204,10 @@
       tell();
     }
   };
-  list.addEventListener("end", () => { if (older && !list.isFull && loading === false) load(turn); });
+  // A slow search gives short pages, or none, with a cursor: it goes on until the rows fill what is in sight, or nobody looks.
+  const more = () => { if (older && !list.isFull && loading === false && !document.hidden) load(turn); };
+  list.addEventListener("end", more);
+  document.addEventListener("visibilitychange", () => list.checkEnd());
 
   // --- pause
   const isPaused = () => paused.button || paused.away || paused.text;
@@ -235,14 +238,15 @@
 
   const tell = () => {
     const meanwhile = pending.reduce((sum, item) => sum + (item.skipped || 1), pendingSkipped);
+    const isSearching = !list.size && (loading !== false || older !== null);
     const why = paused.button ? "Paused" : paused.text ? "Paused while text is selected" : "Paused while you read below";
-    state.textContent = loading !== false && !list.size ? "Loading…" : isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
+    state.textContent = isSearching ? (older ? "Searching older events…" : "Loading…") : isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
     pauseButton.textContent = isPaused() ? "Resume" : "Pause";
     pauseButton.setAttribute("aria-pressed", String(isPaused()));
     resume.hidden = !(isPaused() && meanwhile);
     resume.textContent = `Show ${number(meanwhile)} new`;
     const filtered = asked().size > 0;
-    empty.hidden = list.size > 0 || loading !== false;
+    empty.hidden = list.size > 0 || isSearching;
     root.classList.toggle("is-empty", !empty.hidden);
     empty.querySelector("[data-filtered]").hidden = !filtered;
     empty.querySelector("[data-nothing]").hidden = filtered;

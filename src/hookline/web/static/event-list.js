@@ -32,6 +32,7 @@
     get isFull() { return this.#items.length >= BUFFER_MAX; }
     get selected() { return this.#selected; }
     get visible() { return [...this.#rows.keys()].filter((item) => item.event); }
+    checkEnd() { this.#draw(); } // says "end" again where the oldest row is in sight
     has(key) { return this.#places.has(key); }
     item(key) { return this.#places.get(key); }
 
@@ -133,7 +134,7 @@
       let place = first;
       for (const item of wanted) this.#place(item, place++, count, height);
       this.dispatchEvent(new Event("drawn"));
-      if (last === count && count) this.#tell("end");
+      if (last === count) this.#tell("end");
     }
 
     #place(item, place, count, height) {

@@ -94,11 +94,16 @@
   // What had the focus, as a selector that finds it in the new rendering.
   const pathTo = (part, element) => {
     if (!element || !part.contains(element)) return null;
-    if (element.dataset.copy) return `[data-copy="${CSS.escape(element.dataset.copy)}"]`;
+    const having = (name, value) => `[${name}="${CSS.escape(value)}"]`;
     if (element.id) return `#${CSS.escape(element.id)}`;
-    const row = element.closest("[data-key]");
-    if (row) return `[data-key="${CSS.escape(row.dataset.key)}"] a`;
-    return null;
+    const row = element.closest("[data-key]")?.dataset.key;
+    const around = row ? `${having("data-key", row)} ` : "";
+    const name = ["data-copy", "data-dialog", "href", "name"].find((each) => element.hasAttribute(each));
+    if (name) return around + having(name, element.getAttribute(name));
+    const form = element.closest("form[data-api]");
+    if (form) return `${around}${having("data-api", form.dataset.api)} button`;
+    if (element.matches("details[id] > summary")) return `#${CSS.escape(element.parentElement.id)} > summary`;
+    return row ? `${around}a` : null;
   };
 
   // --- the stream

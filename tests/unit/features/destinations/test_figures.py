@@ -151,7 +151,8 @@ def shown(page: str, name: str) -> str:
 def test_a_long_backlog_is_at_most_until_it_is_counted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread goes on with what a question could not count, and then the count is exact."""
     monkeypatch.setattr(backlog, "RECORDS_PER_QUESTION", 100)
-    monkeypatch.setattr(backlog, "CORE_SHARE", 1.0)
+    monkeypatch.setattr(backlog, "ALLOWANCE_SECONDS", 0.0)
+    monkeypatch.setattr(backlog, "CORE_SHARE", 0.005)  # so slowly that the page is there before
     with Running(rig.folder) as control:
         control.api("POST", "/destinations/crm/pause")
         control.api("POST", "/destinations/erp/pause")
@@ -166,6 +167,7 @@ def test_a_long_backlog_is_at_most_until_it_is_counted(rig: Rig, monkeypatch: py
         assert not first_look["erp"].queued_exact
         assert first_look["erp"].queued > owed(0, count)[1]
         assert "still counting" in page_of(control, "erp")
+        monkeypatch.setattr(backlog, "CORE_SHARE", 1.0)
         wait_until(lambda: log.look(fresh=True).figures["erp"].queued_exact, what="the count")
         found = log.look(fresh=True).figures
         assert (found["crm"].queued, found["erp"].queued) == owed(0, count)
@@ -194,6 +196,18 @@ def test_a_lane_that_moves_on_takes_its_events_out_of_the_count(rig: Rig) -> Non
             }
         counter.close()
     assert read.records <= EVENTS + backlog.CHUNK
+
+
+def test_a_lane_that_goes_back_is_counted_from_there(rig: Rig) -> None:
+    """When a breaker opens, the lane's place is before its first event that failed, and not where it had read to."""
+    events(rig, 0, EVENTS)
+    with Running(rig.folder) as control, closing(open_reader(rig.folder / "journal")) as journal:
+        counter = BacklogCounter(lambda: journal)
+        for start, end in ((300, 400), (350, 500), (20, EVENTS), (40, EVENTS)):
+            assert counter.count([lane_of(control, "erp", start, end)]) == {
+                "erp": Count(owed(start, end - start)[1], True, first_of(start, end))
+            }
+        counter.close()
 
 
 def first_of(start: int, end: int) -> tuple[tuple[int, int], ...]:

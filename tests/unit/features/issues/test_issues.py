@@ -18,7 +18,7 @@ from hookline.database.open import open_deliver
 from hookline.features.fleet.metrics import OwnMetrics
 from hookline.features.issues import store as store_module
 from hookline.features.issues import watch as watch_module
-from hookline.features.issues.pages import IssuePage, issue_page
+from hookline.features.issues.pages import HOURS_SHOWN_MIN, IssuePage, issue_page
 from hookline.features.issues.service import detail_of, issue_store
 from hookline.features.issues.store import NAMED_MAX, IssueStore
 from hookline.features.issues.watch import QUIET_SECONDS, IssueWatch
@@ -321,11 +321,12 @@ def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
     assert detail["nextStep"].endswith(" Once this is mended, retry 1 dead letter.")
     page = world.page(detail["id"])
     assert page.dead_letters_href == "/destinations/crm/dead-letters?outcome=refused&httpStatus=422"
-    assert [row.values[0] for row in page.chart.rows] == [None, 1], "no data before the first one"
+    values = [row.values[0] for row in page.chart.rows]
+    assert values == [0] * (HOURS_SHOWN_MIN - 1) + [1], "a single point would be no line"
     world.pass_time(180)
     world.fail(1)
     rows = world.page(world.one()["id"]).chart.rows
-    assert [row.values[0] for row in rows] == [None, 1, 0, 0, 1]
+    assert [row.values[0] for row in rows] == [0] * (HOURS_SHOWN_MIN - 4) + [1, 0, 0, 1]
     assert world.control.api("GET", "/issues/0123456789abcdef").status == 404
     assert world.control.api("GET", "/issues/nonsense").status == 404
 

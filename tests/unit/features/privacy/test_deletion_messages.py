@@ -177,6 +177,34 @@ def test_what_was_not_sent_is_closed_with_its_reason(tmp_path: Path) -> None:
     sending.store.close()
 
 
+class QueuedAtTheOther(FilteredAtOne):
+    """An event that one destination has no request for, and whose other receiver is down."""
+
+    async def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
+        seen = await super().of_message(message_id, source)
+        assert seen is not None
+        queued = DestinationStatus("crm", DeliveryStatus.QUEUED)
+        return msgspec.structs.replace(seen, destinations=(queued, seen.destinations[1]))
+
+
+def test_what_was_not_sent_is_known_while_another_receiver_is_down(tmp_path: Path) -> None:
+    """Whoever deletes by hand need not wait for that receiver, which may take 30 days; the time stays the same."""
+    sending = Sending(tmp_path)
+    seen = QueuedAtTheOther(Settings(data_dir=str(tmp_path)))
+    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
+    (message,) = sending.messages.of(sending.request.number)
+    sending.messages.sent(message.id)
+    sent_ms = sending.clock.ms
+    for _ in range(2):
+        assert not asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+        (receipt,) = sending.messages.receipts(sending.request.number)[message.id]
+        assert (receipt.destination, receipt.status, receipt.reason) == ("mail", "filtered", seen.reason)
+        assert receipt.at_ms == sent_ms
+        sending.clock.ms += 3_600_000
+    seen.close()
+    sending.store.close()
+
+
 class QueuedAtOne(SeenInTheRing):
     """An event that one destination accepted and that waits at the other, which is paused."""
 

@@ -81,7 +81,7 @@ class Traffic:
             is_young = moment.now_ms - (self._begun_ms or 0) < HOUR_MS and ("events_rejected", source) in moment.notices
             if threshold and (count * 2 >= threshold or is_young):
                 often = ", ".join(f"{code} ({number})" for code, number in codes.most_common(CODES_SHOWN_MAX))
-                detail = f"{count} within an hour" + (f": {often}" if often else "")
+                detail = f"{count} in the last hour" + (f": {often}" if often else "")
                 found.append(Finding("events_rejected", source, detail, count, weak=count < threshold))
         return found
 

@@ -183,8 +183,9 @@ def _source(affected: Json) -> str:
 def _line(request: Json) -> str:
     people = f"{request['people']} {'person' if request['people'] == 1 else 'people'}"
     when = f"done {request['doneAt']}" if request["doneAt"] else f"{request['state']} since {request['updatedAt']}"
-    told = f"{request['messages']['total'] - request['messages']['open']} of {request['messages']['total']} told"
-    parts = [request["id"], request["action"], people, *([] if request["action"] == "suppress" else [told]), when]
+    total = request["messages"]["total"]
+    messages = f"{total - request['messages']['open']} of {total} messages done"
+    parts = [request["id"], request["action"], people, *([] if request["action"] == "suppress" else [messages]), when]
     return f"{'  '.join(parts)}  by {printable(request['author'])}"
 
 

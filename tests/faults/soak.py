@@ -43,7 +43,7 @@ from tests.faults.stage import Stage
 from tests.kafka.cluster import Cluster, Place
 from tests.postgres import PostgresServer
 from tests.service.client import Answer, send
-from tests.service.harness import Hookline
+from tests.service.harness import Hookline, is_ready
 
 Backend = Literal["embedded", "kafka"]
 RATES: dict[Backend, float] = {"embedded": 2_500.0, "kafka": 700.0}
@@ -396,6 +396,8 @@ def processes(stage: Load) -> dict[str, int]:
                 role = "profiles' reader"
             elif "hookline.cli.service.supervisor" in words:
                 role = "supervisor"
+            elif role == "control" and len(stage.machines) > 1 and not is_ready(machine.control_port):
+                role = "control, standing by"  # what it takes as it begins to work is no growth
             found[f"{role or line[:60]} of {machine.folder.name}"] = pid
     workers = stage.workers if isinstance(stage, Stage) else []
     return found | {f"worker {number}": worker.pid for number, worker in enumerate(workers) if worker.lives}

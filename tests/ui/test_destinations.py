@@ -248,7 +248,7 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
 
 
 def test_filters_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: Hookline) -> None:
-    """Who opened the page before them is told, and whatever else happened to the destination is no reason."""
+    """Refuse it to whoever opened the page before them; whatever else happened to the destination is no reason."""
     page = signed_in
     page.goto("/destinations/crm/filters")
     for action in ("pause", "resume"):

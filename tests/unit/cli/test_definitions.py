@@ -1,4 +1,4 @@
-"""What `hookline check` tells of a file beside its problems, such as of audiences that may not be meant."""
+"""Notes of `hookline check` on a file beside its problems, such as of audiences that may not be meant."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_an_account_and_a_token_are_known_by_id_before_name(control: Running) ->
 
 
 def test_yaml_is_read_as_in_a_connections_file(control: Running, tmp_path: Path) -> None:
-    """What looks like a date is text, a key is what stands there, and what is given twice is refused with its line."""
+    """Take what looks like a date for text, and a key as it stands; refuse what is given twice, with its line."""
     file = tmp_path / "site.yaml"
     file.write_text("id: site\nname: 2026-11-20\ntype: server\nwriteKeys: [wk_site]\n")
     assert to(control, "sources", "put", str(file)) == 0

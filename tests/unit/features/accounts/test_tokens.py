@@ -108,7 +108,7 @@ def test_a_time_that_is_none_is_refused(control: Running, fields: dict[str, str]
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb"])
 def test_a_name_can_be_read(control: Running, name: str) -> None:
-    """What the audit log puts changes down to is more than blanks."""
+    """Refuse a name of blanks: the audit log puts changes down to it."""
     assert control.api("POST", "/tokens", {"name": name}).status == 422
     assert control.api("GET", "/tokens").json["items"] == []
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from hookline.features.destinations.backlog import BacklogCounter, Count, Lane, 
 from hookline.features.destinations.figures import Figures, figures_log
 from hookline.features.insights.cli import print_destination
 from hookline.journal.opening import open_reader
-from hookline.journal.port import JournalAway, Reader
+from hookline.journal.port import Group, JournalAway, Reader
 from tests.service.waiting import wait_until
 from tests.unit.control.running import TOKEN, Running
 from tests.unit.deliver.rig import Rig, destination, source
@@ -223,7 +224,7 @@ class Counting:
         self._is_away = is_away
         self.records = 0
 
-    def read(self, partition: int, offset: int):  # type: ignore[no-untyped-def]
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Read on."""
         if self._is_away:
             raise JournalAway("brokers do not answer")
@@ -231,7 +232,7 @@ class Counting:
             self.records += len(group.records)
             yield group
 
-    def __getattr__(self, name: str):  # type: ignore[no-untyped-def]
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
 
@@ -243,7 +244,7 @@ class WatchedReader(Counting):
         self.is_read = threading.Event()
         self.is_shared = threading.Event()
 
-    def read(self, partition: int, offset: int):  # type: ignore[no-untyped-def]
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Read on."""
         if threading.current_thread().name == "backlog-counter":
             self.is_read.set()
@@ -270,7 +271,7 @@ def test_the_journal_is_read_by_one_thread_at_a_time(rig: Rig, monkeypatch: pyte
     events(rig, 0, 200)
     with Running(rig.folder) as control:
         figures_log(control.services).look(fresh=True)
-        assert made[0].is_read.wait(5)
+        assert made[0].is_read.wait(60)
         figures_log(control.services).look(fresh=True)
     assert not made[0].is_shared.is_set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ import pytest
 from hookline.api.auth.service import session_store
 from hookline.cli.admin_api import AdminApi
 from hookline.connections.model import Filter
-from hookline.features.destinations import backlog, figures
+from hookline.features.destinations import backlog
 from hookline.features.destinations.backlog import BacklogCounter, Count, Lane, Stretch
-from hookline.features.destinations.figures import Figures, figures_log
+from hookline.features.destinations.figures import Figures, FiguresLog, figures_log
 from hookline.features.insights.cli import print_destination
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Group, JournalAway, Reader
@@ -237,26 +237,29 @@ class Counting:
 
 
 class WatchedReader(Counting):
-    """A journal that waits a moment in the middle of being read by the counting thread, and notes who comes then."""
+    """A journal that, in the middle of being read by the counting thread, has somebody ask, and notes who comes."""
 
-    def __init__(self, journal: Reader) -> None:
+    def __init__(self, journal: Reader, ask: Callable[[], object]) -> None:
         super().__init__(journal)
-        self.is_read = threading.Event()
+        self._ask = ask
+        self._is_busy = False
+        self.asking: list[threading.Thread] = []
         self.is_shared = threading.Event()
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Read on."""
         if threading.current_thread().name == "backlog-counter":
-            self.is_read.set()
+            self._is_busy = True
+            self.asking.append(threading.Thread(target=self._ask))
+            self.asking[-1].start()
             self.is_shared.wait(0.2)
-            self.is_read.clear()
+            self._is_busy = False
         yield from super().read(partition, offset)
 
-    def end(self, partition: int) -> int:
-        """Say where it ends."""
-        if self.is_read.is_set():
+    def __getattr__(self, name: str) -> Any:
+        if self._is_busy:
             self.is_shared.set()
-        return self._journal.end(partition)
+        return super().__getattr__(name)
 
 
 def test_the_journal_is_read_by_one_thread_at_a_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,16 +267,22 @@ def test_the_journal_is_read_by_one_thread_at_a_time(rig: Rig, monkeypatch: pyte
     monkeypatch.setattr(backlog, "CHUNK_BITS", 4)
     monkeypatch.setattr(backlog, "CHUNK", 16)
     monkeypatch.setattr(backlog, "RECORDS_PER_QUESTION", 1)
-    made: list[WatchedReader] = []
-    monkeypatch.setattr(
-        figures, "open_reader", lambda folder: made.append(WatchedReader(open_reader(folder))) or made[0]
-    )
+    monkeypatch.setattr(backlog, "RECORDS_PER_STEP", 1)
     events(rig, 0, 200)
-    with Running(rig.folder) as control:
-        figures_log(control.services).look(fresh=True)
-        assert made[0].is_read.wait(60)
-        figures_log(control.services).look(fresh=True)
-    assert not made[0].is_shared.is_set()
+    with Running(rig.folder) as control, closing(figures_of(control)) as log:
+        journal = WatchedReader(open_reader(rig.folder / "journal"), lambda: log.look(fresh=True))
+        monkeypatch.setattr(log, "_reader", journal)
+        log.look(fresh=True)
+        wait_until(lambda: bool(journal.asking), what="the counting thread reads")
+        wait_until(lambda: log.look(fresh=True).figures["erp"].queued_exact, what="all is counted")
+        for each in journal.asking:
+            each.join()
+    assert not journal.is_shared.is_set()
+
+
+def figures_of(control: Running) -> FiguresLog:
+    """Figures that nobody else asks for."""
+    return FiguresLog(control.services.settings, control.services.store)
 
 
 def test_while_brokers_are_away_all_that_can_wait_is_said(rig: Rig) -> None:

@@ -71,6 +71,41 @@ def test_a_connection_closed_while_idle_is_no_failure(service: ScriptedService) 
     assert [post.connection for post in service.posts] == [1, 2]
 
 
+@pytest.mark.parametrize("headers", [{}, {"Connection": "close"}])
+def test_an_answer_that_ends_with_its_connection_is_read(headers: dict[str, str]) -> None:
+    """As of a proxy that keeps no connection: the body comes after the head, and has no length."""
+    with ScriptedService(Reply(headers=headers, fault="until_close")) as service:
+        transport = transport_to(service)
+        assert transport.send(BATCH) == Answer(200)
+        assert transport.send(BATCH) == Answer(200)
+    assert [post.connection for post in service.posts] == [1, 2]
+
+
+def test_close_ends_a_body_that_never_comes() -> None:
+    """The head says that the connection ends with the body, and then nothing comes."""
+    with ScriptedService(Reply(fault="hang", before=b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")) as service:
+        transport, answers = transport_to(service, timeout_seconds=3000), []
+        thread = threading.Thread(target=lambda: answers.append(transport.send(BATCH)), daemon=True)
+        thread.start()
+        wait_until(lambda: service.posts)
+        time.sleep(0.1)  # usually enough for the head; without it this is the test above
+        transport.close()
+        thread.join(5)
+    assert [answer.retryable for answer in answers] == [True]
+
+
+@pytest.mark.parametrize("status", [100, 102, 103])
+def test_what_comes_before_an_answer_is_passed_over(status: int) -> None:
+    """Hints of a proxy are no answer, and the next request gets its own."""
+    before = b"HTTP/1.1 %d X\r\nLink: </a.css>\r\n\r\n" % status
+    refusal = Reply(401, {"success": False, "code": "unknown_write_key", "message": "No."}, before=before)
+    with ScriptedService(Reply(before=before), refusal) as service:
+        transport = transport_to(service)
+        assert transport.send(BATCH) == Answer(200)
+        assert transport.send(BATCH).code == "unknown_write_key"
+    assert [post.connection for post in service.posts] == [1, 1]
+
+
 def test_rejected_events_are_told() -> None:
     """Whatever else is in the list is passed over."""
     rejected = [{"index": 1, "messageId": "b", "code": "missing_event", "message": "No event."}, {"index": "x"}, 3]

@@ -69,7 +69,7 @@ class _Bytes(io.RawIOBase):
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         super().__init__()
         self._sock = sock
-        # It keeps the socket open: http.client closes its own end as soon as it knows the connection ends with the body.
+        # It keeps the socket open: http.client closes its own end once it knows that the connection ends with the body.
         self._file = sock.makefile("rb", buffering=0)
         self._deadline = deadline
 

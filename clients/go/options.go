@@ -47,7 +47,7 @@ type Options struct {
 	Timeout time.Duration
 	// Gzip compresses requests.
 	Gzip bool
-	// MaxRetries is the number of retries of a request before its events are given up (100). Negative: none.
+	// MaxRetries is the number of retries of a request before its events are given up (10,000). Negative: none.
 	MaxRetries int
 	// RetryFor is the time from a request's first try until its events are given up (1 h; RETRY_SECONDS in the
 	// environment). Negative: none.
@@ -115,7 +115,7 @@ func (o *Options) bounds() []bound {
 		{name: "max_queue_size", count: &o.MaxQueueSize, usual: 10_000, least: 1, most: 1e7},
 		{name: "max_queue_bytes", count: &o.MaxQueueBytes, usual: 32 << 20, least: 1, most: 1 << 40},
 		{name: "spool_bytes", count: &o.SpoolBytes, usual: 1 << 30, least: 1, most: 1 << 50},
-		{name: "max_retries", count: &o.MaxRetries, usual: 100, most: 1e6, none: true},
+		{name: "max_retries", count: &o.MaxRetries, usual: 10_000, most: 1e6, none: true},
 		{name: "flush_after", time: &o.FlushAfter, usual: 5, least: 0.001, most: 86_400},
 		{name: "timeout", time: &o.Timeout, usual: 10, least: 0.001, most: 3_600},
 		{name: "block_timeout", time: &o.BlockTimeout, usual: 1, most: 3_600, none: true},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -393,3 +394,13 @@ def test_a_flush_without_a_thread_leaves_what_it_has_no_time_for() -> None:
     assert (result.waiting, result.dropped) == (3, 0)
     assert client.flush().accepted == 3
     assert transport.ids[-3:] == ids
+
+
+def test_a_handler_that_asks_for_the_end_of_the_program_does_not_end_the_thread() -> None:
+    """sys.exit means nothing on a thread, and what comes later is sent all the same."""
+    transport = GateTransport(Answer(503, "server_error", "Later."), shut=False)
+    client = client_of(transport, flush_at=1, error_handler=lambda code, reason: sys.exit(1))
+    client.track("u1", "First")
+    client.track("u1", "Second")
+    assert client.flush(30).accepted == 2
+    client.close()

@@ -316,13 +316,14 @@ def test_a_child_that_is_made_while_a_box_is_taken_over_does_not_keep_its_lock(
     client.close(0)
 
 
-def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:
+@pytest.mark.parametrize("damage", [b"\0\0\0\0", b"[" * 100_000], ids=["zeros", "brackets"])
+def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str, damage: bytes) -> None:
     """Report and skip what a crash of the machine left of a line, once; the events around it arrive."""
     first = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
     first.track("u1", "one")
     first.close(0)
     (segment,) = (path for path in files(spool) if path.suffix == ".log")
-    segment.write_bytes(segment.read_bytes() + b"\0\0\0\0\n" + segment.read_bytes().replace(b"one", b"two"))
+    segment.write_bytes(segment.read_bytes() + damage + b"\n" + segment.read_bytes().replace(b"one", b"two"))
     told: list[str] = []
     transport = RecordingTransport(AWAY, AWAY)
     with Client("key", spool=spool, transport=transport, error_handler=lambda code, _: told.append(code)) as client:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -190,7 +191,7 @@ func (b *bound) settle() error {
 	if b.count != nil {
 		*b.count = int(value)
 	} else {
-		*b.time = time.Duration(value * seconds)
+		*b.time = time.Duration(math.Round(value * seconds))
 	}
 	return nil
 }
@@ -210,13 +211,16 @@ func (o *Options) takeEnvironment() error {
 		isGiven := each.count != nil && *each.count != 0 || each.time != nil && *each.time != 0
 		read(each.name, isGiven || each.name == "flush_at" && hasSize, func(text string) error {
 			value, err := strconv.ParseFloat(text, 64)
+			if math.IsNaN(value) || each.time != nil && math.Abs(value) > math.MaxInt64/seconds {
+				return errors.New("out of bounds") // of a duration: it would become any other, such as none
+			}
 			if value == 0 && each.none {
 				value = -1
 			}
 			if each.count != nil {
 				*each.count = int(value)
 			} else {
-				*each.time = time.Duration(value * seconds)
+				*each.time = time.Duration(math.Round(value * seconds))
 			}
 			if err == nil && (value == 0 || each.count != nil && value != float64(int(value))) {
 				return errors.New("out of bounds")

@@ -398,6 +398,18 @@ def test_a_flush_without_a_thread_leaves_what_it_has_no_time_for() -> None:
     assert transport.ids[-3:] == ids
 
 
+@pytest.mark.parametrize("seconds", [float("inf"), 1e12])
+def test_more_time_than_the_system_counts_is_as_long_as_it_takes(seconds: float) -> None:
+    """Whoever writes it means no limit."""
+    transport = GateTransport()
+    client = client_of(transport)
+    track(client, 1)
+    threading.Timer(0.05, transport.open).start()
+    assert client.flush(seconds).accepted == 1
+    track(client, 1)
+    assert client.close(seconds).accepted == 1
+
+
 def test_a_flush_that_is_interrupted_leaves_nothing_behind() -> None:
     """Ctrl-C in an interactive session: nobody waits any more, so the next pauses are as long as they always are."""
     transport = GateTransport()

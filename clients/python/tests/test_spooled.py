@@ -70,6 +70,15 @@ def test_failures_are_tried_again_until_the_service_is_back(spool: str) -> None:
     assert len(transport.batches) == 4
 
 
+def test_a_flush_without_a_limit_may_say_so_with_infinity(spool: str) -> None:
+    """As with a queue in memory."""
+    transport = GateTransport()
+    with Client("key", spool=spool, transport=transport) as client:
+        client.track("u1", "Event")
+        threading.Timer(0.05, transport.open).start()
+        assert client.flush(float("inf")).accepted == 1
+
+
 def test_an_outage_is_told_once(spool: str) -> None:
     """The error handler learns when the service goes away, not at every try, and again the next time."""
     told: list[str] = []

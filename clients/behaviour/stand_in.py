@@ -13,6 +13,8 @@ from email.utils import formatdate
 from typing import Any, NamedTuple
 
 DRIP_SECONDS = 0.05
+BODY_SECONDS = 0.1
+"""So much later than its head a body comes that has no length."""
 POLL_SECONDS = 0.01
 ACCEPTED = {"status": 200, "body": {"success": True}}
 
@@ -191,7 +193,15 @@ class StandIn:
         body = _answer_body(answer)
         text = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         head = "".join(f"{name}: {_value(value)}\r\n" for name, value in answer.get("headers", {}).items())
-        whole = f"HTTP/1.1 {answer.get('status', 200)} X\r\nContent-Length: {len(text)}\r\n{head}\r\n".encode() + text
+        line = f"HTTP/1.1 {answer.get('status', 200)} X\r\n"
+        if fault == "until_close":
+            sock.sendall(f"{line}{head}\r\n".encode())
+            self._ended.wait(BODY_SECONDS)
+            sock.sendall(text)
+            return False
+        if fault == "interim":
+            sock.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n")
+        whole = f"{line}Content-Length: {len(text)}\r\n{head}\r\n".encode() + text
         if fault == "drip":
             for index in range(len(whole) - 1):
                 sock.sendall(whole[index : index + 1])
@@ -210,7 +220,7 @@ def _answer_body(answer: dict[str, Any]) -> Any:
 def _is_taken(answer: dict[str, Any]) -> bool:
     body = _answer_body(answer)
     is_good = answer.get("status", 200) == 200 and isinstance(body, dict) and body.get("success") is True
-    return is_good and answer.get("fault", "") in ("", "close")
+    return is_good and answer.get("fault", "") in ("", "close", "until_close", "interim")
 
 
 def _value(value: str) -> str:

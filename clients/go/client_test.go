@@ -560,6 +560,15 @@ func TestOptions(t *testing.T) {
 	}
 	o, _ = Options{FlushAt: 9}.resolved()
 	equal(t, "code wins", o.FlushAt, 9)
+	o, _ = Options{Timeout: 1_001 * time.Millisecond}.resolved()
+	equal(t, "a timeout as it was given", o.Timeout, 1_001*time.Millisecond)
+	for _, text := range []string{"inf", "NaN", "1e300"} {
+		t.Setenv("HOOKLINE_CLIENT_RETRY_SECONDS", text)
+		if o, err := (Options{}).resolved(); err == nil {
+			t.Errorf("%s was taken for %v", text, o.RetryFor)
+		}
+	}
+	t.Setenv("HOOKLINE_CLIENT_RETRY_SECONDS", "")
 	t.Setenv("HOOKLINE_CLIENT_GZIP", "maybe")
 	if _, err := (Options{}).resolved(); err == nil {
 		t.Error("a switch that is none")

@@ -123,11 +123,14 @@ func (e *encoder) float(number float64, bits int) {
 }
 
 func (e *encoder) time(t time.Time) {
-	if year := t.UTC().Year(); year < 0 || year > 9999 {
+	switch isYear := func(year int) bool { return 0 <= year && year <= 9999 }; {
+	case isYear(t.UTC().Year()):
+		e.buf = append(appendTime(append(e.buf, '"'), t), '"')
+	case isYear(t.Year()): // the last of years, west of UTC
+		e.buf = append(t.AppendFormat(append(e.buf, '"'), "2006-01-02T15:04:05.000Z07:00"), '"')
+	default:
 		e.null()
-		return
 	}
-	e.buf = append(appendTime(append(e.buf, '"'), t), '"')
 }
 
 // other writes what is met seldom: what knows how to write itself, named types, pointers, structs.

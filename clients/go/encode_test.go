@@ -39,6 +39,7 @@ func TestValues(t *testing.T) {
 		{true, "true"}, {-5, "-5"}, {uint64(math.MaxUint64), "18446744073709551615"}, {int64(1) << 60, "1152921504606846976"},
 		{1.5, "1.5"}, {1e21, "1e+21"}, {1e-7, "1e-07"}, {float32(0.1), "0.1"}, {math.NaN(), "null"}, {math.Inf(-1), "null"},
 		{moment, `"2025-11-20T07:00:00.123Z"`}, {&moment, `"2025-11-20T07:00:00.123Z"`}, {time.Time{}.AddDate(20_000, 0, 0), "null"},
+		{time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -5*3600)), `"9999-12-31T23:59:59.000-05:00"`},
 		{name("n"), `"n"`}, {numbers{1, float32(math.NaN())}, "[1,null]"}, {&one, "1"}, {nothing, "null"},
 		{map[string]any{}, "{}"}, {map[string]any(nil), "null"}, {map[string]bool{"a": true}, `{"a":true}`}, {map[int]string{7: "x"}, `{"7":"x"}`},
 		{[]any{}, "[]"}, {[]string{"a", "b"}, `["a","b"]`}, {[2]int{1, 2}, "[1,2]"}, {[]byte("abc"), `"YWJj"`},

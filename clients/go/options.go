@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -47,7 +48,7 @@ type Options struct {
 	Timeout time.Duration
 	// Gzip compresses requests.
 	Gzip bool
-	// MaxRetries is the number of retries of a request before its events are given up (100). Negative: none.
+	// MaxRetries is the number of retries of a request before its events are given up (10,000). Negative: none.
 	MaxRetries int
 	// RetryFor is the time from a request's first try until its events are given up (1 h; RETRY_SECONDS in the
 	// environment). Negative: none.
@@ -115,7 +116,7 @@ func (o *Options) bounds() []bound {
 		{name: "max_queue_size", count: &o.MaxQueueSize, usual: 10_000, least: 1, most: 1e7},
 		{name: "max_queue_bytes", count: &o.MaxQueueBytes, usual: 32 << 20, least: 1, most: 1 << 40},
 		{name: "spool_bytes", count: &o.SpoolBytes, usual: 1 << 30, least: 1, most: 1 << 50},
-		{name: "max_retries", count: &o.MaxRetries, usual: 100, most: 1e6, none: true},
+		{name: "max_retries", count: &o.MaxRetries, usual: 10_000, most: 1e6, none: true},
 		{name: "flush_after", time: &o.FlushAfter, usual: 5, least: 0.001, most: 86_400},
 		{name: "timeout", time: &o.Timeout, usual: 10, least: 0.001, most: 3_600},
 		{name: "block_timeout", time: &o.BlockTimeout, usual: 1, most: 3_600, none: true},
@@ -190,7 +191,7 @@ func (b *bound) settle() error {
 	if b.count != nil {
 		*b.count = int(value)
 	} else {
-		*b.time = time.Duration(value * seconds)
+		*b.time = time.Duration(math.Round(value * seconds))
 	}
 	return nil
 }
@@ -210,13 +211,16 @@ func (o *Options) takeEnvironment() error {
 		isGiven := each.count != nil && *each.count != 0 || each.time != nil && *each.time != 0
 		read(each.name, isGiven || each.name == "flush_at" && hasSize, func(text string) error {
 			value, err := strconv.ParseFloat(text, 64)
+			if math.IsNaN(value) || each.time != nil && math.Abs(value) > math.MaxInt64/seconds {
+				return errors.New("out of bounds") // of a duration: it would become any other, such as none
+			}
 			if value == 0 && each.none {
 				value = -1
 			}
 			if each.count != nil {
 				*each.count = int(value)
 			} else {
-				*each.time = time.Duration(value * seconds)
+				*each.time = time.Duration(math.Round(value * seconds))
 			}
 			if err == nil && (value == 0 || each.count != nil && value != float64(int(value))) {
 				return errors.New("out of bounds")

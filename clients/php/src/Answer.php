@@ -108,6 +108,14 @@ final class Answer
         if ($value === '' || ctype_digit($value)) {
             return $value === '' ? null : (float) $value;
         }
+        // Only what HTTP calls a date: strtotime reads "-5" as a zone, and much else that is no time from now.
+        if (preg_match('/^[a-z]+, (\d{1,2}[ -][a-z]{3}[ -]\d{2,4} [\d:]{8} (GMT|UTC|[+-]\d{4}))$/i', $value, $found)) {
+            $value = $found[1];
+        } elseif (preg_match('/^[a-z]{3} ([a-z]{3}) +(\d{1,2}) ([\d:]{8}) (\d{4})$/i', $value, $found)) {
+            $value = "$found[2] $found[1] $found[4] $found[3] UTC";
+        } else {
+            return null;
+        }
         $time = strtotime($value);
         return $time === false ? null : max(0.0, $time - microtime(true));
     }

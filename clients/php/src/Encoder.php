@@ -51,10 +51,19 @@ final class Encoder
         return self::plain(self::meaning($value, $strict), $strict, $level + 1);
     }
 
+    private static function time(\DateTimeInterface $value): ?string
+    {
+        try {
+            return Timestamp::of($value);
+        } catch (HooklineException) { // in UTC it is in no year, as the end of 9999 is west of it
+            return strlen($value->format('Y')) === 4 ? $value->format('Y-m-d\TH:i:s.vP') : null;
+        }
+    }
+
     private static function meaning(mixed $value, bool $strict): mixed
     {
         return match (true) {
-            $value instanceof \DateTimeInterface => Timestamp::of($value),
+            $value instanceof \DateTimeInterface => self::time($value),
             $value instanceof \BackedEnum => $value->value,
             $value instanceof \UnitEnum => $value->name,
             $value instanceof \JsonSerializable => $value->jsonSerialize(),

@@ -83,7 +83,7 @@ final class Options
         public readonly string $on_full = 'drop_new',
         public readonly float $block_timeout = 1.0,
         public readonly bool $gzip = false,
-        public readonly int $max_retries = 100,
+        public readonly int $max_retries = 10_000,
         public readonly float $retry_seconds = 3_600.0,
         public readonly ?string $ca_file = null,
         public readonly ?\Closure $before_send = null,

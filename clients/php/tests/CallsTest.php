@@ -148,6 +148,8 @@ final class CallsTest extends TestCase
         $values = [
             'nan' => NAN,
             'time' => new \DateTime('2020-01-01T00:00:00Z'),
+            'never' => new \DateTime('9999-12-31T23:59:59-05:00'), // of no year in UTC
+            'later' => new \DateTime('@999999999999'),
             'bytes' => "a\xffb",
             'text' => "é/\u{2028}",
             'object' => new \ArrayObject(['a' => INF]),
@@ -162,6 +164,8 @@ final class CallsTest extends TestCase
         self::assertSame([
             'nan' => null,
             'time' => '2020-01-01T00:00:00.000Z',
+            'never' => '9999-12-31T23:59:59.000-05:00',
+            'later' => null,
             'bytes' => "a\u{fffd}b",
             'text' => "é/\u{2028}",
             'object' => ['a' => null],

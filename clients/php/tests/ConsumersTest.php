@@ -169,6 +169,23 @@ final class ConsumersTest extends TestCase
         self::assertSame([], self::children());
     }
 
+    public function testForkCurlNeedsNobodyToWaitForProcesses(): void
+    {
+        if (!function_exists('pcntl_signal')) {
+            self::assertFalse(function_exists('pcntl_signal')); // without it nobody ignores signals
+            return;
+        }
+        $service = new ScriptedService();
+        self::inOwnProcess("pcntl_signal(SIGCHLD, SIG_IGN); // as workers that start many processes do
+            \$c = new Hookline\\Client('wk', ['endpoint' => '$service->endpoint', 'consumer' => 'fork_curl',
+                'batch_size' => 10]);
+            for (\$n = 0; \$n < 35; \$n++) { \$c->track(['userId' => 'u', 'event' => 'E']); }
+            \$c->flush(5) && \$c->track(['userId' => 'u', 'event' => 'Whole']);");
+        self::assertContains('Whole', array_column($service->events(36), 'event'));
+        $sizes = array_map(static fn ($request) => count($request['body']['batch']), $service->requests());
+        self::assertSame([10, 10, 10, 5, 1], $sizes);
+    }
+
     public function testForkCurlHalvesWhatIsTooLarge(): void
     {
         $service = new ScriptedService([['status' => 413]]);

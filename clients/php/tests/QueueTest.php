@@ -98,6 +98,35 @@ final class QueueTest extends TestCase
         self::assertLessThan(1.0, microtime(true) - $began);
     }
 
+    /** @dataProvider dates */
+    public function testADateOfHttpIsInUtcWhateverTheTimeOfThePageIs(string $form): void
+    {
+        $zone = date_default_timezone_get();
+        date_default_timezone_set('America/New_York');
+        try {
+            $pause = Answer::read(503, '', gmdate($form, time() + 60))->retryAfterSeconds;
+        } finally {
+            date_default_timezone_set($zone);
+        }
+        self::assertEqualsWithDelta(60.0, $pause, 30.0);
+    }
+
+    public static function dates(): iterable
+    {
+        return [['D, d M Y H:i:s \G\M\T'], ['l, d-M-y H:i:s \G\M\T'], ['D M j H:i:s Y'], ['D, d M Y H:i:s O']];
+    }
+
+    /** @dataProvider noTimes */
+    public function testARetryAfterThatIsNoTimeFromNowIsPassedOver(string $header): void
+    {
+        self::assertNull(Answer::read(503, '', $header)->retryAfterSeconds);
+    }
+
+    public static function noTimes(): iterable
+    {
+        return [['-5'], ['1.5'], ['+3'], ['soon'], ['tomorrow'], ['now'], [''], ['Thu, 99 Jan 2026 99:00:00 GMT']];
+    }
+
     public function testCallsLeaveAServiceThatIsAwayAlone(): void
     {
         $this->transport->answers = array_fill(0, 1000, Answer::none(7, 'refused'));

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 WAIT_SECONDS = 30.0
 """A bound that only a failure reaches, on a slow and busy machine too."""
+LATER_SECONDS = 0.1
+"""So long that a body comes by itself, and not with its head."""
 ACCEPTED = {"success": True}
 
 
@@ -34,12 +36,14 @@ class Post(NamedTuple):
 
 class Reply(NamedTuple):
     """An answer: ``fault`` is ``hang`` (none until the service ends), ``reset``, ``drip`` (a byte now and then for
-    ever), ``close`` (answer, then close the connection without saying so), or empty."""
+    ever), ``close`` (answer, then close the connection without saying so), ``until_close`` (a head without a length, a
+    while later the body, then the end of the connection), or empty. ``before`` is what comes in front of it."""
 
     status: int = 200
     body: Any = ACCEPTED
     headers: dict[str, str] = {}  # noqa: RUF012
     fault: str = ""
+    before: bytes = b""
 
 
 class ScriptedService:
@@ -111,6 +115,7 @@ class ScriptedService:
 
     def _answer(self, sock: socket.socket, reply: Reply) -> bool:
         if reply.fault == "hang":
+            sock.sendall(reply.before)
             self._ended.wait()
             return False
         if reply.fault == "reset":
@@ -118,7 +123,13 @@ class ScriptedService:
             return False
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         head = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
-        answer = f"HTTP/1.1 {reply.status} X\r\nContent-Length: {len(body)}\r\n{head}\r\n".encode() + body
+        if reply.fault == "until_close":
+            sock.sendall(f"HTTP/1.1 {reply.status} X\r\n{head}\r\n".encode())
+            self._ended.wait(LATER_SECONDS)
+            sock.sendall(body)
+            return False
+        length = f"Content-Length: {len(body)}\r\n"
+        answer = reply.before + f"HTTP/1.1 {reply.status} X\r\n{length}{head}\r\n".encode() + body
         if reply.fault == "drip":
             for index in range(len(answer) - 1):
                 sock.sendall(answer[index : index + 1])

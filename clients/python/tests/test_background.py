@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import _thread
 import signal
+import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from gate_transport import GateTransport
 from hookline_client import Client, FlushResult, NotQueued
 from hookline_client.answer import Answer
+from hookline_client.receipts import Message
 from limits import no_more_threads
 from scripted_service import wait_until
 
@@ -393,3 +396,64 @@ def test_a_flush_without_a_thread_leaves_what_it_has_no_time_for() -> None:
     assert (result.waiting, result.dropped) == (3, 0)
     assert client.flush().accepted == 3
     assert transport.ids[-3:] == ids
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e12])
+def test_more_time_than_the_system_counts_is_as_long_as_it_takes(seconds: float) -> None:
+    """Whoever writes it means no limit."""
+    transport = GateTransport()
+    client = client_of(transport)
+    track(client, 1)
+    threading.Timer(0.05, transport.open).start()
+    assert client.flush(seconds).accepted == 1
+    track(client, 1)
+    assert client.close(seconds).accepted == 1
+
+
+def test_a_flush_that_is_interrupted_leaves_nothing_behind() -> None:
+    """Ctrl-C in an interactive session: nobody waits any more, so the next pauses are as long as they always are."""
+    transport = GateTransport()
+    client = client_of(transport, flush_at=1)
+    consumer: Any = client._living.consumer
+
+    def interrupt() -> None:
+        wait_until(lambda: consumer._flushing)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    track(client, 1)
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        client.flush(60)
+    assert consumer._flushing == 0
+    transport.open()
+    assert client.flush(30).accepted == 1
+
+
+def test_a_flush_without_a_thread_that_is_interrupted_keeps_the_events() -> None:
+    """It sends by itself, and is in the middle of that."""
+
+    class Interrupted(GateTransport):
+        def send(self, batch: Sequence[Message], timeout_seconds: float | None = None) -> Answer:
+            answer = super().send(batch, timeout_seconds)
+            if len(self.batches) == 1:
+                raise KeyboardInterrupt
+            return answer
+
+    transport = Interrupted(shut=False)
+    client = client_of(transport)
+    with no_more_threads():
+        ids = track(client, 2)
+        with pytest.raises(KeyboardInterrupt):
+            client.flush(30)
+        assert client.flush(30).accepted == 2
+    assert transport.ids == ids * 2
+
+
+def test_a_handler_that_asks_for_the_end_of_the_program_does_not_end_the_thread() -> None:
+    """sys.exit means nothing on a thread, and what comes later is sent all the same."""
+    transport = GateTransport(Answer(503, "server_error", "Later."), shut=False)
+    client = client_of(transport, flush_at=1, error_handler=lambda code, reason: sys.exit(1))
+    client.track("u1", "First")
+    client.track("u1", "Second")
+    assert client.flush(30).accepted == 2
+    client.close()

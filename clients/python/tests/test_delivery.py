@@ -12,6 +12,7 @@ from hookline_client.options import resolve
 from hookline_client.receipts import FlushResult, Message, Receipt
 
 BATCH: list[Message] = [(str(number), b"{}") for number in range(4)]
+HOUR_SECONDS = 3600.0
 AWAY = Answer(0, "connection_failed", "Away.")
 
 
@@ -89,6 +90,23 @@ def test_retries_are_bounded_by_number_and_by_time() -> None:
     transport = GateTransport(*[Answer(503, "overloaded", "O.", (), 60.0)] * 10, shut=False)
     result, _ = deliver(transport, Pauses(), retry_seconds=59.0)
     assert (result.gave_up, len(transport.batches)) == (4, 1)
+
+
+@pytest.mark.parametrize("asked", [None, 1.0, 5.0])
+def test_usually_an_event_is_tried_for_the_hour_that_is_promised(asked: float | None) -> None:
+    """However the service fails: no answer at all, or a short pause that it asks for, as a full disk of it does."""
+
+    class Hour(Pauses):
+        def __call__(self, seconds: float, asked: bool) -> Waited:
+            self.seconds.append(seconds)
+            return "over" if sum(self.seconds) >= HOUR_SECONDS else "whole"
+
+    class Away(GateTransport):
+        def send(self, batch: list[Message], timeout_seconds: float | None = None) -> Answer:  # type: ignore[override]
+            return Answer(503, "disk_full", "Full.", (), asked)
+
+    result, left = deliver(Away(shut=False), Hour())
+    assert (left, result.gave_up) == (BATCH, 0)
 
 
 def test_the_handler_learns_of_an_outage_when_it_begins() -> None:

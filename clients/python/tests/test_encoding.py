@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import OrderedDict, deque
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,6 +24,36 @@ class Colour(Enum):
     """An enum of a program."""
 
     RED = "red"
+
+
+class EmptyCell(datetime):
+    """What a table has where a time is missing, as NaT of pandas: a datetime by its type, and no time."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def astimezone(self, tz: Any = None) -> Any:
+        raise ValueError("NaT")
+
+    @property
+    def year(self) -> Any:
+        return float("nan")
+
+
+@Integral.register
+class Int64:
+    """As numpy's."""
+
+    def __int__(self) -> int:
+        return 3
+
+
+@Real.register
+class Float32:
+    """As numpy's."""
+
+    def __float__(self) -> float:
+        return 1.5
 
 
 class Opaque:
@@ -49,12 +82,45 @@ class Opaque:
         ("\ud83d", "\ud83d"),
         ("é\u2028😀", "é\u2028😀"),
         (2**70, 2**70),
+        (Decimal("1E+1000000"), None),
+        (Decimal("1E+18"), 10**18),
+        (Decimal("-9223372036854775808"), -(2**63)),
+        (EmptyCell(2026, 11, 20), None),
+        (Int64(), 3),
+        (Float32(), 1.5),
+        (Fraction(1, 4), 0.25),
+        (Fraction(10**400), None),
+        (datetime.max.replace(tzinfo=timezone(timedelta(hours=-5))), "9999-12-31T23:59:59.999-05:00"),
+        (datetime.min.replace(tzinfo=timezone(timedelta(hours=5.5))), "0001-01-01T00:00:00.000+05:30"),
     ],
 )
 def test_values_are_sent_as_what_they_mean(value: Any, sent: Any) -> None:
     """Alone, and next to a value that takes the slow way."""
     assert json.loads(encode({"v": value})) == {"v": sent}
     assert json.loads(encode({"v": value, "slow": float("nan")})) == {"v": sent, "slow": None}
+
+
+def test_an_integer_that_python_does_not_write_is_null() -> None:
+    """From some thousand digits on; an older interpreter writes it."""
+    sent = json.loads(encode({"huge": 10**5000, "b": 1}), parse_int=str)
+    assert (sent["huge"] is None or len(sent["huge"]) == 5001, sent["b"]) == (True, "1")
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_a_time_without_a_zone_that_is_in_no_year_of_utc_costs_no_event(
+    zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As datetime.max, which programs write for never: it goes as it is."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        sent = json.loads(encode({"max": datetime.max, "min": datetime.min, "today": datetime(2026, 11, 20)}))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert sent["max"].startswith("9999-12-31T")
+    assert sent["min"].startswith("0001-01-01T")
+    assert sent["today"].endswith("Z")
 
 
 def test_messages_are_compact_utf8() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hookline_client import http_transport
-from hookline_client.answer import Answer, retry_after
+from hookline_client.answer import Answer, read_answer, retry_after
 from hookline_client.deadline import connect
 from hookline_client.endpoint import parse_endpoint
 from hookline_client.http_transport import HttpTransport
@@ -69,6 +69,41 @@ def test_a_connection_closed_while_idle_is_no_failure(service: ScriptedService) 
     assert transport.send(BATCH) == Answer(200)
     assert transport.send(BATCH) == Answer(200)
     assert [post.connection for post in service.posts] == [1, 2]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Connection": "close"}])
+def test_an_answer_that_ends_with_its_connection_is_read(headers: dict[str, str]) -> None:
+    """As of a proxy that keeps no connection: the body comes after the head, and has no length."""
+    with ScriptedService(Reply(headers=headers, fault="until_close")) as service:
+        transport = transport_to(service)
+        assert transport.send(BATCH) == Answer(200)
+        assert transport.send(BATCH) == Answer(200)
+    assert [post.connection for post in service.posts] == [1, 2]
+
+
+def test_close_ends_a_body_that_never_comes() -> None:
+    """The head says that the connection ends with the body, and then nothing comes."""
+    with ScriptedService(Reply(fault="hang", before=b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")) as service:
+        transport, answers = transport_to(service, timeout_seconds=3000), []
+        thread = threading.Thread(target=lambda: answers.append(transport.send(BATCH)), daemon=True)
+        thread.start()
+        wait_until(lambda: service.posts)
+        time.sleep(0.1)  # usually enough for the head; without it this is the test above
+        transport.close()
+        thread.join(5)
+    assert [answer.retryable for answer in answers] == [True]
+
+
+@pytest.mark.parametrize("status", [100, 102, 103])
+def test_what_comes_before_an_answer_is_passed_over(status: int) -> None:
+    """Hints of a proxy are no answer, and the next request gets its own."""
+    before = b"HTTP/1.1 %d X\r\nLink: </a.css>\r\n\r\n" % status
+    refusal = Reply(401, {"success": False, "code": "unknown_write_key", "message": "No."}, before=before)
+    with ScriptedService(Reply(before=before), refusal) as service:
+        transport = transport_to(service)
+        assert transport.send(BATCH) == Answer(200)
+        assert transport.send(BATCH).code == "unknown_write_key"
+    assert [post.connection for post in service.posts] == [1, 1]
 
 
 def test_rejected_events_are_told() -> None:
@@ -196,18 +231,43 @@ def test_close_ends_a_request_that_waits(before: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [(None, None), ("7", 7.0), ("soon", None), ("", None), (formatdate(0, usegmt=True), 0.0)]
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("7", 7.0),
+        ("9" * 400, float("inf")),
+        ("soon", None),
+        ("", None),
+        ("-5", None),
+        ("1.5", None),
+        ("\u00b2", None),
+        ("Mon, 01 Jan 2024 00:00:00 +999999999999999999", None),
+        (formatdate(0, usegmt=True), 0.0),
+    ],
 )
 def test_retry_after_in_both_forms(header: str | None, seconds: float | None) -> None:
-    """Seconds or a date; one in the past is now."""
+    """Seconds or a date; one in the past is now, and what is neither is nothing."""
     assert retry_after(header) == seconds
 
 
-def test_retry_after_as_a_date() -> None:
-    """The seconds until then."""
-    pause = retry_after(formatdate(time.time() + 60, usegmt=True))
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"])
+def test_retry_after_as_a_date(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds until then. All three forms that HTTP knows are in UTC, whatever the time of the machine is."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        pause = retry_after(time.strftime(form, time.gmtime(time.time() + 60)))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
     assert pause is not None
     assert 0 < pause <= 60
+
+
+def test_an_answer_that_is_nested_too_deep_is_judged_by_its_status() -> None:
+    """What a broken proxy says is no reason to lose a batch."""
+    answer = read_answer(503, b"[" * 100_000, None)
+    assert (answer.code, answer.retryable) == ("server_error", True)
 
 
 def test_retry_after_is_read_from_an_answer() -> None:

@@ -49,6 +49,20 @@ def test_the_end_of_a_process_without_a_service_is_bounded() -> None:
     assert (ended.stdout, ended.stderr) == ("", "")
 
 
+def test_a_handler_that_exits_at_the_end_of_a_process_keeps_no_other_client_from_sending(
+    service: ScriptedService,
+) -> None:
+    """The first client's events are lost, which its handler hears of; the second client's turn comes after."""
+    program = """
+end = lambda code, reason: sys.exit(1)
+first = Client('wk', endpoint='http://127.0.0.1:1', batch_size=1, exit_timeout=0.1, error_handler=end)
+for _ in range(3): first.track('u', 'Lost')
+second = Client('wk', endpoint=sys.argv[1])
+second.track('u', 'Kept')"""
+    run(START + program, service.url)
+    assert sent(service) == {"Kept": 1}
+
+
 def test_many_clients_delay_the_end_no_longer_than_one() -> None:
     """Twenty whose service hangs, with 2 s each: they share the time."""
     with ScriptedService(*[Reply(fault="hang")] * 20) as service:

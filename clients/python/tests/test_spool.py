@@ -218,6 +218,33 @@ def test_a_removal_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_a_removal_that_was_interrupted_repeats_no_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
+) -> None:
+    """However many files are gone, and in whatever order the folder names them: what is left knows what is done."""
+    box = Box.create(str(tmp_path))
+    box.append(LINES[0])
+    drained(box)
+    names, unlink, left = os.listdir, os.unlink, iter(range(removed))
+
+    def interrupted(path: str) -> None:
+        if next(left, None) is None:
+            raise OSError("killed, or a disk that fails")
+        unlink(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", lambda folder: sorted(names(folder), reverse=True))
+        patched.setattr(os, "unlink", interrupted)
+        with pytest.raises(OSError, match="killed"):
+            box.close()
+    adopted = Box.adopt(box.folder)
+    assert adopted is not None
+    assert drained(adopted) == []
+    adopted.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_spool_adopts_the_oldest_box_of_its_own_write_key(tmp_path: Path) -> None:
     """Boxes of another source are not touched: its events would be sent with the wrong key."""
     first, second, other = (Spool(str(tmp_path), key, 10_000) for key in ("key", "key", "other"))

@@ -70,6 +70,15 @@ def test_failures_are_tried_again_until_the_service_is_back(spool: str) -> None:
     assert len(transport.batches) == 4
 
 
+def test_a_flush_without_a_limit_may_say_so_with_infinity(spool: str) -> None:
+    """As with a queue in memory."""
+    transport = GateTransport()
+    with Client("key", spool=spool, transport=transport) as client:
+        client.track("u1", "Event")
+        threading.Timer(0.05, transport.open).start()
+        assert client.flush(float("inf")).accepted == 1
+
+
 def test_an_outage_is_told_once(spool: str) -> None:
     """The error handler learns when the service goes away, not at every try, and again the next time."""
     told: list[str] = []
@@ -316,13 +325,14 @@ def test_a_child_that_is_made_while_a_box_is_taken_over_does_not_keep_its_lock(
     client.close(0)
 
 
-def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str) -> None:
+@pytest.mark.parametrize("damage", [b"\0\0\0\0", b"[" * 100_000], ids=["zeros", "brackets"])
+def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str, damage: bytes) -> None:
     """Report and skip what a crash of the machine left of a line, once; the events around it arrive."""
     first = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
     first.track("u1", "one")
     first.close(0)
     (segment,) = (path for path in files(spool) if path.suffix == ".log")
-    segment.write_bytes(segment.read_bytes() + b"\0\0\0\0\n" + segment.read_bytes().replace(b"one", b"two"))
+    segment.write_bytes(segment.read_bytes() + damage + b"\n" + segment.read_bytes().replace(b"one", b"two"))
     told: list[str] = []
     transport = RecordingTransport(AWAY, AWAY)
     with Client("key", spool=spool, transport=transport, error_handler=lambda code, _: told.append(code)) as client:

@@ -45,6 +45,17 @@ def test_a_naive_datetime_is_local_time() -> None:
     assert timestamp(moment) == iso(int(moment.timestamp()) * 1_000_000_000)
 
 
+def test_a_datetime_of_a_library_is_one() -> None:
+    """pandas' does not move a time that has no zone."""
+
+    class Timestamp(datetime):
+        def astimezone(self, tz: Any = None) -> Any:
+            raise TypeError("Cannot convert tz-naive Timestamp, use tz_localize to localize")
+
+    assert timestamp(Timestamp(2026, 11, 20, 7)) == timestamp(datetime(2026, 11, 20, 7))
+    assert timestamp(Timestamp(2026, 11, 20, 7, tzinfo=timezone.utc)) == "2026-11-20T07:00:00.000Z"
+
+
 @pytest.mark.parametrize(
     "given", ["soon", "20/11/2026", True, [], float("nan"), float("inf"), 1e18, "1e9", datetime.min, "2026-11-20T7Z"]
 )

@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.clients.go.toolchain import LIBRARY, run
 
 OTHER_SYSTEMS = ("windows", "darwin")
+README_PROGRAM = """package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	hookline "github.com/hookline/hookline-go"
+)
+
+var client = hookline.New("")
+var server http.Server
+var _, _ http.Handler = pages(client)(nil), chi(pages(client))
+
+func visitor(*http.Request) string { return "a1" }
+
+func chi(use func(http.Handler) http.Handler) http.Handler { return use(nil) }
+
+func main() {}
+
+"""
+"""What the blocks of the README stand in: they name a client, a server, and a function of the reader's own."""
 
 
 def test_it_is_formatted() -> None:
@@ -38,6 +65,25 @@ def test_it_builds_for_other_systems(system: str) -> None:
 def test_it_has_no_dependency() -> None:
     """go.mod names the oldest Go and nothing else."""
     assert (LIBRARY / "go.mod").read_text().split()[2:] == ["go", "1.22"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_code_of_the_readme_compiles(tmp_path: Path) -> None:
+    """Whoever pastes a block has a program; those that are no functions stand in one."""
+    blocks = re.findall(r"```go\n(.*?)```", (LIBRARY / "README.md").read_text(), re.DOTALL)
+    functions = [block for block in blocks if block.startswith("func ")]
+    statements = [block for block in blocks if not block.startswith(("func ", "import "))]
+    wrapped = [
+        f"func _() {{\n{block}_ = client\n}}\n".replace("client, err :=", "client, _ :=") for block in statements
+    ]
+    (tmp_path / "main.go").write_text(README_PROGRAM + "\n".join(functions + wrapped))
+    required = f"require github.com/hookline/hookline-go v0.0.0\nreplace github.com/hookline/hookline-go => {LIBRARY}\n"
+    (tmp_path / "go.mod").write_text(f"module example.com/shop\ngo 1.22\n{required}")
+    result = run("go", "build", "-C", str(tmp_path), "-o", str(tmp_path / "shop"), ".")
+    assert result.returncode == 0, result.stdout
+    assert len(functions) == 1
+    assert len(statements) == 4
 
 
 def test_the_readme_has_every_option_and_code() -> None:

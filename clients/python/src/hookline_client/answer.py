@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from datetime import timezone
 from typing import Any, NamedTuple
 
 from hookline_client.errors import CODES
@@ -37,7 +38,7 @@ def read_answer(status: int, text: bytes, retry_after_header: str | None) -> Ans
     pause = retry_after(retry_after_header)
     try:
         document: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         document = {}
@@ -60,13 +61,16 @@ def retry_after(value: str | None) -> float | None:
     """Seconds of a Retry-After header, which may also be a date; None when there is none that can be read."""
     if value is None:
         return None
-    if value.strip().isdigit():
+    if value.isascii() and value.strip().isdigit():
         return float(value)
     from email.utils import parsedate_to_datetime
 
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
+        at = parsedate_to_datetime(value)
+        if at.tzinfo is None:  # the one form of a date in HTTP without a zone is in UTC, too
+            at = at.replace(tzinfo=timezone.utc)
+        return max(0.0, at.timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

@@ -49,6 +49,12 @@ class DeadlineResponse(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, deadline: float, method: str | None = None) -> None:
         super().__init__(_Source(sock, deadline), method=method)  # type: ignore[arg-type]  # all it does with it is makefile
 
+    def _read_status(self) -> tuple[str, int, str]:
+        """Have every answer that only announces another one passed over: the base class does so with 100 alone."""
+        version, status, reason = super()._read_status()  # type: ignore[misc]  # no type knows it
+        is_interim = 100 <= status < 200 and status != http.client.SWITCHING_PROTOCOLS
+        return version, http.client.CONTINUE if is_interim else status, reason
+
 
 class _Source:
     def __init__(self, sock: socket.socket, deadline: float) -> None:
@@ -63,11 +69,17 @@ class _Bytes(io.RawIOBase):
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         super().__init__()
         self._sock = sock
+        # It keeps the socket open: http.client closes its own end once it knows that the connection ends with the body.
+        self._file = sock.makefile("rb", buffering=0)
         self._deadline = deadline
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> int | None:
         self._sock.settimeout(seconds_left(self._deadline))
-        return self._sock.recv_into(buffer)
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

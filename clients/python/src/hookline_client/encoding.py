@@ -1,7 +1,8 @@
 """From a message to its bytes, once: compact JSON in UTF-8 that the service takes.
 
-What JSON has no word for is written as what it most likely means: times in ISO 8601, Decimals as numbers, UUIDs and
-enums as their value, sets as lists, NaN and the infinities as null. Anything else is null too, with a line in the log.
+What JSON has no word for is written as what it most likely means: times in ISO 8601, Decimals, fractions and numpy's
+numbers as numbers, UUIDs and enums as their value, sets as lists, NaN and the infinities as null. Anything else is null
+too, with a line in the log.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from hookline_client.timestamps import timestamp
 
 NESTING_LEVELS_MAX = 100
 """The service takes 128, the batch around a message included; deeper things are refused here."""
+INTEGER_DIGITS_MAX = 19
+"""A whole Decimal with more of them is written as a float."""
 
 _UNKNOWN = object()
 
@@ -44,7 +47,9 @@ def encode(message: dict[str, Any], strict: bool = False) -> bytes:
 
 def _plain(value: object) -> Any:
     """What JSON can say of a value that it has no word for, ``_UNKNOWN`` when that is nothing."""
-    if isinstance(value, (datetime, date)):
+    if isinstance(value, datetime):
+        return _time(value)
+    if isinstance(value, date):
         return timestamp(value)
     if isinstance(value, Mapping):
         return dict(value)
@@ -56,6 +61,10 @@ def _plain(value: object) -> Any:
         return str(value)
     if _is(value, "enum", "Enum"):
         return value.value  # type: ignore[attr-defined]  # an Enum
+    if _is(value, "numbers", "Real") and not _is(value, "numpy", "timedelta64"):  # a number of what, nobody would know
+        return _real(value)
+    if _is(value, "numpy", "bool_"):
+        return bool(value)
     if isinstance(value, Iterable) and hasattr(value, "__len__"):
         return list(value)
     return _UNKNOWN
@@ -74,17 +83,35 @@ def _is(value: object, module: str, name: str) -> bool:
     return loaded is not None and isinstance(value, getattr(loaded, name))
 
 
+def _time(value: datetime) -> str | None:
+    try:
+        return timestamp(value)
+    except InvalidCall:
+        # In UTC it is in no year, as datetime.max west of it; and what does not equal itself is a table's empty cell.
+        return value.isoformat(timespec="milliseconds") if value == value else None
+
+
 def _number(value: Any) -> int | float | None:
     if not value.is_finite():
         return None
-    return int(value) if value == value.to_integral_value() and abs(value) < 2**63 else float(value)
+    # By its digits: the arithmetic of Decimals can raise, and an integer with a million of them takes seconds to make.
+    return int(value) if value.adjusted() < INTEGER_DIGITS_MAX and value == value.to_integral_value() else float(value)
+
+
+def _real(value: Any) -> int | float | None:
+    try:
+        return int(value) if _is(value, "numbers", "Integral") else float(value)
+    except OverflowError:  # a fraction beyond all floats
+        return None
 
 
 def _cleaned(value: object, strict: bool, level: int) -> Any:
     if level > NESTING_LEVELS_MAX:
         raise InvalidCall("not_serialisable", CODES["not_serialisable"])
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        return value if _is_writable(value) else None
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -98,6 +125,13 @@ def _cleaned(value: object, strict: bool, level: int) -> Any:
         raise InvalidCall("not_serialisable", f"A value of type {type(value).__name__} cannot be written as JSON.")
     logger().warning("a value of type %s cannot be written as JSON; null is sent instead", type(value).__name__)
     return None
+
+
+def _is_writable(value: int) -> bool:
+    try:
+        return bool(int.__repr__(value))
+    except ValueError:  # Python refuses to write one of thousands of digits, which takes long
+        return False
 
 
 def _key(key: object) -> str:

@@ -52,6 +52,7 @@ class HttpTransport:
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
         self._connection: HTTPConnection | None = None
+        self._socket: socket.socket | None = None  # the connection lets go of it before the last body that it carries
         self._is_closed = False
         self._headers = {
             "Authorization": authorization(write_key),
@@ -76,8 +77,7 @@ class HttpTransport:
     def close(self) -> None:
         """Close the connection. A ``send`` that waits in another thread fails at once."""
         self._is_closed = True
-        connection = self._connection
-        sock = connection.sock if connection is not None else None
+        sock = self._socket
         if sock is not None:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
@@ -87,10 +87,11 @@ class HttpTransport:
 
     def forked(self) -> None:
         """Close this process's copy of the connection without a word to the service."""
-        connection, self._connection = self._connection, None
-        if connection is not None and connection.sock is not None:
+        self._connection = None
+        sock, self._socket = self._socket, None
+        if sock is not None and sock.fileno() >= 0:
             # Not close(): a thread that is not in this process may be reading from it, which would keep it open.
-            os.close(connection.sock.detach())
+            os.close(sock.detach())
 
     def _try(self, body: bytes, seconds: float) -> Answer:
         try:
@@ -119,10 +120,10 @@ class HttpTransport:
                 raise
             is_whole = False
         connection.response_class = partial(DeadlineResponse, deadline=deadline)  # type: ignore[assignment]  # called as a class is
-        response = connection.getresponse()
-        text = response.read(ANSWER_BYTES_MAX)
-        if not is_whole or response.will_close or not response.isclosed():
-            self._drop()
+        with connection.getresponse() as response:
+            text = response.read(ANSWER_BYTES_MAX)
+            if not is_whole or response.will_close or not response.isclosed():
+                self._drop()
         return read_answer(response.status, text, response.getheader("Retry-After"))
 
     def _connect(self, deadline: float) -> HTTPConnection:
@@ -133,7 +134,7 @@ class HttpTransport:
         else:
             sock = self._wrapped(sock, deadline)
             connection = HTTPSConnection(host, port, timeout=self._timeout_seconds, context=self._tls)
-        connection.sock = sock
+        connection.sock = self._socket = sock
         return connection
 
     def _wrapped(self, sock: socket.socket, deadline: float) -> ssl.SSLSocket:
@@ -147,7 +148,7 @@ class HttpTransport:
             raise
 
     def _drop(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._socket = self._connection, None, None
         if connection is not None:
             connection.close()
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hookline_client import lifecycle
 from hookline_client.log import logger
 from hookline_client.receipts import FlushResult, Message, Outcome, Receipt, Stats
 
@@ -125,3 +126,9 @@ class Ledger:
             handler(*arguments)
         except Exception:  # noqa: BLE001 - told to the log
             logger().exception("a handler of the application failed")
+        except SystemExit:
+            # On another thread it would end that thread alone, and nobody would send any more. At the end of a process
+            # it would end nothing but the turn of the other clients.
+            if threading.current_thread() is threading.main_thread() and not lifecycle.ended():
+                raise
+            logger().exception("a handler of the application cannot end the program here")

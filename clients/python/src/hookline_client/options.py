@@ -70,7 +70,7 @@ class Options(NamedTuple):
     """How long ``block`` waits before it refuses the new event."""
     gzip: bool = False
     """Compress requests."""
-    max_retries: int = 100
+    max_retries: int = 10_000
     """Retries of a request before its events are given up."""
     retry_seconds: float = 3600.0
     """Time from a request's first try until its events are given up."""

@@ -53,8 +53,11 @@ def timestamp(given: object) -> str:
 
 def _from_datetime(given: datetime) -> str:
     try:
+        if type(given) is not datetime:  # pandas', for one, does not move a time without a zone
+            time_of_day = given.timetz()
+            given = datetime.combine(date(given.year, given.month, given.day), time_of_day)
         return given.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3].rjust(23, "0") + "Z"
-    except (OverflowError, ValueError):  # a zone moves it out of the years there are
+    except (OverflowError, TypeError, ValueError):  # a zone moves it out of the years there are, or it is pandas' NaT
         raise InvalidCall("invalid_timestamp", CODES["invalid_timestamp"]) from None
 
 

@@ -91,11 +91,14 @@ class Background:
             self._work.notify()
             if self._thread is None and len(self._queue):
                 self._start()
-        while self._wait_flushed(target, deadline):
-            self._work_off(deadline)
-        with self._lock:
-            self._flushing -= 1
-            return self._open_before(target)
+        try:
+            while self._wait_flushed(target, deadline):
+                self._work_off(deadline)
+        finally:  # after a Ctrl-C too: as long as somebody waits, pauses are short
+            with self._lock:
+                self._flushing -= 1
+                left = self._open_before(target)
+        return left
 
     def close(self, timeout: float) -> int:
         """Flush, then end the thread; what is left then is dropped and counted."""
@@ -158,7 +161,7 @@ class Background:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(left)
+            self._done.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
 
     def _wait_flushed(self, target: int, deadline: float | None) -> bool:
         """Wait until nothing before ``target`` is open; True when the caller has to send it, as nobody else does."""
@@ -235,6 +238,12 @@ class Background:
         except Exception:  # noqa: BLE001 - told to the log
             logger().exception("a batch of %d events could not be sent", len(batch))
             self._ledger.gave_up(batch, "server_error", CODES["server_error"])
+        except BaseException:  # a Ctrl-C in a caller of flush who sends: the next one has the batch again
+            with self._lock:
+                self._queue.put_back(batch)
+                self._under_way = None
+                self._done.notify_all()
+            raise
         with self._lock:
             stays = self._stand_in is not None and not self._aborted  # the caller's time is over, not the events'
             if stays:
@@ -256,12 +265,14 @@ class Background:
         """Send everything in the calling thread, because there can be no other."""
         with self._lock:
             stop_at, self._stop_at = self._stop_at, deadline
-        while len(self._queue) and (deadline is None or time.monotonic() < deadline):
-            if not self._send_one():
-                break
-        with self._lock:
-            self._stop_at, self._stand_in = stop_at, None
-            self._done.notify_all()
+        try:
+            while len(self._queue) and (deadline is None or time.monotonic() < deadline):
+                if not self._send_one():
+                    break
+        finally:
+            with self._lock:
+                self._stop_at, self._stand_in = stop_at, None
+                self._done.notify_all()
 
     def _pause(self, seconds: float, asked: bool) -> Waited:
         """Wait for the next try; a flush cuts it short unless the service asked for the pause."""

@@ -105,5 +105,5 @@ def _message(line: bytes) -> Message | None:
     """The event of a line; None when a crash of the machine left something else there."""
     try:
         return str(json.loads(line)["messageId"]), line
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None

@@ -99,8 +99,10 @@ class Spooled:
                 self._start()
             if self._thread is not threading.current_thread():  # a handler may flush: it cannot wait for itself
                 self._flushing += 1
-                self._wait_done(lambda: self._finished >= target or self._sender.refusals > refusals, deadline)
-                self._flushing -= 1
+                try:
+                    self._wait_done(lambda: self._finished >= target or self._sender.refusals > refusals, deadline)
+                finally:  # after a Ctrl-C too: as long as somebody waits, pauses are short
+                    self._flushing -= 1
             return max(0, target - self._finished)
 
     def close(self, timeout: float) -> int:
@@ -173,7 +175,7 @@ class Spooled:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(left)
+            self._done.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
 
     def _run(self) -> None:
         while True:

@@ -209,9 +209,12 @@ def _sync(path: str) -> None:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder with all that is in it, the lock last: until then nobody else has it."""
+    """Remove a folder with all that is in it, the lock last: until then nobody else has it.
+
+    The place goes after the events, so that none comes again if nobody gets as far as that.
+    """
     try:
-        for name in sorted(os.listdir(folder), key=lambda name: name == "lock"):
+        for name in sorted(os.listdir(folder), key=lambda name: (name == "lock", name == "place")):
             os.unlink(os.path.join(folder, name))
     except FileNotFoundError:  # somebody else removes it as well
         pass

@@ -120,6 +120,17 @@ def test_rows_say_how_many_have_got_it_and_what_an_identify_call_sets(
         hookline.api("DELETE", "destinations/picky?waiting=discard")
 
 
+def test_a_page_without_a_name_is_shown_by_its_path(debugger: Page, hookline: Hookline) -> None:
+    """In the list and on its own page alike, as nearly no website names its pages."""
+    path = f"/{new_id('pricing')}"
+    properties = {"path": path, "url": f"https://a.example{path}", "title": "Pricing"}
+    sent = hookline.post("/v1/page", {"anonymousId": "a1", "properties": properties})
+    debugger.goto(f"/events?text={path}")
+    expect(rows(debugger)).to_contain_text(f"page{path}")
+    debugger.goto(f"/events/{sent.json['messageId']}")
+    expect(debugger.get_by_role("heading", name=path)).to_be_visible()
+
+
 def test_beside_the_list_each_destination_says_why_it_does_not_get_the_event(
     debugger: Page, hookline: Hookline, receiver: Receiver
 ) -> None:

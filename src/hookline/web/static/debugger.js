@@ -52,8 +52,9 @@
       return words + (traits.length > TRAITS_SHOWN ? " …" : "");
     }
     if (type === "alias") return body.previousId && body.userId ? `${body.previousId} → ${body.userId}` : "";
-    const name = type === "track" ? body.event : body.name;
-    return typeof name === "string" ? name : "";
+    const properties = body.properties && typeof body.properties === "object" ? body.properties : {};
+    const places = type === "page" ? [properties.path, properties.url, properties.title] : [];
+    return [type === "track" ? body.event : body.name, ...places].find((each) => typeof each === "string" && each) || "";
   };
   const short = (value) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
-from hookline.cli.app import EVENTS, HERE, OBJECTS, MessageType, Status, app
+from hookline.cli.app import EVENTS, HERE, OBJECTS, Status, StoredType, app
 from hookline.cli.tables import SEVERITY_SHAPES, STATE_SHAPES, print_items, print_table
 from hookline.cli.target import Options, Target, printable
 from hookline.features.events.cli.send import parse_values
@@ -130,7 +130,7 @@ def acknowledge(id: str, /, *, options: Options = HERE) -> int:
 def events(
     *,
     source: str | None = None,
-    type_: Annotated[MessageType | None, Parameter(name="--type")] = None,
+    type_: Annotated[StoredType | None, Parameter(name="--type")] = None,
     event: str | None = None,
     user_id: str | None = None,
     text: str | None = None,

@@ -40,7 +40,7 @@ from hookline.features.destinations.unconnected import Unconnected, unconnected_
 from hookline.features.insights.service import series_log
 from hookline.features.issues.service import issue_watch
 from hookline.insights.series import SPANS, Range, Series, Sums, first_of, percentile
-from hookline.web.chart_view import ChartView, Line, Values, chart
+from hookline.web.chart_view import ChartView, Line, chart, rate
 from hookline.web.lists import destination_href, object_page
 from hookline.web.rendering import Screens, Station, Stop, milliseconds, number, query_of, screen, unknown
 
@@ -128,20 +128,17 @@ def _percentiles(sums: Sums) -> list[tuple[str, str]]:
 
 def _charts(series: Series) -> list[ChartView]:
     values = series.values
-
-    def per_second(name: str) -> Values:
-        return [None if each is None else each / series.resolution for each in values[name]]
-
+    pace = rate(series.resolution, values["delivered"], values["failures"])
     rates = [
-        (Line("delivered", "good"), per_second("delivered")),
-        (Line("failed requests", "dead"), per_second("failures")),
+        (Line("delivered", "good"), pace.of(values["delivered"])),
+        (Line("failed requests", "dead"), pace.of(values["failures"])),
     ]
     times = [
         (Line("p50", "accent"), values["response_p50"]),
         (Line("p95", "warn"), values["response_p95"]),
     ]
     return [
-        chart("rates", "Delivered and failed", "per second", series.times, rates),
+        chart("rates", "Delivered and failed", pace.unit, series.times, rates),
         chart("waiting", "Queued, at most", "events", series.times, [(Line("queued", "wait"), values["waiting"])], max),
         chart("times", "Response time of successful requests", "ms", series.times, times, max),
     ]

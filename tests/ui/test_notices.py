@@ -35,6 +35,10 @@ def test_an_open_notice_says_what_to_do(overview: Page, hookline: Hookline) -> N
     expect(overview.get_by_role("button", name="Acknowledge")).to_have_count(0)
     overview.get_by_role("link", name="Resolved").click()
     expect(overview.get_by_text("No resolved notices")).to_be_visible()
+    tabs, box = (overview.locator(each).bounding_box() for each in ("main .tab-links", "main .nothing"))
+    assert tabs
+    assert box
+    assert box["y"] - tabs["y"] - tabs["height"] >= 8, "what is empty is a part of the page, not of the tabs"
     overview.goto("/")
     expect(notice).to_contain_text("critical, acknowledged")
     assert overview.evaluate(CONTRAST) == []

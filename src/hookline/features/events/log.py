@@ -80,8 +80,8 @@ def name_in(message_type: str, body: bytes) -> str:
 
 
 def title_in(message_type: str, body: bytes) -> str:
-    """Return what a list shows of an event: its name; of a page without one where it was; of identify and group calls the
-    traits they set; of an alias whom it joins. Empty where there is nothing of it."""
+    """Return what a list shows of an event: its name; of a page without one where it was; of identify and group calls
+    the traits they set; of an alias whom it joins. Empty where there is nothing of it."""
     try:
         named = _named.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):

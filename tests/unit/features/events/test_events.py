@@ -188,7 +188,11 @@ def test_as_a_file(control: Running) -> None:
         ("track", b'{"event": "Signed Up"}', "Signed Up"),
         ("page", b'{"name": "Home", "properties": {"path": "/"}}', "Home"),
         ("page", b'{"properties": {"path": "/plans", "url": "https://a.example/plans"}}', "/plans"),
-        ("page", b'{"name": "", "properties": {"path": 1, "url": "https://a.example/", "title": "A"}}', "https://a.example/"),
+        (
+            "page",
+            b'{"name": "", "properties": {"path": 1, "url": "https://a.example/", "title": "A"}}',
+            "https://a.example/",
+        ),
         ("page", b'{"properties": {"title": "Plans"}}', "Plans"),
         ("page", b'{"properties": ["path"]}', ""),
         ("screen", b'{"properties": {"path": "/plans"}}', ""),

@@ -29,7 +29,9 @@ def test_an_open_notice_says_what_to_do(overview: Page, hookline: Hookline) -> N
     expect(notice).to_contain_text("Free disk space")
     assert overview.evaluate(CONTRAST) == []
     assert not sticks_out(overview)
-    overview.get_by_role("link", name="all notices").click()
+    more = overview.get_by_role("link", name="all notices")
+    expect(more).to_have_css("font-size", "14px")
+    more.click()
     overview.get_by_role("button", name="Acknowledge").click()
     expect(overview.locator(".notices li")).to_contain_text("critical, acknowledged")
     expect(overview.get_by_role("button", name="Acknowledge")).to_have_count(0)

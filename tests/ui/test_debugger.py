@@ -94,10 +94,11 @@ def test_rows_say_how_many_have_got_it_and_what_an_identify_call_sets(
     try:
         receiver.respond = lambda request: Reply(503 if request.path == "/picky" else 200)
         mark = new_id("marks")
-        assert hookline.post("/v1/identify", {"userId": "u1", "traits": {"plan": mark, "age": 7}}).status == 200
+        body = f'{{"userId": "u1", "traits": {{"plan": "{mark}", "balance": 12.50}}}}'
+        assert hookline.post("/v1/identify", body.encode()).status == 200
         debugger.goto(f"/events?text={mark}&range=1h")
         row = rows(debugger)
-        expect(row).to_contain_text(f"plan: {mark}, age: 7")
+        expect(row).to_contain_text(f"plan: {mark}, balance: 12.50")
         expect(row).to_contain_text("1 of 2 delivered")
         expect(row.locator(".event-status")).to_have_attribute("title", re.compile("picky (retrying|queued)"))
         debugger.get_by_label("Destination").select_option("picky")
@@ -118,6 +119,19 @@ def test_rows_say_how_many_have_got_it_and_what_an_identify_call_sets(
     finally:
         receiver.reply_with(200)
         hookline.api("DELETE", "destinations/picky?waiting=discard")
+
+
+def test_a_page_without_a_name_is_shown_by_its_path(debugger: Page, hookline: Hookline) -> None:
+    """In the list, on its own page and where a test picks an event, as nearly no website names its pages."""
+    path = f"/{new_id('pricing')}"
+    properties = {"path": path, "url": f"https://a.example{path}", "title": "Pricing"}
+    sent = hookline.post("/v1/page", {"anonymousId": "a1", "properties": properties})
+    debugger.goto(f"/events?text={path}")
+    expect(rows(debugger)).to_contain_text(f"page{path}")
+    debugger.goto(f"/events/{sent.json['messageId']}")
+    expect(debugger.get_by_role("heading", name=path)).to_be_visible()
+    debugger.goto("/destinations/crm/tester")
+    expect(debugger.get_by_label("Start with").locator("option", has_text=f"page {path}")).to_have_count(1)
 
 
 def test_beside_the_list_each_destination_says_why_it_does_not_get_the_event(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 from playwright.sync_api import Page, expect
 
@@ -15,7 +16,7 @@ BACK_MS = 360_000
 
 def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -> None:
     """The button waits for the word; the request's page says by itself when it is done, without the id; the list has
-    it; its JSON is a file and says the same; printed, it is the report alone.
+    it; its JSON is a file and says the same; printed, it is the report alone, with times that stay true.
     The list of events says of the erased event what is kept of it."""
     hookline.track(userId="to-be-forgotten")
     overview.goto("/deletion-requests")
@@ -43,7 +44,10 @@ def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -
     assert not sticks_out(overview)
     overview.emulate_media(media="print")
     expect(overview.locator(".rail")).to_be_hidden()
+    expect(overview.get_by_role("button")).to_have_count(0)
     expect(main).to_be_visible()
+    for at in main.locator("time").all():
+        expect(at).to_contain_text(str(date.today().year))
     overview.emulate_media(media="screen")
     overview.goto("/events?status=erased")
     row = overview.locator("event-list [role=option]").first

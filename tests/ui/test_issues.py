@@ -60,7 +60,7 @@ def test_from_the_list_to_everything_delivered(page: Page, hookline: Hookline, r
     assert page.evaluate(CONTRAST) == []
     row.get_by_role("link").click()
     expect(page.locator(".rail [aria-current]")).to_contain_text("1 open")
-    expect(page.get_by_text("Once this is mended, retry 5 dead letters.")).to_be_visible()
+    expect(page.get_by_text("Once this is repaired, retry 5 dead letters.")).to_be_visible()
     expect(page.locator("[data-part=sample]")).to_contain_text("has no total")
     assert not sticks_out(page)
     assert page.evaluate(CONTRAST) == []

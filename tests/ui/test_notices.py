@@ -29,12 +29,18 @@ def test_an_open_notice_says_what_to_do(overview: Page, hookline: Hookline) -> N
     expect(notice).to_contain_text("Free disk space")
     assert overview.evaluate(CONTRAST) == []
     assert not sticks_out(overview)
-    overview.get_by_role("link", name="all notices").click()
+    more = overview.get_by_role("link", name="all notices")
+    expect(more).to_have_css("font-size", "14px")
+    more.click()
     overview.get_by_role("button", name="Acknowledge").click()
     expect(overview.locator(".notices li")).to_contain_text("critical, acknowledged")
     expect(overview.get_by_role("button", name="Acknowledge")).to_have_count(0)
     overview.get_by_role("link", name="Resolved").click()
     expect(overview.get_by_text("No resolved notices")).to_be_visible()
+    tabs, box = (overview.locator(each).bounding_box() for each in ("main .tab-links", "main .nothing"))
+    assert tabs
+    assert box
+    assert box["y"] - tabs["y"] - tabs["height"] >= 8, "what is empty is a part of the page, not of the tabs"
     overview.goto("/")
     expect(notice).to_contain_text("critical, acknowledged")
     assert overview.evaluate(CONTRAST) == []

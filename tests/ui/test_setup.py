@@ -44,7 +44,7 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
     page.get_by_role("button", name="Create source").click()
 
     expect(page.get_by_text("Waiting for the first event…").last).to_be_visible()
-    page.get_by_role("tab", name="Python").click()
+    page.get_by_role("tab", name="Python", exact=True).click()
     program = page.locator("#snippet-web-shop-python").inner_text()
     wait_for_key(hookline, hookline.api("GET", "sources/web-shop").json["writeKeys"][0])
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -18,7 +18,7 @@ def test_it_has_lines_for_every_sdk(overview: Page, hookline: Hookline) -> None:
     overview.locator('main a[href="/sources/site"]').click()
     expect(overview.locator("code", has_text="wk_site").first).to_be_visible()
     expect(overview.get_by_role("tablist")).to_have_count(3)
-    expect(overview.get_by_role("tab")).to_have_count(13)
+    expect(overview.get_by_role("tab")).to_have_count(15)
     overview.get_by_role("tab", name="React Native").click()
     expect(overview.get_by_role("tabpanel", name="React Native")).to_contain_text("allowInsecureProxy")
     overview.get_by_role("tab", name="curl").press("ArrowRight")

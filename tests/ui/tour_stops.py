@@ -51,7 +51,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "source",
             "A source",
             "/sources/website",
-            "Code for eleven SDKs, write keys with rotation, live events, their schema, and rejected events with "
+            "Code for thirteen SDKs, write keys with rotation, live events, their schema, and rejected events with "
             "the reason.",
         ),
         Stop(

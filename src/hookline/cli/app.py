@@ -30,6 +30,8 @@ Repeated = Annotated[list[str] | None, Parameter(negative="")]
 Status = Annotated[DeliveryStatus | None, Parameter(name_transform=str.lower)]
 """Written as the API writes it, with underscores."""
 MessageType = Literal["identify", "track", "page", "screen", "group", "alias"]
+StoredType = Literal[MessageType, "delete"]
+"""Nobody sends the last one, but it is stored and delivered like the others."""
 
 app = App(
     name="hookline",

@@ -26,6 +26,13 @@ def command_to_type() -> str:
     return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))
 
 
+def command_line(words: str, settings: Settings) -> str:
+    """Return a line to type in the folder that the server was started in; it names the data folder where the command
+    would look in another one."""
+    aside = settings.data_path != Settings().data_path
+    return f"{command_to_type()} {words}" + (f" --data-dir {shlex.quote(str(settings.data_path))}" if aside else "")
+
+
 LAUNCH_FILE = "launch.json"
 """In ``run/`` of the data folder."""
 

@@ -37,6 +37,30 @@ class ChartView(NamedTuple):
     rows: Sequence[Row]
 
 
+MINUTE_SECONDS = 60
+PEAK_PER_SECOND = 10
+"""From this peak on rates are per second; below it they would be fractions, and are per minute."""
+
+
+class Rate(NamedTuple):
+    """Hold what counts are multiplied with, and the unit that makes of them."""
+
+    factor: float
+    unit: str
+
+    def of(self, counts: Values) -> Values:
+        """Return the counts of each time as rates."""
+        return [None if count is None else count * self.factor for count in counts]
+
+
+def rate(resolution_seconds: float, *counts: Values) -> Rate:
+    """Return the rate that reads best for what one chart shows, counted over times of this length."""
+    peak = max((count for each in counts for count in each if count is not None), default=0)
+    if peak / resolution_seconds >= PEAK_PER_SECOND:
+        return Rate(1 / resolution_seconds, "/s")
+    return Rate(MINUTE_SECONDS / resolution_seconds, "/min")
+
+
 def mean(values: Sequence[float]) -> float:
     """Return how several points of a rate become one."""
     return sum(values) / len(values)

@@ -20,7 +20,7 @@ from litestar import Request, Response
 from hookline.api.auth.access import PARTS_HEADER
 from hookline.api.calls import current_caller, the_call
 from hookline.api.services import COUNTED_MAX, Services
-from hookline.cli.launch import command_to_type
+from hookline.cli.launch import command_line
 from hookline.events.timestamps import split_at_times
 from hookline.journal.record import SYNC_SOURCE
 from hookline.web.lists import Label, destination_label, event_href, person_href, source_label
@@ -255,6 +255,11 @@ def _source_names() -> str:
     return json_text({stored.object.id: stored.object.name for stored in sources})
 
 
+def _command(words: str) -> str:
+    """Return a line for a terminal on the machine of the server."""
+    return command_line(words, the_call().services.settings)
+
+
 @cache
 def _environment() -> Environment:
     # Imported at the first page, not at the start: a role that nobody looks at stays lighter.
@@ -288,7 +293,7 @@ def _environment() -> Environment:
         sync_source=SYNC_SOURCE,
         destination_label=_of_the_call(destination_label),
         static=static_url,
-        command=command_to_type,
+        command=_command,
         marks=MARKS,
         rail=(),
         header_lines=header_lines,

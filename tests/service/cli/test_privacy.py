@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.service.cli.conftest import Run
 from tests.service.harness import Hookline, wait_until
 
@@ -14,7 +16,7 @@ def test_people_are_deleted_and_suppressed_from_the_command_line(
 ) -> None:
     """By ids and from a file, each once; the request is followed to its evidence; suppression is listed and lifted."""
     with new_hookline() as hookline:
-        hookline.track(userId="u1", anonymousId="a1")
+        hookline.track(userId="u1", anonymousId="a1", messageId="m-1")
         (hookline.folder / "people.csv").write_text("userId,mail\nu1,x@example.com\nu2,\n\n")
         asked = run(hookline, "delete-user", "u1", "--csv", "people.csv", "--action", "both", "--json", "--yes")
         (made,) = json.loads(asked.stdout)
@@ -26,6 +28,8 @@ def test_people_are_deleted_and_suppressed_from_the_command_line(
         assert "erased: 1 events" in report.stdout
         assert "2 ids, 1 events" in report.stdout
         assert "u1" not in report.stdout.split()
+        gone = run(hookline, "why", "m-1")
+        assert (gone.returncode, "erased by a deletion request" in gone.stderr) == (1, True)
         assert made["id"] in run(hookline, "deletion-requests", "list", "--user-id", "u2").stdout
         assert "there are none" in run(hookline, "deletion-requests", "list", "--user-id", "u3").stdout
         assert len(run(hookline, "suppressions", "list").stdout.splitlines()) == 3
@@ -33,6 +37,25 @@ def test_people_are_deleted_and_suppressed_from_the_command_line(
         assert run(hookline, "suppressions", "lift", "nobody").returncode == 1
         assert run(hookline, "delete-user", "--action", "both").returncode == 2
         assert run(hookline, "deletion-requests", "show", "dr9").returncode == 1
+
+
+def test_people_who_are_not_kept_are_not_said_to_be_unknown(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """Without an audience or a computed trait there are only events: the search says where to look instead."""
+    with new_hookline() as hookline:
+        hookline.track(userId="u1")
+        assert "hookline events --text 'jo smith'" in run(hookline, "people", "search", "jo smith").stdout
+        assert "hookline people events" in run(hookline, "people", "show", "--user-id", "u1").stderr
+
+
+@pytest.mark.parametrize("text", ["User_Id;mail\nu1;a@b.c\nu2;\n", '"userId"\tmail\nu1\ta@b.c\nu2\n', "u1,a@b.c\nu2\n"])
+def test_a_list_of_people_as_spreadsheets_write_it(text: str, new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """Some separate columns by semicolons or tabs: such a line was one id, which nobody has, and erased nobody."""
+    hookline = new_hookline()
+    hookline.folder.mkdir()
+    (hookline.folder / "list.csv").write_text("\ufeff" + text)
+    asked = run(hookline, "delete-user", "--csv", "list.csv", "--action", "delete")
+    assert "Erase the data of 2 people (u1, u2)?" in asked.stderr
+    assert asked.returncode == 2
 
 
 def test_the_evidence_names_whom_to_delete_by_hand(new_hookline: Callable[..., Hookline], run: Run) -> None:
@@ -46,6 +69,8 @@ def test_the_evidence_names_whom_to_delete_by_hand(new_hookline: Callable[..., H
         shown = ["deletion-requests", "evidence", asked[0]["id"]]
         wait_until(lambda: run(hookline, *shown).returncode == 0, what="done")
         text = run(hookline, *shown).stdout
+        assert "delete message sent once" in text
+        assert "  delete  " in run(hookline, "events", "--type", "delete").stdout
         assert "▲ delete by hand in the services of: chat (nothing was sent there)" in text
         assert "this destination's mapping has no delete message, so nothing was sent. Delete the person" in text
         (source,) = json.loads(run(hookline, *shown, "--json").stdout)["people"][0]["sources"]

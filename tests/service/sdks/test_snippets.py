@@ -11,7 +11,7 @@ import pytest
 
 from hookline.features.setup.snippets import snippet
 from tests.service.harness import wait_until
-from tests.service.sdks.every_sdk import BUILD, NODE_MODULES, SDKS
+from tests.service.sdks.every_sdk import BUILD, NODE_MODULES, PYTHON, SDKS
 from tests.service.sdks.field import Field
 from tests.service.sdks.sdk import PROGRAMS
 
@@ -40,6 +40,7 @@ class Frame:
 
 
 FRAMES = (
+    Frame("segment-python", "segment_python", "program.py", "%s", (str(PYTHON), "program.py")),
     Frame("node", "segment_node", "program.mjs", "%s", ("node", "program.mjs")),
     Frame("go", "segment_go", "main.go", GO, ("go", "run", "-mod=readonly", "main.go")),
     Frame("java", "segment_java", "Program.java", JAVA, ("java", "-cp", f"{BUILD}/sdk-java/segment/*", "Program.java")),

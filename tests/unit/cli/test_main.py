@@ -29,6 +29,7 @@ def hookline(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         (["why", "m-1", "--token=t", "--api=http://127.0.0.1:1"], 1, "127.0.0.1:1"),
         (["check", "missing.yaml"], 1, "missing.yaml"),
         (["apply", "missing.yaml", "--token=t"], 1, "missing.yaml"),
+        (["destinations", "delete", "--help"], 0, "--waiting drain"),
     ],
 )
 def test_exit_codes_and_sentences(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:

@@ -121,6 +121,12 @@ def test_tabs_are_told_apart_by_their_titles(control: Running) -> None:
         assert f"<title>{title} · Hookline</title>" in page(control, path), path
 
 
+def test_a_rate_has_the_same_unit_on_every_page(control: Running) -> None:
+    """Few events are shown per minute, by the overview and by the destination: nobody reads 0.0667 per second."""
+    assert 'data-chart="events" data-unit="/min"' in page(control, "/")
+    assert 'data-chart="rates" data-unit="/min"' in page(control, "/destinations/crm")
+
+
 def page(control: Running, path: str) -> str:
     """A page, for somebody who is signed in."""
     return control.call("GET", path, headers=sign_in(control), token=False).text

@@ -74,6 +74,15 @@ def test_the_python_lines_say_the_key(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS)
+def test_the_lines_for_the_python_library_of_segment_say_the_key(key: str) -> None:
+    """As the guide for people who come from Segment promises: host and key are all that is set."""
+    tree = ast.parse(snippet("segment-python", key, URL).text)
+    set_there = {ast.unparse(each.targets[0]): each.value for each in ast.walk(tree) if isinstance(each, ast.Assign)}
+    values = {name: ast.literal_eval(value) for name, value in set_there.items()}
+    assert values == {"analytics.write_key": key, "analytics.host": URL}
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_the_browser_lines_load_our_script_for_the_key(key: str) -> None:
     """As HTML they are one script; run, it asks this server for the script of exactly this key, once, and queues."""
     elements = Elements(snippet("browser", key, PUBLIC_URL).text).found
@@ -105,7 +114,7 @@ def test_the_pixel_is_a_picture_with_the_key(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("id", ["node", "rudder-js", "react-native"])
+@pytest.mark.parametrize("id", ["node", "next-js", "rudder-js", "react-native"])
 def test_javascript_says_the_key(id: str, key: str) -> None:
     """The first string in double quotes is the key, as Node.js reads it."""
     literal = re.search(r'"(?:[^"\\]|\\.)*"', snippet(id, key, URL).text)

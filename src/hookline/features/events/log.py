@@ -80,8 +80,8 @@ def name_in(message_type: str, body: bytes) -> str:
 
 
 def title_in(message_type: str, body: bytes) -> str:
-    """Return what a list shows of an event: its name; of identify and group calls the traits they set; of an alias whom
-    it joins. Empty where there is nothing of it."""
+    """Return what a list shows of an event: its name; of a page without one where it was; of identify and group calls
+    the traits they set; of an alias whom it joins. Empty where there is nothing of it."""
     try:
         named = _named.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -92,8 +92,14 @@ def title_in(message_type: str, body: bytes) -> str:
         return ", ".join(shown) + (" …" if len(traits) > TRAITS_SHOWN else "")
     if message_type == "alias":
         return f"{named.previousId} → {named.userId}" if named.previousId and named.userId else ""
-    name = named.event if message_type == "track" else named.name
-    return name if isinstance(name, str) else ""
+    candidates = [named.event if message_type == "track" else named.name]
+    if message_type == "page" and isinstance(named.properties, dict):
+        # SDKs of websites name a page only if the caller does, which is rare.
+        candidates += [named.properties.get(key) for key in PAGE_PLACES]
+    return next((each for each in candidates if isinstance(each, str) and each), "")
+
+
+PAGE_PLACES = ("path", "url", "title")
 
 
 def _short(value: object) -> str:
@@ -109,6 +115,7 @@ class _Named(msgspec.Struct):
     event: object = None
     name: object = None
     traits: object = None
+    properties: object = None
     previousId: object = None
     userId: object = None
 

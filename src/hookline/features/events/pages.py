@@ -18,7 +18,7 @@ from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
 from hookline.events.warnings import EventWarning
 from hookline.features.events.api import id_in_path
-from hookline.features.events.log import name_in
+from hookline.features.events.log import title_in
 from hookline.features.events.service import event_log
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.snippets import collect_url
@@ -176,7 +176,7 @@ def event_page(services: Services, event: EventStatus) -> EventPage:
         message_id=event.message_id,
         source=event.source,
         type=event.type,
-        name=name_in(event.type, body),
+        name=title_in(event.type, body),
         user=person_link(event),
         received_at=event.received_at,
         duplicates=event.duplicates,

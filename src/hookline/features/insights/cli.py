@@ -285,9 +285,13 @@ def _figures(figures: Json) -> str:
     return f"{', '.join(counts)} (as of {figures['asOf']})"
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{_number(count)} times"
+
+
 def _cause(cause: Json) -> str:
     what = f"{cause['outcome']} {cause['httpStatus']}" if cause["httpStatus"] else cause["outcome"]
-    text = f"{what}  {_number(cause['count'])} times, {cause['firstAt']} to {cause['lastAt']}"
+    text = f"{what}  {_times(cause['count'])}, {cause['firstAt']} to {cause['lastAt']}"
     example = printable((cause["example"] or "")[:EXAMPLE_CHARACTERS])
     return f"{text}: {example}" if example else text
 
@@ -436,7 +440,7 @@ def print_schema(admin: AdminApi, source: str, type: str | None, name: str | Non
 
 def _lines(item: Json, with_properties: bool) -> Iterator[str]:
     name = printable(f"{item['type']} {item['name']}".rstrip())
-    yield f"{name}  {item['count']:,} times, {item['firstSeen']} to {item['lastSeen']}"
+    yield f"{name}  {_times(item['count'])}, {item['firstSeen']} to {item['lastSeen']}"
     for each in item["properties"] if with_properties else ():
         types = ", ".join(f"{kind} {count:,}" for kind, count in each["types"].items())
         yield f"  {printable(each['path'])}  {types}"

@@ -134,7 +134,7 @@ def _left_to_do(services: Services, issue: Issue, dead_letters: int, retrying: i
         return f"Replay {replay.id} is sending the dead letters."
     if dead_letters:
         waiting = "Hookline keeps retrying the events that wait. " if retrying else ""
-        return f"{waiting}Once this is mended, retry {_counted(dead_letters)}."
+        return f"{waiting}Once this is repaired, retry {_counted(dead_letters)}."
     if retrying:
         return "Hookline keeps retrying the events that wait."
     stored = services.store.destination(issue.destination)

@@ -28,9 +28,9 @@ from hookline.features.notices.service import notice_log
 from hookline.features.overview.connections import Way, the_ways
 from hookline.features.people.pages import PersonLink, person_link
 from hookline.features.setup.first_steps import First, first_steps
-from hookline.insights.series import Range, Series, SeriesLog
+from hookline.insights.series import Range, SeriesLog
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
-from hookline.web.chart_view import ChartView, Line, Values, chart
+from hookline.web.chart_view import ChartView, Line, chart, rate
 from hookline.web.lists import event_href
 from hookline.web.rendering import Screens, Stop, iso_seconds, number, screen
 
@@ -160,16 +160,6 @@ def role_view(name: str, report: RoleReport | None) -> RoleView:
 
 TIME_BUCKET_SECONDS = 10
 """Series do not change more often, so what was drawn within one may be shown again."""
-MINUTE_SECONDS = 60
-PEAK_PER_SECOND = 10
-"""From this peak on rates are per second; below it they would be fractions, and are per minute."""
-
-
-class Rate(NamedTuple):
-    """Hold what counts are multiplied with, and the unit that makes of them."""
-
-    factor: float
-    unit: str
 
 
 def overview_charts(log: SeriesLog, range: Range, now_seconds: int) -> Sequence[ChartView]:
@@ -181,8 +171,8 @@ def overview_charts(log: SeriesLog, range: Range, now_seconds: int) -> Sequence[
 def _charts(log: SeriesLog, range: Range, time_bucket: int) -> Sequence[ChartView]:
     found = log.totals(range, time_bucket * TIME_BUCKET_SECONDS)
     of = found.values
-    events = _rate(found, "accepted", "delivered", "rejected")
-    failed = _rate(found, "failures", "not_delivered")
+    events = rate(found.resolution, of["accepted"], of["delivered"], of["rejected"])
+    failed = rate(found.resolution, of["failures"], of["not_delivered"])
     return [
         chart(
             "events",
@@ -190,9 +180,9 @@ def _charts(log: SeriesLog, range: Range, time_bucket: int) -> Sequence[ChartVie
             events.unit,
             found.times,
             [
-                (Line("accepted", "accent"), _scaled(of["accepted"], events)),
-                (Line("delivered", "good"), _scaled(of["delivered"], events)),
-                (Line("rejected", "off"), _scaled(of["rejected"], events)),
+                (Line("accepted", "accent"), events.of(of["accepted"])),
+                (Line("delivered", "good"), events.of(of["delivered"])),
+                (Line("rejected", "off"), events.of(of["rejected"])),
             ],
         ),
         chart(
@@ -201,8 +191,8 @@ def _charts(log: SeriesLog, range: Range, time_bucket: int) -> Sequence[ChartVie
             failed.unit,
             found.times,
             [
-                (Line("failed requests", "warn"), _scaled(of["failures"], failed)),
-                (Line("not delivered", "dead"), _scaled(of["not_delivered"], failed)),
+                (Line("failed requests", "warn"), failed.of(of["failures"])),
+                (Line("not delivered", "dead"), failed.of(of["not_delivered"])),
             ],
         ),
         chart(
@@ -221,17 +211,6 @@ def _charts(log: SeriesLog, range: Range, time_bucket: int) -> Sequence[ChartVie
             [(Line("p50", "accent"), of["latency_p50"]), (Line("p95", "warn"), of["latency_p95"])],
         ),
     ]
-
-
-def _rate(found: Series, *names: str) -> Rate:
-    peak = max((value for name in names for value in found.values[name] if value is not None), default=0)
-    if peak / found.resolution >= PEAK_PER_SECOND:
-        return Rate(1 / found.resolution, "/s")
-    return Rate(MINUTE_SECONDS / found.resolution, "/min")
-
-
-def _scaled(values: Values, rate: Rate) -> Values:
-    return [None if value is None else value * rate.factor for value in values]
 
 
 @get("/", needs="viewer")

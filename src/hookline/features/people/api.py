@@ -18,6 +18,10 @@ from hookline.people.timeline import Ownership
 
 ID_CHARACTERS_MAX = 1_000
 SEARCH_SECONDS_MAX = 1.0
+NOT_KEPT = (
+    "Hookline keeps people once there is an audience or a computed trait. "
+    "Until then, GET /api/v1/people/events (hookline people events) lists the events with the id."
+)
 
 
 class Persons(Controller):
@@ -41,7 +45,8 @@ class Persons(Controller):
         found, owned = await person_log(services).read(look)
         refuse_withheld(services, asked.id, owned, found is not None)
         if found is None:
-            raise Problem(404, "not_found", "Nothing is known of a person with this id.")
+            unkept = "" if known.audiences or known.traits else f" {NOT_KEPT}"
+            raise Problem(404, "not_found", f"Nothing is known of a person with this id.{unkept}")
         return found
 
     @get("/search", needs="viewer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 
 from cyclopts import App
@@ -53,7 +54,11 @@ def search(text: str, /, *, limit: int = 50, options: Options = HERE) -> int:
     if options.as_json:
         print(json.dumps(found))
     else:
-        print_items(found["items"], _line, "nobody is found", ("Id", "Name", "E-mail"), _cells, options.utc)
+        nobody = (
+            "nobody is found. Hookline keeps people once there is an audience or a computed trait; "
+            f"to search events: hookline events --text {shlex.quote(printable(text))}"
+        )
+        print_items(found["items"], _line, nobody, ("Id", "Name", "E-mail"), _cells, options.utc)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,9 @@ suppressions_app = App(
 )
 PEOPLE_PER_REQUEST = 1_000
 HEADINGS = frozenset(("userid", "user_id", "id"))
+DELIMITERS = (",", ";", "\t")
+"""Spreadsheets write the second where fractions have a comma; only a heading says that it was meant."""
+IDS_SHOWN = 3
 
 
 @app.command(group=PRIVACY)
@@ -47,7 +51,8 @@ def delete_user(
     action
         delete erases stored data and notifies receivers; suppress stores no further events; both does both.
     csv
-        Also take user ids from the first column of this file. A header line is skipped.
+        Also take user ids from the first column of this file. Columns are separated by commas; below a heading
+        userId, user_id or id also by semicolons or tabs.
     yes
         Do not ask for confirmation.
     """
@@ -55,7 +60,8 @@ def delete_user(
     if not wanted:
         raise CommandFailed("name at least one user id, or give a file with --csv", 2)
     if action != "suppress":
-        people = f"the person {printable(wanted[0])}" if len(wanted) == 1 else f"{len(wanted)} people"
+        shown = ", ".join(map(printable, wanted[:IDS_SHOWN])) + (", …" if len(wanted) > IDS_SHOWN else "")
+        people = f"the person {shown}" if len(wanted) == 1 else f"{len(wanted)} people ({shown})"
         confirm(f"Erase the data of {people}? It cannot be undone.", yes, "nothing was requested")
     admin = options.admin()
     made = [
@@ -167,7 +173,8 @@ def _evidence(report: Json) -> Iterator[str]:
     for person in report["people"]:
         yield f"{person['digest']}: {person['identities']} ids, {person['events']} events"
         for source in person["sources"]:
-            yield f"  {_source(source)}: {source['events']} events, delete message sent {source['tries']} times"
+            tries = "once" if source["tries"] == 1 else f"{source['tries']} times"
+            yield f"  {_source(source)}: {source['events']} events, delete message sent {tries}"
             for each in source["destinations"]:
                 said = " ".join(each[name] for name in ("at", "reason", "remark") if each[name])
                 yield f"    {each['destination']}: {each['status']} {said}".rstrip()
@@ -204,8 +211,15 @@ def _cells(request: Json, at: Callable[[str | None], str]) -> list[object]:
 
 def _read(path: str) -> list[str]:
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            ids = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
+        text = Path(path).read_text(encoding="utf-8-sig")
+        heading = text.lstrip().partition("\n")[0]
+        delimiter = next((each for each in DELIMITERS if _is_heading(heading.partition(each)[0])), None)
+        rows = csv.reader(io.StringIO(text), delimiter=delimiter or DELIMITERS[0])
+        ids = [row[0].strip() for row in rows if row and row[0].strip()]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CommandFailed(f"{path} cannot be read: {error}") from None
-    return ids[1:] if ids and ids[0].lower() in HEADINGS else ids
+    return ids if delimiter is None else ids[1:]
+
+
+def _is_heading(cell: str) -> bool:
+    return cell.strip().strip('"').lower() in HEADINGS

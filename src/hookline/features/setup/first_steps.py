@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from hookline.api.services import Services
-from hookline.cli.launch import command_to_type
+from hookline.cli.launch import command_line
 from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
 from hookline.features.setup.snippets import collect_url, snippet, url_of
@@ -72,8 +72,9 @@ def first_steps(
         ),
         Step(
             "Connect a receiver",
-            "This starts a receiver on this machine, connects it, and shows each event with its signature checked.",
-            f"{command_to_type()} listen",
+            "This starts a receiver on this machine, connects it, and shows each event with its signature checked. "
+            "Run it in the folder where you started Hookline.",
+            command_line("listen", services.settings),
             bool(destinations),
             current == 1,
         ),

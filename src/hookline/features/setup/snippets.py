@@ -32,6 +32,11 @@ _LOADER = """<script>
   analytics.page();
 </script>"""
 
+_NEXT = """import { AnalyticsBrowser } from '@segment/analytics-next'
+
+const analytics = AnalyticsBrowser.load({ writeKey: %s, cdnURL: %s })
+analytics.track('Signed Up', { plan: 'pro' })"""
+
 _RUDDER = """import { RudderAnalytics } from '@rudderstack/analytics-js/bundled'
 
 const analytics = new RudderAnalytics()
@@ -43,6 +48,11 @@ def browser(write_key: str, url: str) -> str:
     """analytics.js from this server, which asks nobody else for anything."""
     script = f"{url}/analytics.js/v1/{quote(write_key, safe='')}/analytics.min.js"
     return _LOADER % (in_script(script), in_script(write_key), in_script(url))
+
+
+def next_js(write_key: str, url: str) -> str:
+    """Segment's library for websites that bundle it; the address of its settings says where events go."""
+    return _NEXT % (double_quoted(write_key), double_quoted(url))
 
 
 def rudder_js(write_key: str, url: str) -> str:
@@ -104,6 +114,13 @@ analytics.init(%s, {"endpoint": %s})
 analytics.track("u1", "Signed Up", {"plan": "pro"})
 analytics.flush()"""
 
+_SEGMENT_PYTHON = """import segment.analytics as analytics
+
+analytics.write_key = %s
+analytics.host = %s
+analytics.track("u1", "Signed Up", {"plan": "pro"})
+analytics.flush()"""
+
 _NODE = """import { Analytics } from '@segment/analytics-node'
 
 const analytics = new Analytics({ writeKey: %s, host: %s })
@@ -155,6 +172,11 @@ def curl(write_key: str, url: str) -> str:
 def python(write_key: str, url: str) -> str:
     """Hookline's own library."""
     return _PYTHON % (double_quoted(write_key), double_quoted(url))
+
+
+def segment_python(write_key: str, url: str) -> str:
+    """Segment's library for Python."""
+    return _SEGMENT_PYTHON % (double_quoted(write_key), double_quoted(url))
 
 
 def node(write_key: str, url: str) -> str:
@@ -246,9 +268,11 @@ class _Sdk(NamedTuple):
 _SDKS = {
     "curl": _Sdk("curl", "", curl),
     "browser": _Sdk("Browser", "", browser),
+    "next-js": _Sdk("analytics-next", "npm install @segment/analytics-next", next_js),
     "pixel": _Sdk("Pixel", "", pixel),
     "rudder-js": _Sdk("RudderStack JS", "npm install @rudderstack/analytics-js", rudder_js, BATCH_BYTES_MAX),
     "python": _Sdk("Python", "pip install hookline-client", python),
+    "segment-python": _Sdk("Python, Segment’s", "pip install segment-analytics-python", segment_python),
     "node": _Sdk("Node.js", "npm install @segment/analytics-node", node),
     "php": _Sdk("PHP", "composer require segmentio/analytics-php", php),
     "go": _Sdk("Go", "go get github.com/segmentio/analytics-go/v3", go),
@@ -259,8 +283,8 @@ _SDKS = {
     "react-native": _Sdk("React Native", "npm install @segment/analytics-react-native", react_native),
 }
 _PLACES = {
-    "web": ("In a web page", ("browser", "pixel", "rudder-js")),
-    "server": ("On a server", ("curl", "python", "node", "php", "go", "ruby", "java")),
+    "web": ("In a web page", ("browser", "next-js", "pixel", "rudder-js")),
+    "server": ("On a server", ("curl", "python", "segment-python", "node", "php", "go", "ruby", "java")),
     "mobile": ("In an app", ("swift", "android", "react-native")),
 }
 _FEW = ("curl", "python", "node")

@@ -1,6 +1,7 @@
 // Draws each chart from the table below it, with uPlot; the legend shows the numbers of all lines where the pointer is.
 (() => {
   const HEIGHT_PIXELS = 160;
+  const LABEL_HALF_PIXELS = 32;
   const SHAPES = { good: "●", wait: "◔", warn: "▲", dead: "■", off: "○", accent: "◆" };
   const DASHES = { good: [], wait: [6, 4], warn: [2, 3], dead: [8, 3, 2, 3], off: [1, 4], accent: [] };
   const drawn = new Map();
@@ -31,7 +32,7 @@
   // Times read as 840 ms, 1.3 s or 2.5 min; every other number keeps the unit of its chart.
   const inUnit = (value, unit) => {
     if (value === null || value === undefined) return "no data";
-    if (unit !== "ms") return short(value) + (unit ? ` ${unit}` : "");
+    if (unit !== "ms") return short(value) + (unit ? ` ${value === 1 && unit === "events" ? "event" : unit}` : "");
     if (value >= 60000) return `${digits(value / 60000)} min`;
     return value >= 1000 ? `${digits(value / 1000)} s` : `${digits(value)} ms`;
   };
@@ -84,6 +85,7 @@
       this.drawing = new uPlot({
         width: this.width(),
         height: HEIGHT_PIXELS,
+        padding: [null, LABEL_HALF_PIXELS, null, null], // a last point on the hour is labelled in full
         legend: { show: false },
         cursor: { sync: { key: "hookline" }, drag: { x: false, y: false }, points: { size: 6 } },
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },

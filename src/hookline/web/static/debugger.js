@@ -2,15 +2,13 @@
 (() => {
   const root = document.querySelector("[data-debugger]");
   if (!root) return;
-  const { useMarks, markOf, number, parse } = hookline.elements;
+  const { useMarks, markOf, number, parse, titleOf } = hookline.elements;
   const PAGE_EVENTS = 50;
   const PENDING_MAX = 10_000;
   const OPEN_LOOK_MS = 3000;
   const OPEN_LOOK_EVENTS_MAX = 10;
   const RECONNECT_MS = 2000;
   const FILTER_MS = 300;
-  const TRAITS_SHOWN = 3;
-  const TRAIT_CHARACTERS_MAX = 40;
   const ASIDE = new Set(["not_routed", "filtered", "suppressed", "duplicate"]);
   const RANGE_SECONDS = { "1h": 3600, "24h": 86400, "7d": 7 * 86400, "30d": 30 * 86400 };
   const OPEN_STATUSES = new Set(["queued", "retrying"]);
@@ -42,23 +40,9 @@
   const dressed = (item, event) => {
     const body = event.event && typeof event.event === "object" ? event.event : {};
     const anonymous = typeof body.anonymousId === "string" ? body.anonymousId : "";
-    return Object.assign(item, { event, isErased: event.status === "erased", status: statusOf(event), ...said(event), name: title(event.type, body), user: event.userId || anonymous });
+    return Object.assign(item, { event, isErased: event.status === "erased", status: statusOf(event), ...said(event), name: titleOf(event.type, body), user: event.userId || anonymous });
   };
-  // What a row shows of an event, and says of its destinations: as features/events does for the overview.
-  const title = (type, body) => {
-    if (type === "identify" || type === "group") {
-      const traits = body.traits && typeof body.traits === "object" ? Object.entries(body.traits) : [];
-      const words = traits.slice(0, TRAITS_SHOWN).map(([name, value]) => `${name}: ${short(value)}`).join(", ");
-      return words + (traits.length > TRAITS_SHOWN ? " …" : "");
-    }
-    if (type === "alias") return body.previousId && body.userId ? `${body.previousId} → ${body.userId}` : "";
-    const name = type === "track" ? body.event : body.name;
-    return typeof name === "string" ? name : "";
-  };
-  const short = (value) => {
-    const text = typeof value === "string" ? value : JSON.stringify(value);
-    return text.length > TRAIT_CHARACTERS_MAX ? `${text.slice(0, TRAIT_CHARACTERS_MAX)}…` : text;
-  };
+  // What a row says of an event's destinations: as features/events does for the overview.
   const said = (event) => {
     const concerned = event.destinations.filter((each) => each.status !== "not_routed");
     const due = concerned.filter((each) => !ASIDE.has(each.status));

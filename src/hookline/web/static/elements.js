@@ -59,8 +59,27 @@
     return typeof value === "number" && source && String(value) !== source ? new Exact(source) : value;
   });
 
+  // What lists show of an event, empty where there is nothing of it: as title_in (features/events/log.py) does.
+  const TRAITS_SHOWN = 3;
+  const TRAIT_CHARACTERS_MAX = 40;
+  const titleOf = (type, body) => {
+    if (type === "identify" || type === "group") {
+      const traits = body.traits && typeof body.traits === "object" ? Object.entries(body.traits) : [];
+      const words = traits.slice(0, TRAITS_SHOWN).map(([name, value]) => `${name}: ${short(value)}`).join(", ");
+      return words + (traits.length > TRAITS_SHOWN ? " …" : "");
+    }
+    if (type === "alias") return body.previousId && body.userId ? `${body.previousId} → ${body.userId}` : "";
+    const properties = body.properties && typeof body.properties === "object" ? body.properties : {};
+    const places = type === "page" ? [properties.path, properties.url, properties.title] : [];
+    return [type === "track" ? body.event : body.name, ...places].find((each) => typeof each === "string" && each) || "";
+  };
+  const short = (value) => {
+    const text = value instanceof Exact ? value.source : typeof value === "string" ? value : JSON.stringify(value, (_, each) => (each instanceof Exact ? Number(each.source) : each));
+    return text.length > TRAIT_CHARACTERS_MAX ? `${text.slice(0, TRAIT_CHARACTERS_MAX)}…` : text;
+  };
+
   const number = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, isSource, sourceName, sourceTitle, source, moment, copyable, Exact, parse, number, quoted };
+  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, isSource, sourceName, sourceTitle, source, moment, copyable, Exact, parse, number, quoted, titleOf };
 })();

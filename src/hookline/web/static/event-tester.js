@@ -2,7 +2,7 @@
 (() => {
   const root = document.querySelector("[data-tester]");
   if (!root) return;
-  const { make } = hookline.elements;
+  const { make, titleOf } = hookline.elements;
   const { request, answer, unsent, impossible } = hookline.asSent;
   const WAIT_MS = 400;
   const REASONS = JSON.parse(root.dataset.reasons);
@@ -91,8 +91,8 @@
       for (const each of (await response.json()).items) {
         if (!each.event || typeof each.event !== "object" || each.rejection) continue;
         recent.set(each.messageId, each);
-        const name = each.event.event || each.event.name || each.messageId;
-        group.append(make("option", { value: `event:${each.messageId}` }, `${each.type} ${String(name).slice(0, 60)}`));
+        const name = titleOf(each.type, each.event) || each.messageId;
+        group.append(make("option", { value: `event:${each.messageId}` }, `${each.type} ${name.slice(0, 60)}`));
       }
     }
     group.hidden = !recent.size;

@@ -1,6 +1,6 @@
 // <filter-test>: what the filters as they stand in the builder, saved or not, would do with recent events.
 (() => {
-  const { make, number } = hookline.elements;
+  const { make, number, titleOf } = hookline.elements;
   const WAIT_MS = 400;
   const EVENTS = 200;
   const SAMPLES = 5;
@@ -53,7 +53,7 @@
       place.replaceChildren(...samples.map((sample) => {
         const href = `/events/${encodeURIComponent(sample.messageId)}?source=${encodeURIComponent(sample.source)}`;
         const word = sample.after === null ? "not sent" : JSON.stringify(sample.after) === JSON.stringify(sample.before) ? "sent unchanged" : "sent with fields removed";
-        const name = sample.before.event || sample.before.name || sample.messageId;
+        const name = titleOf(sample.before.type, sample.before) || sample.messageId;
         return make("details", { class: "sample" },
           make("summary", {}, make("bdi", {}, name), ` – ${word}`),
           make("p", {}, make("a", { href }, "Open event")),

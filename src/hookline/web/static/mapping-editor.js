@@ -1,7 +1,7 @@
 // <mapping-editor>: the requests that events become at a destination, written with completion of the paths of real
 // events, and beside it the exact request for one of them, made anew as one types. Errors are shown where they are.
 (() => {
-  const { make } = hookline.elements;
+  const { make, titleOf } = hookline.elements;
   const { button, save, select } = hookline.controls;
   const { parse, lineOf } = hookline.jsonPlaces;
   const WAIT_MS = 300;
@@ -345,8 +345,8 @@
           if (!each.event || typeof each.event !== "object" || each.rejection) continue;
           this.#recent.set(each.messageId, each.source);
           hookline.paths.collect(each.event, this.#paths);
-          const name = each.event.event || each.event.name || each.messageId;
-          group.append(make("option", { value: `event:${each.messageId}` }, `${each.type} ${String(name).slice(0, 60)}`));
+          const name = titleOf(each.type, each.event) || each.messageId;
+          group.append(make("option", { value: `event:${each.messageId}` }, `${each.type} ${name.slice(0, 60)}`));
         }
         const schema = await this.#fetched(`/api/v1/sources/${encodeURIComponent(source)}/schema?limit=100`);
         for (const { type, properties } of schema?.items || []) {

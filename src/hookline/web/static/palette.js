@@ -95,6 +95,11 @@
     draw(kept.length ? [{ kind: "recent", title: "Recent", items: kept }] : [], HINT);
   };
 
+  // What the search does not know, such as somebody's e-mail address where no people are kept, may still be in events.
+  const inEvents = (wanted) => ({
+    kind: "inEvents", title: "Events", items: [{ title: `Search all events for “${wanted}”`, detail: "", href: `/events?text=${encodeURIComponent(wanted)}` }],
+  });
+
   const ask = async () => {
     asking?.abort();
     const wanted = field.value.trim();
@@ -109,7 +114,7 @@
       const count = groups.reduce((sum, each) => sum + each.items.length, 0);
       const building = peopleIndexed < 1 ? ` The search for people is being built (${Math.floor(peopleIndexed * 100)} %).` : "";
       const words = count ? `${count} result${count === 1 ? "" : "s"}.` : `Nothing found. ${HINT}`;
-      draw(groups, words + building);
+      draw(count ? groups : [inEvents(wanted)], words + building);
     } catch (error) {
       if (error.name !== "AbortError") draw([], "Hookline does not answer. Type again to repeat the search.");
     }

@@ -1,4 +1,4 @@
-// Times as people say them: relative or lasting, the exact one in the reader's zone on hover.
+// Times as people say them: relative or lasting, the exact one in the reader's zone on hover, and on paper.
 (() => {
   const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
   const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
@@ -22,7 +22,9 @@
   const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
   const WRITTEN = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
   hookline.atClock = (text) => text.replace(WRITTEN, (at) => clock.format(Date.parse(at)));
+  const paper = matchMedia("print");
   const wordsOf = (time, at) => {
+    if (paper.matches && "relative" in time.dataset) return exact.format(at); // "5 min. ago" means nothing in a file
     const seconds = (at - Date.now()) / 1000;
     if ("relative" in time.dataset) return ago("coming" in time.dataset ? Math.max(0, seconds) : seconds);
     if ("duration" in time.dataset) return lasting(Math.max(0, -seconds));
@@ -38,5 +40,6 @@
     }
   };
   setInterval(tick, 1000);
+  paper.addEventListener("change", tick);
   hookline.onDress(tick);
 })();

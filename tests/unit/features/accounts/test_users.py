@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from pathlib import Path
 from urllib.parse import urlencode
@@ -63,6 +64,16 @@ def test_the_first_owner_comes_by_the_one_time_link(control: Running) -> None:
     assert control.call("GET", "/welcome", headers={"Cookie": cookie}, token=False).headers["location"] == "/"
     assert post_form(control, "/welcome", cookie, name="second", password=PASSWORD).status == 422
     assert len(control.api("GET", "/users").json["items"]) == 1
+
+
+def test_a_refused_password_has_the_cursor(control: Running) -> None:
+    """The name stays as it was typed; what is to be typed again is the field that one stands in."""
+    link = login_link(control.services).make("http://localhost")
+    opened = cookie_of(control.call("GET", link.removeprefix("http://localhost"), token=False))
+    refused = post_form(control, "/welcome", opened, name="olga@example.com", password="olga@example.com")
+    assert refused.status == 422
+    (focused,) = re.findall(r"<input[^>]* autofocus[^>]*>", refused.text)
+    assert 'id="password"' in focused
 
 
 def test_an_account_signs_in_with_its_password_only(control: Running) -> None:

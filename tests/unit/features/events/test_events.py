@@ -186,7 +186,16 @@ def test_as_a_file(control: Running) -> None:
     ("type", "body", "title"),
     [
         ("track", b'{"event": "Signed Up"}', "Signed Up"),
-        ("page", b'{"name": "Home"}', "Home"),
+        ("page", b'{"name": "Home", "properties": {"path": "/"}}', "Home"),
+        ("page", b'{"properties": {"path": "/plans", "url": "https://a.example/plans"}}', "/plans"),
+        (
+            "page",
+            b'{"name": "", "properties": {"path": 1, "url": "https://a.example/", "title": "A"}}',
+            "https://a.example/",
+        ),
+        ("page", b'{"properties": {"title": "Plans"}}', "Plans"),
+        ("page", b'{"properties": ["path"]}', ""),
+        ("screen", b'{"properties": {"path": "/plans"}}', ""),
         ("identify", b'{"traits": {"a": 1, "b": "x", "c": [1], "d": 2}}', "a: 1, b: x, c: [1] …"),
         ("group", b'{"traits": {"name": "' + b"x" * 50 + b'"}}', f"name: {'x' * 40}…"),
         ("alias", b'{"previousId": "old", "userId": "new"}', "old → new"),
@@ -196,5 +205,5 @@ def test_as_a_file(control: Running) -> None:
     ],
 )
 def test_what_a_list_shows_of_an_event(type: str, body: bytes, title: str) -> None:
-    """Names, traits, ids; nothing of what is none of these."""
+    """Names, places, traits, ids; nothing of what is none of these."""
     assert title_in(type, body) == title

@@ -318,7 +318,7 @@ def test_an_issue_shows_an_example_and_what_to_do(world: World) -> None:
     assert detail["sample"]["answer"] == '{"message": "Order 17 has no total"}'
     assert (detail["sample"]["messageId"], detail["sample"]["event"]) == ("m0", "Order Completed")
     assert [each["attempts"] for each in detail["hours"]] == [1]
-    assert detail["nextStep"].endswith(" Once this is mended, retry 1 dead letter.")
+    assert detail["nextStep"].endswith(" Once this is repaired, retry 1 dead letter.")
     page = world.page(detail["id"])
     assert page.dead_letters_href == "/destinations/crm/dead-letters?outcome=refused&httpStatus=422"
     values = [row.values[0] for row in page.chart.rows]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
-from hookline.cli.app import EVENTS, HERE, OBJECTS, MessageType, Status, app
+from hookline.cli.app import EVENTS, HERE, OBJECTS, Status, StoredType, app
 from hookline.cli.tables import SEVERITY_SHAPES, STATE_SHAPES, print_items, print_table
 from hookline.cli.target import Options, Target, printable
 from hookline.features.events.cli.send import parse_values
@@ -39,8 +39,8 @@ URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
 """What may mean something in an address, and is left as it was typed."""
 
 
-def _verbs(of: App, noun: str, example: str) -> None:
-    """The five verbs of one kind of object; ``example`` is a change of one."""
+def _verbs(of: App, noun: str, example: str, on_delete: str = "") -> None:
+    """The five verbs of one kind of object; ``example`` is a change of one, ``on_delete`` what its deletion loses."""
     (collection,) = of.name
     one = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
@@ -63,13 +63,18 @@ def _verbs(of: App, noun: str, example: str) -> None:
     of.command(show, help=f"Show one {noun} as JSON, with secrets masked.")
     of.command(put, help=f"Create or replace {one} from a file of JSON or YAML; - reads standard input.")
     of.command(change, help=f"Change fields of {one}, such as name=New or {example}.")
-    of.command(delete, help=f"Delete {one}.")
+    of.command(delete, help=f"Delete {one}.{on_delete}")
 
 
 _verbs(sources_app, "source", "enabled=false")
 
 
-_verbs(destinations_app, "destination", "settings.webhooks='[…]'")
+_verbs(
+    destinations_app,
+    "destination",
+    "settings.webhooks='[…]'",
+    " Events queued for it are not sent; to send them first, use hookline disable ID --waiting drain.",
+)
 
 
 _verbs(audiences_app, "audience", "syncEvery=30m")
@@ -130,7 +135,7 @@ def acknowledge(id: str, /, *, options: Options = HERE) -> int:
 def events(
     *,
     source: str | None = None,
-    type_: Annotated[MessageType | None, Parameter(name="--type")] = None,
+    type_: Annotated[StoredType | None, Parameter(name="--type")] = None,
     event: str | None = None,
     user_id: str | None = None,
     text: str | None = None,

@@ -14,6 +14,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.services import Services, deliver_reader
 from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination, is_webhook
 from hookline.connections.state import Stored
+from hookline.features.destinations.figures import figures_log
 from hookline.features.destinations.pages.tabs import (
     FAN_OUTS,
     ORDERS,
@@ -40,7 +41,7 @@ from hookline.features.destinations.unconnected import Unconnected, unconnected_
 from hookline.features.insights.service import series_log
 from hookline.features.issues.service import issue_watch
 from hookline.insights.series import SPANS, Range, Series, Sums, first_of, percentile
-from hookline.web.chart_view import ChartView, Line, Values, chart
+from hookline.web.chart_view import ChartView, Line, chart, rate
 from hookline.web.lists import destination_href, object_page
 from hookline.web.rendering import Screens, Station, Stop, milliseconds, number, query_of, screen, unknown
 
@@ -76,9 +77,10 @@ def _read(
     sums = series_log(services).sums(destination.id, range, now)
     causes = causes_of(deliver_reader(services), destination.id, (now - SPANS[range].seconds) * 1000)
     accepted = series_log(services).accepted(destination.sources, range, now)
+    figures = figures_log(services).look().figures.get(destination.id)
     return DeliveryTab(
         range=range,
-        stations=_stations(accepted, sums, unconnected),
+        stations=_stations(accepted, sums, unconnected, figures.dead_letters if figures else 0),
         unconnected=unconnected,
         percentiles=_percentiles(sums),
         charts=_charts(series_log(services).of_destination(destination.id, range, now)),
@@ -87,8 +89,9 @@ def _read(
     )
 
 
-def _stations(accepted: int, sums: Sums, unconnected: Unconnected | None) -> list[Station]:
-    """Return the way of the events over the range; each stop counts events."""
+def _stations(accepted: int, sums: Sums, unconnected: Unconnected | None, dead_letters: int) -> list[Station]:
+    """Return the way of the events over the range; each stop counts events. ``dead_letters`` is how many there are now:
+    fewer than were not delivered once some were retried or discarded."""
     counts = sums.counts
     if unconnected is not None and unconnected.is_whole:
         accepted = max(0, accepted - unconnected.events)
@@ -98,7 +101,11 @@ def _stations(accepted: int, sums: Sums, unconnected: Unconnected | None) -> lis
     beside = attempted > max(0, accepted - filtered)  # what syncs, replays and deletions send comes from no source
     first = "sent for the first time, with syncs and replays" if beside else "sent for the first time"
     by = "by its sources" if unconnected is None or not unconnected.is_whole else "by its sources while connected"
-    ending = "dead" if not_delivered else "warn" if attempted and not delivered else "good" if delivered else "off"
+    left = "" if dead_letters >= not_delivered else f", {number(dead_letters)} left as dead letters"
+    if not_delivered:
+        ending = "dead" if dead_letters else "warn"
+    else:
+        ending = "good" if delivered else "warn" if attempted else "off"
     return [
         Station("Accepted", number(accepted), by, "good" if accepted else "off"),
         Station(
@@ -111,7 +118,7 @@ def _stations(accepted: int, sums: Sums, unconnected: Unconnected | None) -> lis
         Station(
             "Delivered",
             number(delivered),
-            f"{number(not_delivered)} not delivered"
+            f"{number(not_delivered)} not delivered{left}"
             if not_delivered
             else f"{number(under_way)} not yet"
             if under_way
@@ -128,20 +135,17 @@ def _percentiles(sums: Sums) -> list[tuple[str, str]]:
 
 def _charts(series: Series) -> list[ChartView]:
     values = series.values
-
-    def per_second(name: str) -> Values:
-        return [None if each is None else each / series.resolution for each in values[name]]
-
+    pace = rate(series.resolution, values["delivered"], values["failures"])
     rates = [
-        (Line("delivered", "good"), per_second("delivered")),
-        (Line("failed requests", "dead"), per_second("failures")),
+        (Line("delivered", "good"), pace.of(values["delivered"])),
+        (Line("failed requests", "dead"), pace.of(values["failures"])),
     ]
     times = [
         (Line("p50", "accent"), values["response_p50"]),
         (Line("p95", "warn"), values["response_p95"]),
     ]
     return [
-        chart("rates", "Delivered and failed", "per second", series.times, rates),
+        chart("rates", "Delivered and failed", pace.unit, series.times, rates),
         chart("waiting", "Queued, at most", "events", series.times, [(Line("queued", "wait"), values["waiting"])], max),
         chart("times", "Response time of successful requests", "ms", series.times, times, max),
     ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from hookline.cli.app import EVENTS, HERE, Flag, MessageType, Pairs, Repeated, Status, app
+from hookline.cli.app import EVENTS, HERE, Flag, MessageType, Pairs, Repeated, Status, StoredType, app
 from hookline.cli.target import Options
 
 
@@ -159,7 +159,7 @@ def why(message_id: str, /, *, source: str | None = None, options: Options = HER
 def tail(
     *,
     source: str | None = None,
-    type: MessageType | None = None,
+    type: StoredType | None = None,
     event: str | None = None,
     user: Annotated[str | None, Parameter(name="--user-id")] = None,
     destination: str | None = None,

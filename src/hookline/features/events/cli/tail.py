@@ -43,7 +43,7 @@ def find(admin: AdminApi, message_id: str, source: str | None) -> Event:
             raise CommandFailed(str(unknown)) from None
         raise CommandFailed(
             f"no event {message_id!r} is kept here; check the id and the source, "
-            "or the event is older than retention.events"
+            "or the event is older than retention.events, or was erased by a deletion request"
         ) from None
     return event
 

@@ -119,6 +119,17 @@ def test_an_address_that_is_taken_ends_the_service(new_hookline: NewHookline, ro
     )
 
 
+def test_beside_another_service_the_first_line_says_whose_the_port_is(new_hookline: NewHookline) -> None:
+    """The welcome of a first start finds a control that is ready, and it is not its own."""
+    command = (*Hookline.__init__.__kwdefaults__["command"], "--quickstart")
+    with new_hookline() as other:
+        hookline = new_hookline(command=command)
+        hookline.settings["control.listen"] = other.settings["control.listen"]
+        assert hookline.launch().wait(WAIT_SECONDS) == 2
+        assert "No such file" not in hookline.log
+        assert f"cannot listen on {other.settings['control.listen']}" in hookline.log
+
+
 def test_a_first_look_creates_a_source_and_prints_what_to_paste(new_hookline: NewHookline) -> None:
     """--quickstart, as make run gives it: a first source, its key and the lines are printed; a restart keeps them."""
     command = (*Hookline.__init__.__kwdefaults__["command"], "--quickstart")
@@ -129,6 +140,7 @@ def test_a_first_look_creates_a_source_and_prints_what_to_paste(new_hookline: Ne
         source = hookline.api("GET", "sources").json["items"][-1]
         assert f"curl -u {source['writeKeys'][0]}: http://127.0.0.1:{hookline.collect_port}/v1/track" in hookline.log
         assert f"http://127.0.0.1:{hookline.control_port}/open/" in hookline.log
+        assert f"listen --data-dir {hookline.data}\n" in hookline.log
         assert "The link works once, within 15 minutes, and leads to the owner account" in hookline.log
         assert f"{source['writeKeys'][0]} (source Website" in hookline.log
         assert '"event": "collecting"' not in hookline.log, "log lines are for eyes"

@@ -24,6 +24,21 @@ def test_the_folder_is_only_its_owners(folder: str) -> None:
     assert os.stat(os.path.join(folder, "run")).st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("name", ["a-file", "a-file/below"])
+def test_a_folder_that_cannot_be_used_is_named_with_a_next_step(tmp_path: Path, name: str) -> None:
+    """What the system says alone would leave people with a number."""
+    (tmp_path / "a-file").touch()
+    with pytest.raises(OSError, match=rf"the data folder {tmp_path / name} cannot be used .*--data-dir"):
+        lock.prepare(str(tmp_path / name))
+
+
+def test_a_lock_that_cannot_be_opened_names_its_folder(folder: str) -> None:
+    """As where another user's service made it."""
+    os.mkdir(os.path.join(folder, "lock"))
+    with pytest.raises(OSError, match=rf"the data folder {folder} cannot be used .*/lock\); see whose it is"):
+        lock.hold_for_supervisor(folder)
+
+
 def test_a_second_server_is_refused_with_folder_and_process(folder: str) -> None:
     """The refusal names the folder and the process that holds it, so that people know what to stop."""
     lock.hold_for_supervisor(folder)

@@ -23,18 +23,28 @@ class FolderInUse(Exception):
 
 
 def prepare(folder: str) -> None:
-    """Create the data folder and ``run`` in it, readable by their owner only."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    os.makedirs(os.path.join(folder, "run"), mode=0o700, exist_ok=True)
+    """Create the data folder and ``run`` in it, readable by their owner only; raise OSError with a next step."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(os.path.join(folder, "run"), mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+
+
+def _unusable(folder: str, error: OSError) -> OSError:
+    return OSError(
+        f"the data folder {folder} cannot be used ({error.strerror}: {error.filename}); "
+        "see whose it is, or choose another one with --data-dir"
+    )
 
 
 def hold_for_supervisor(folder: str) -> int:
-    """Take the folder for a whole server and return the lock's open file; raise FolderInUse."""
+    """Take the folder for a whole server and return the lock's open file; raise FolderInUse, or OSError."""
     return _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_EX)
 
 
 def hold_for_role(folder: str, role: str) -> tuple[int, int]:
-    """Take the folder for one role started alone and return the open files; raise FolderInUse."""
+    """Take the folder for one role started alone and return the open files; raise FolderInUse, or OSError."""
     return (
         _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_SH),
         _hold(folder, os.path.join(folder, "run", f"{role}.lock"), fcntl.LOCK_EX),
@@ -55,7 +65,10 @@ def holder(folder: str) -> int | None:
 
 
 def _hold(folder: str, path: str, mode: int) -> int:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unusable(folder, error) from None
     deadline = time.monotonic() + LEFTOVER_WAIT_SECONDS
     while not _try(file, mode):
         holder = _holder(file)

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from hookline.api.auth.admin_token import VALID_SECONDS, one_time_link
 from hookline.cli.admin_api import AdminApi, CommandFailed, exchange, url_of
-from hookline.cli.launch import LAUNCH_FILE, command_to_type, read
+from hookline.cli.launch import LAUNCH_FILE, command_line, read
 from hookline.cli.target import printable
+from hookline.settings import Settings
 
 READY_WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.05
@@ -31,8 +32,7 @@ def welcome(folder: Path) -> str:
     collect, control = url_of(settings.collect.listen), url_of(settings.control.listen)
     for url in (collect, control):
         _wait_until_ready(url)
-    token = settings.control.admin_token or (folder / "admin-token").read_text().strip()
-    admin = AdminApi(control, token)
+    admin = AdminApi(control, settings.control.admin_token or _own_token(folder, control))
     sources = admin.sources()
     if not sources and launch.quickstart:
         sources = [_first_source(admin)]
@@ -41,8 +41,16 @@ def welcome(folder: Path) -> str:
         _Page(link or settings.control.public_url or control, bool(link), not admin.every("/users")),
         settings.collect.public_url or collect,
         [source for source in sources if source["enabled"] and source["writeKeys"]],
+        settings,
         launch.quickstart,
     )
+
+
+def _own_token(folder: Path, control: str) -> str:
+    try:
+        return (folder / "admin-token").read_text().strip()
+    except FileNotFoundError:  # this control, which makes it as it starts, is not the one that is ready
+        raise CommandFailed(f"{control} is another program's; see the other lines") from None
 
 
 class _Page(NamedTuple):
@@ -75,7 +83,7 @@ def _first_source(admin: AdminApi) -> dict[str, object]:
     return source
 
 
-def _text(page: _Page, collect: str, sources: Sequence[Mapping[str, Any]], quickstart: bool) -> str:
+def _text(page: _Page, collect: str, sources: Sequence[Mapping[str, Any]], settings: Settings, quickstart: bool) -> str:
     lines = ["", "Hookline is ready.", "", f"  Page       {page.href}"]
     if page.once:
         next_step = ", and leads to the owner account you create there" if page.is_new else ""
@@ -91,13 +99,13 @@ def _text(page: _Page, collect: str, sources: Sequence[Mapping[str, Any]], quick
             f"  Write key  {key} (source {printable(source['name'])}{more})",
             "",
             "See what a receiver gets (in a second terminal, in this folder):",
-            f"  {command_to_type()} listen",
+            f"  {command_line('listen', settings)}",
             "",
             "Send a first event (in a third one):",
             f"  curl -u {key}: {collect}/v1/track -d '{event}'",
         ]
     else:
-        create = f"{command_to_type()} apply connections.yaml"
+        create = command_line("apply connections.yaml", settings)
         lines += ["", f"There is no source yet: create one on the page, or with {create}"]
     if quickstart:
         lines += ["", "Receivers on this machine are allowed (deliver.allow_networks: 127.0.0.0/8, ::1/128)."]

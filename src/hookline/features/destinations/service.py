@@ -97,7 +97,7 @@ class DestinationPast:
 POLL_SECONDS = 1.0
 RESUMED_SECONDS = 10.0
 """After a resume, what deliver still has on record is from before it."""
-REASON = "every URL answered 410 Gone; mend the URLs, then resume"
+REASON = "every URL answered 410 Gone; correct the URLs, then resume"
 
 
 class LaneWatch:

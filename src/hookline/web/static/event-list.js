@@ -32,6 +32,20 @@
     get isFull() { return this.#items.length >= BUFFER_MAX; }
     get selected() { return this.#selected; }
     get visible() { return [...this.#rows.keys()].filter((item) => item.event); }
+    get isAway() { return this.#away; }
+    // The event at the top of what is in sight, and how much of it is above.
+    get place() {
+      const at = Math.floor(this.scrollTop / this.#rowHeight);
+      const last = this.#items.length - 1 - at;
+      const item = this.#items.slice(0, last + 1).findLast((each) => each.key);
+      return item ? { key: item.key, above: this.scrollTop - at * this.#rowHeight } : null;
+    }
+    goTo({ key, above }) {
+      this.#drawNow(); // the height of what was added is not known before
+      this.scrollTop = (this.#items.length - 1 - this.#items.indexOf(this.#places.get(key))) * this.#rowHeight + above;
+      this.#tellPlace();
+      this.#drawNow();
+    }
     checkEnd() { this.#draw(); } // says "end" again where the oldest row is in sight
     has(key) { return this.#places.has(key); }
     item(key) { return this.#places.get(key); }

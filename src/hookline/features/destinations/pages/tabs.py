@@ -301,9 +301,11 @@ class Secret(NamedTuple):
 
 
 class SettingsTab(NamedTuple):
-    """The whole form; ``urls`` are as many as there may be, the last ones empty."""
+    """The whole form; ``urls`` are as many as there may be, the last ones empty. ``before`` is the destination as the
+    API shows it."""
 
     destination: Destination
+    before: str
     urls: Sequence[Url]
     sources: Sequence[tuple[str, str, bool]]
     fan_outs: Sequence[tuple[str, str]]
@@ -324,6 +326,7 @@ def settings_tab(services: Services, destination: Destination) -> SettingsTab:
     urls = [Url(each.url, _lines(each.headers)) for each in shown.settings.webhooks]
     return SettingsTab(
         destination=shown,
+        before=msgspec.json.encode(shown).decode(),
         urls=[*urls, *[Url("", "")] * (WEBHOOKS_MAX - len(urls))],
         sources=source_choices(services, destination.sources),
         fan_outs=FAN_OUTS,

@@ -266,8 +266,8 @@ def test_filters_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: 
 
 
 def test_settings_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: Hookline) -> None:
-    """Refuse what somebody else has changed while it was typed; what the form does not have is no reason, nor is what it
-    has saved itself."""
+    """Refuse what somebody else has changed while it was typed; what the form does not have is no reason, nor is what
+    it has saved itself."""
     page = signed_in
     page.goto("/destinations/crm/settings")
     before = hookline.api("GET", "destinations/crm").json

@@ -44,6 +44,21 @@ def test_an_event_comes_in_and_its_status_follows(debugger: Page, hookline: Hook
     assert debugger.evaluate(CONTRAST) == []
 
 
+def test_what_is_pressed_is_picked_though_rows_move_on(debugger: Page, hookline: Hookline) -> None:
+    """A new event moves the rows, and a status makes a row anew, between the press and its end."""
+    mark = new_id("press")
+    debugger.get_by_label("Text").fill(mark)
+    hookline.track("Meant", properties={"at": mark})
+    expect(rows(debugger, "Meant")).to_contain_text("delivered")
+    rows(debugger, "Meant").hover()
+    debugger.mouse.down()
+    hookline.track("In between", properties={"at": mark})
+    expect(rows(debugger, "In between")).to_contain_text("delivered")
+    debugger.locator("event-list").evaluate("list => list.refresh(list.visible.find(item => item.name === 'Meant'))")
+    debugger.mouse.up()
+    expect(debugger.locator("event-detail h2")).to_contain_text("Meant")
+
+
 def test_filters_are_the_address_and_the_server_leaves_out_the_rest(debugger: Page, hookline: Hookline) -> None:
     """Text, name and status narrow what was and what comes; the address opens the same list again."""
     mark = new_id("find")

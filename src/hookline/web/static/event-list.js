@@ -15,6 +15,7 @@
     #rows = new Map();
     #space = make("div", { class: "rows" });
     #selected = null;
+    #pressed = null;
     #away = false;
     #drawing = 0;
 
@@ -23,7 +24,9 @@
       this.setAttribute("role", "listbox");
       this.append(this.#space);
       this.addEventListener("scroll", () => { this.#draw(); this.#tellPlace(); }, { passive: true });
-      this.addEventListener("click", (event) => this.#clicked(event));
+      this.addEventListener("mousedown", (event) => { this.#pressed = event.button === 0 ? this.#at(event) : null; });
+      this.addEventListener("mouseup", (event) => this.#released(event));
+      this.addEventListener("click", (event) => { if (!event.detail) this.#pick(this.#at(event)); }); // without a pointer
       this.addEventListener("dblclick", () => this.#tell("open"));
       new ResizeObserver(() => this.#draw()).observe(this);
     }
@@ -166,10 +169,18 @@
       row.setAttribute("aria-setsize", String(count));
     }
 
-    #clicked(event) {
+    // What was pressed is meant, also where rows have moved on, or were made anew, until the press ended: there is no
+    // click then. Not by text that is selected over several.
+    #released(event) {
+      if (this.#at(event) === this.#pressed || getSelection().isCollapsed) this.#pick(this.#pressed);
+      this.#pressed = null;
+    }
+
+    #pick(item) { if (item?.event) this.select(item); }
+
+    #at(event) {
       const row = event.target.closest("[role=option]");
-      const found = [...this.#rows].find(([, each]) => each === row);
-      if (found && found[0].event) this.select(found[0]);
+      return row && [...this.#rows].find(([, each]) => each === row)?.[0];
     }
 
     #tellPlace() {

@@ -48,6 +48,9 @@
   hookline.look = () => { lastLook = 0; soon(); };
 
   const put = (fresh) => {
+    // Between the press and its end everything stays: a link that is replaced, or moved by what is new above it, would
+    // never be followed.
+    if (main.matches(":active")) { soon(); return; }
     if (partNamed("unknown")) { location.reload(); return; } // what was looked for is there now
     const stage = (scope) => scope.querySelector("[data-stage]")?.dataset.stage;
     if (stage(document) !== stage(fresh)) { location.reload(); return; } // another step has its own page
@@ -67,9 +70,8 @@
     if (changed) hookline.dress(document);
   };
 
-  // Somebody is typing here, is being asked, or presses: what is new can wait. A link replaced between the press and its
-  // end would never be followed.
-  const isHeld = (part) => part.matches(":active") || part.querySelector("form[data-dirty], dialog[open], [data-hold]") !== null;
+  // Somebody is typing here, or is being asked: what is new can wait.
+  const isHeld = (part) => part.querySelector("form[data-dirty], dialog[open], [data-hold]") !== null;
 
   const replace = (old, fresh) => {
     const known = new Set([...old.querySelectorAll("[data-key]")].map((row) => row.dataset.key));

@@ -298,8 +298,9 @@ class WhyTab(NamedTuple):
 async def why_tab(services: Services, definition: Definition, user: str) -> WhyTab:
     """Explain a definition for a user id, or else an anonymous id."""
     found: Explanation | TraitExplanation | None = None
-    hidden = await withheld_person(services, Identity("user", user), Identity("anonymous", user))
-    if user.strip() and hidden is None:
+    is_asked, either = bool(user.strip()), (Identity("user", user), Identity("anonymous", user))
+    hidden = await withheld_person(services, *either) if is_asked else None
+    if is_asked and hidden is None:
         traits = {each.object.id: each.object for each in services.store.in_force("computedTrait")}
         now_ms = services.store.steady_ms()
         found = await profile_log(services).read(lambda reader: _explained(reader, definition, traits, user, now_ms))

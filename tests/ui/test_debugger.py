@@ -54,7 +54,11 @@ def test_what_is_pressed_is_picked_though_rows_move_on(debugger: Page, hookline:
     debugger.mouse.down()
     hookline.track("In between", properties={"at": mark})
     expect(rows(debugger, "In between")).to_contain_text("delivered")
-    debugger.locator("event-list").evaluate("list => list.refresh(list.visible.find(item => item.name === 'Meant'))")
+    anew = """list => {
+        list.refresh(list.visible.find(item => item.name === 'Meant'));
+        return list.querySelectorAll('.event-row').length;
+    }"""
+    assert debugger.locator("event-list").evaluate(anew) == 2  # the row is there all the time
     debugger.mouse.up()
     expect(debugger.locator("event-detail h2")).to_contain_text("Meant")
 

@@ -5,7 +5,7 @@
   const { useMarks, markOf, number, parse, titleOf } = hookline.elements;
   const PAGE_EVENTS = 50;
   const PAGE_EVENTS_BACK = 200;
-  const BACK_EVENTS_MAX = 2_000;
+  const BACK_PAGES_MORE = 5;
   const PLACE = "events-place";
   const PENDING_MAX = 10_000;
   const OPEN_LOOK_MS = 3000;
@@ -33,6 +33,7 @@
   let loading = false;
   let failing = false; // what came before could not be read
   let stream = null;
+  let pages = 0; // read for this list
   let back = null; // where somebody was who comes back to this list
   let turn = 0; // counts filter changes: answers of earlier ones are thrown away
 
@@ -95,6 +96,7 @@
     pendingSkipped = 0;
     older = null;
     back = null;
+    pages = 0;
     begin();
   };
   let filterTimer = 0;
@@ -135,7 +137,7 @@
         if (mine !== turn) return;
         const answer = await fetch("/api/v1/events?limit=1").catch(() => null);
         if (answer?.status === 401) hookline.toSignIn();
-        else { back = here(); turn += 1; list.clear(); older = null; begin(); }
+        else { back = here(); turn += 1; list.clear(); older = null; pages = 0; begin(); }
       }, RECONNECT_MS);
     };
   };
@@ -188,6 +190,7 @@
       const page = parse(await answer.text());
       if (mine !== turn) return;
       older = page.after;
+      pages += 1;
       list.addOlder(page.items.map(itemOf).filter((item) => !list.has(item.key)));
       if (back) comeBack();
     } catch {
@@ -213,9 +216,10 @@
   const comeBack = () => {
     if (back.picked && list.has(back.picked)) { list.select(list.item(back.picked)); back.picked = null; }
     if (back.place && list.has(back.place.key)) { list.goTo(back.place); back.place = null; }
-    if (!(back.picked || back.place) || !older || list.size >= BACK_EVENTS_MAX) back = null;
+    // What is not found in as many pages, and some for what is new, is gone: nobody searches a whole journal for it.
+    if (!(back.picked || back.place) || !older || pages >= back.pages + BACK_PAGES_MORE) back = null;
   };
-  const here = () => ({ picked: list.selected?.key, place: list.isAway ? list.place : null });
+  const here = () => ({ picked: list.selected?.key, place: list.isAway ? list.place : null, pages });
   const leave = () => {
     try { sessionStorage.setItem(PLACE, JSON.stringify({ address: location.href, ...here() })); } catch { /* full, or not allowed */ }
   };

@@ -75,8 +75,7 @@
     }
 
     refresh(item) {
-      const row = this.#rows.get(item);
-      if (row) { row.remove(); this.#rows.delete(item); }
+      this.#rows.get(item)?.replaceChildren(...eventRow(item).childNodes); // the row stays: it may be about to be pressed
       this.#draw();
     }
 

@@ -48,6 +48,7 @@ def test_what_is_pressed_is_picked_though_rows_move_on(debugger: Page, hookline:
     """A new event moves the rows, and a status makes a row anew, between the press and its end."""
     mark = new_id("press")
     debugger.get_by_label("Text").fill(mark)
+    expect(debugger).to_have_url(re.compile(mark))  # from here on the list is the filtered one
     hookline.track("Meant", properties={"at": mark})
     expect(rows(debugger, "Meant")).to_contain_text("delivered")
     rows(debugger, "Meant").hover()

@@ -394,12 +394,12 @@ func TestHandshakeHangs(t *testing.T) {
 	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, o := &told{}, Options{CAFile: authority, Timeout: 300 * time.Millisecond}
+	h, o := &told{}, Options{CAFile: authority, Timeout: 3 * time.Second}
 	h.handlers(&o)
 	c := newClient(t, s, o)
 	track(t, c, "a")
 	equal(t, "accepted", c.Flush().Accepted, 1)
-	equal(t, "told", h.all(), "timed_out")
+	timedOut(t, h)
 }
 
 // deafOnce keeps the first connection to itself and never reads from it.
@@ -420,12 +420,20 @@ func (l *deafOnce) Accept() (net.Conn, error) {
 // A timeout bounds the exchange and is tried again.
 func TestTimeout(t *testing.T) {
 	s := newService(t, reply{hang: true})
-	h, o := &told{}, Options{Timeout: 50 * time.Millisecond}
+	h, o := &told{}, Options{Timeout: 500 * time.Millisecond}
 	h.handlers(&o)
 	c := newClient(t, s, o)
 	track(t, c, "a")
 	equal(t, "accepted", c.Flush().Accepted, 1)
-	equal(t, "told", h.all(), "timed_out")
+	timedOut(t, h)
+}
+
+// timedOut wants timeouts and nothing else: on a busy machine further tries may have taken as long.
+func timedOut(t *testing.T, h *told) {
+	t.Helper()
+	if rest := strings.ReplaceAll(h.all(), "timed_out", ""); h.all() == "" || strings.TrimSpace(rest) != "" {
+		t.Errorf("told: %s", h.all())
+	}
 }
 
 // Many goroutines share a client; each one's order is kept and nothing is lost or repeated.

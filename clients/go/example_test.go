@@ -123,11 +123,11 @@ func ExampleClient_TrackContext() {
 		panic(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err = client.TrackContext(ctx, &hookline.Track{UserId: "u1", Event: "Order Completed"})
 	if errors.Is(err, hookline.ErrQueueFull) {
-		fmt.Println("no room within 50 ms")
+		fmt.Println("no room within a second")
 	}
 	fmt.Println(err)
 	// Output: <nil>

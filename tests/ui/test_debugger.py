@@ -44,6 +44,26 @@ def test_an_event_comes_in_and_its_status_follows(debugger: Page, hookline: Hook
     assert debugger.evaluate(CONTRAST) == []
 
 
+def test_what_is_pressed_is_picked_though_rows_move_on(debugger: Page, hookline: Hookline) -> None:
+    """A new event moves the rows, and a status makes a row anew, between the press and its end."""
+    mark = new_id("press")
+    debugger.get_by_label("Text").fill(mark)
+    expect(debugger).to_have_url(re.compile(mark))  # from here on the list is the filtered one
+    hookline.track("Meant", properties={"at": mark})
+    expect(rows(debugger, "Meant")).to_contain_text("delivered")
+    rows(debugger, "Meant").hover()
+    debugger.mouse.down()
+    hookline.track("In between", properties={"at": mark})
+    expect(rows(debugger, "In between")).to_contain_text("delivered")
+    anew = """list => {
+        list.refresh(list.visible.find(item => item.name === 'Meant'));
+        return list.querySelectorAll('.event-row').length;
+    }"""
+    assert debugger.locator("event-list").evaluate(anew) == 2  # the row is there all the time
+    debugger.mouse.up()
+    expect(debugger.locator("event-detail h2")).to_contain_text("Meant")
+
+
 def test_filters_are_the_address_and_the_server_leaves_out_the_rest(debugger: Page, hookline: Hookline) -> None:
     """Text, name and status narrow what was and what comes; the address opens the same list again."""
     mark = new_id("find")
@@ -83,6 +103,47 @@ def test_a_slow_search_goes_on_until_it_finds_something(debugger: Page, hookline
     debugger.unroute("**/api/v1/events?*")
     debugger.get_by_label("Text").fill(new_id("nowhere"))
     expect(debugger.get_by_text("No event matches")).to_be_visible()
+
+
+def test_a_search_that_failed_is_made_again(debugger: Page, hookline: Hookline) -> None:
+    """While the server cannot answer, nobody reads that no event matches; what is there is shown once it can."""
+    mark = new_id("again")
+    hookline.track("Was there all along", properties={"at": mark})
+    debugger.route(f"**/api/v1/events?*{mark}*", lambda route: route.fulfill(status=503, json={}))
+    debugger.get_by_label("Text").fill(mark)
+    said = debugger.locator("[data-said]")
+    expect(said).to_have_text("The events before could not be read. Trying again…")
+    expect(debugger.get_by_text("No event matches")).to_be_hidden()
+    debugger.route(f"**/api/v1/events?*{mark}*", lambda route: route.abort())
+    with debugger.expect_event("requestfailed"):
+        pass
+    debugger.unroute_all()
+    expect(rows(debugger, "Was there all along")).to_be_visible()
+    expect(said).to_have_text("1 shown")
+
+
+def test_who_comes_back_finds_the_filters_the_place_and_the_picked_event(debugger: Page, hookline: Hookline) -> None:
+    """Also far down, on what was loaded piece by piece."""
+    mark = new_id("back")
+    batch = [{"type": "track", "userId": mark, "event": f"Number {number:03}."} for number in range(160)]
+    hookline.post("/v1/batch", {"batch": batch})
+    debugger.goto(f"/events?type=track&userId={mark}")
+    expect(rows(debugger, "Number 159.")).to_be_visible()
+    while not rows(debugger, "Number 020.").count():
+        debugger.locator("event-list").hover()
+        debugger.mouse.wheel(0, 300)
+    rows(debugger, "Number 020.").click()
+    expect(debugger.locator("event-detail")).to_contain_text("Number 020.")
+    before = rows(debugger, "Number 020.").bounding_box()
+    debugger.get_by_role("link", name="Show full history").click()
+    debugger.locator("#message-id").wait_for()
+    hookline.track("Number 160.", userId=mark)
+    debugger.go_back()
+    expect(debugger.locator("event-detail")).to_contain_text("Number 020.")
+    assert rows(debugger, "Number 020.").bounding_box() == before
+    expect(debugger.get_by_label("Type")).to_have_value("track")
+    assert f"userId={mark}" in debugger.url
+    expect(debugger.locator("[data-said]")).to_contain_text("Paused while you read below")
 
 
 def test_rows_say_how_many_have_got_it_and_what_an_identify_call_sets(

@@ -265,6 +265,35 @@ def test_filters_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: 
     hookline.api("PATCH", "destinations/crm", {"filters": []})
 
 
+def test_settings_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: Hookline) -> None:
+    """Refuse what somebody else has changed while it was typed; what the form does not have is no reason, nor is what
+    it has saved itself."""
+    page = signed_in
+    page.goto("/destinations/crm/settings")
+    before = hookline.api("GET", "destinations/crm").json
+    form = page.locator("form", has=page.get_by_label("Name", exact=True))
+    save = form.get_by_role("button", name="Save")
+    try:
+        page.get_by_label("Name", exact=True).fill("Mine")
+        for action in ("pause", "resume"):
+            hookline.api("POST", f"destinations/crm/{action}", {})
+        save.click()
+        expect(form.get_by_text("Saved")).to_be_visible()
+        page.get_by_label("Name", exact=True).fill("Mine again")
+        theirs = {"webhooks": [{"url": "https://theirs.example.com/hook", "headers": {}}]}
+        hookline.api("PATCH", "destinations/crm", {"settings": theirs})
+        save.click()
+        expect(form.get_by_text("Somebody else has changed this")).to_be_visible()
+        found = hookline.api("GET", "destinations/crm").json
+        assert (found["name"], found["settings"]["webhooks"]) == ("Mine", theirs["webhooks"])
+    finally:
+        hookline.api(
+            "PATCH",
+            "destinations/crm",
+            {"name": before["name"], "settings": {"webhooks": before["settings"]["webhooks"]}},
+        )
+
+
 def test_a_viewer_reads_filters_and_replays_without_controls(browser: Browser, hookline: Hookline, origin: str) -> None:
     """What the filters do is text; nothing is offered that would be refused."""
     hookline.api(

@@ -161,6 +161,25 @@ class TestCounts:
         for role in ("collect", "deliver", "control"):
             expect(overview.locator(".roles li", has_text=role)).to_contain_text("running")
 
+    def test_nothing_moves_while_a_link_is_pressed(self, overview: Page, hookline: Hookline) -> None:
+        """What is new above it would move it from under the pointer, and the link would not be followed."""
+        message_id = hookline.track("Pressed")
+        link = overview.get_by_role("link", name="Pressed")
+        count = overview.locator(".way li", has=overview.get_by_text("Accepted", exact=True)).locator(".count")
+        expect(count).to_have_text("1")
+        link.hover()
+        overview.mouse.down()
+        hookline.track()
+        overview.wait_for_function(
+            "fetch(location.href).then((answer) => answer.text()).then((text) => />2</.test(text))"
+        )
+        for _ in range(2):  # the first may have been under way
+            with overview.expect_response(lambda answer: "x-parts" in answer.request.headers):
+                pass
+        expect(count).to_have_text("1")
+        overview.mouse.up()
+        expect(overview.locator("#message-id")).to_have_text(message_id)
+
 
 class TestNothingYet:
     """Without any source."""

@@ -24,21 +24,30 @@ class ObjectPage(NamedTuple, Generic[ObjectT]):
     after_href: str
 
 
+def by_name(each: Object) -> tuple[str, str]:
+    """Return what lists are sorted by, which show names: beside each other as people look for them."""
+    return each.name.casefold(), each.id
+
+
 def object_page(
     path: str, objects: Iterable[Stored[ObjectT]], search: str, after: str, **asked: str
 ) -> ObjectPage[ObjectT]:
-    """Choose the page after the id ``after`` of those that hold ``search``; ``asked`` are the other filters."""
+    """Choose the page of those that hold ``search``, by name, after the one of ``after``, which may be gone by now;
+    ``asked`` are the other filters."""
     wanted = search.strip().casefold()
     matching = [each for each in objects if not wanted or _holds(each.object, wanted)]
-    rest = [each for each in matching if each.object.id > after]
+    matching.sort(key=lambda each: by_name(each.object))
+    id, _, name = after.partition(":")
+    rest = [each for each in matching if by_name(each.object) > (name, id)] if after else matching
     rows = rest[:ROWS_SHOWN]
     more = len(rest) > ROWS_SHOWN
     query = {"search": search, **asked}
+    last_name, last_id = by_name(rows[-1].object) if rows else ("", "")
     return ObjectPage(
         rows=rows,
         matching=len(matching),
         first_href=address(path, query) if after else "",
-        after_href=address(path, query, after=rows[-1].object.id) if more else "",
+        after_href=address(path, query, after=f"{last_id}:{last_name}") if more else "",
     )
 
 

@@ -48,7 +48,7 @@ def test_it_is_formatted() -> None:
 @pytest.mark.timeout(900)
 def test_its_own_tests_pass_with_the_race_detector() -> None:
     """go vet and go test -race; the first time they compile the standard library."""
-    for command in (("vet", "./..."), ("test", "-race", "-timeout", "300s", "./...")):
+    for command in (("vet", "./..."), ("test", "-race", "-timeout", "800s", "./...")):
         result = run("go", *command)
         assert result.returncode == 0, result.stdout[-8000:]
 

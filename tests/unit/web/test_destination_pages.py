@@ -138,8 +138,8 @@ def test_the_list_has_pages_whose_filters_stay(control: Running) -> None:
         control.api("PUT", f"/destinations/n{number:02}", destination(f"n{number:02}"))
     page = destination_list(control.services, "N", "healthy", "")
     assert (len(page.rows), page.matched, page.total) == (50, 60, 64)
-    assert page.after == "/destinations?search=N&state=healthy&after=n49"
-    assert listed(control, "N", "healthy", "n49")[0] == "n50"
+    assert page.after == "/destinations?search=N&state=healthy&after=n49%3An49"
+    assert listed(control, "N", "healthy", "n49:n49")[0] == "n50"
 
 
 def test_the_flow_is_that_of_the_last_slots(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlsplit
+
 from hookline.connections.model import Source
 from hookline.connections.state import Stored
 from hookline.web.lists import ROWS_SHOWN, object_page
@@ -20,13 +22,26 @@ def test_a_short_list_is_one_page() -> None:
 
 
 def test_a_long_list_is_walked_by_addresses() -> None:
-    """Each page names the next one, keeps the search, and shows the way back; together they are the whole list."""
-    many = sources(*(f"shop & {number}" for number in range(ROWS_SHOWN + 1)))
+    """Each page names the next one, keeps the search, and shows the way back; together they are the whole list, also
+    where the last one of a page is deleted meanwhile."""
+    many = sources(*(f"shop & {number:03}" for number in range(ROWS_SHOWN + 1)))
     first = object_page("/sources", many, "Shop &", "")
-    assert first.after_href == f"/sources?search=Shop+%26&after=s{ROWS_SHOWN - 1:03}"
-    second = object_page("/sources", many, "Shop &", first.rows[-1].object.id)
+    query = parse_qs(urlsplit(first.after_href).query)
+    assert query["search"] == ["Shop &"]
+    second = object_page("/sources", many, "Shop &", query["after"][0])
     assert [*first.rows, *second.rows] == many
+    del many[ROWS_SHOWN - 1]
+    assert object_page("/sources", many, "Shop &", query["after"][0]).rows == second.rows
     assert (second.first_href, second.after_href) == ("/sources?search=Shop+%26", "")
+
+
+def test_the_order_is_that_of_the_names_which_are_shown() -> None:
+    """Capital or small; of two with one name the ids decide, on each side of a page's end too."""
+    found = object_page("/sources", sources("web", "App", "blog", "Web"), "", "")
+    assert [each.object.id for each in found.rows] == ["s001", "s002", "s000", "s003"]
+    alike = sources(*["Shop: one"] * (ROWS_SHOWN + 2))
+    after = parse_qs(urlsplit(object_page("/sources", alike, "", "").after_href).query)["after"][0]
+    assert [each.object.id for each in object_page("/sources", alike, "", after).rows] == ["s050", "s051"]
 
 
 def test_a_search_looks_at_names_and_ids() -> None:

@@ -61,6 +61,9 @@ def test_each_line_of_figures_counts_one_thing() -> None:
         ("Not delivered", "4"),
     ]
     assert deliveries.since == AS_OF
+    # The one counts from the last start, the other does not: who compares them reads so.
+    assert events.note == "since collect started"
+    assert deliveries.stations[2].note == "accepted by receivers, all time"
 
 
 def test_without_reports_there_are_zeros() -> None:

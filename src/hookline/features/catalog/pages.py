@@ -13,6 +13,7 @@ from hookline.api.handlers import FromServices
 from hookline.features.catalog.api import CatalogKind, catalog_entry, catalog_kinds
 from hookline.features.catalog.settings_form import settings_form
 from hookline.web.guide_text import blocks_of
+from hookline.web.lists import by_name
 from hookline.web.rendering import Screens, Stop, screen, unknown
 
 
@@ -63,7 +64,8 @@ class CatalogScreens(Controller):
         if entry is None:
             hint = "No installed package provides it."
             return unknown(request, "catalog", "Catalog", "There is no destination kind with this name", kind, hint)
-        used = [stored.object for stored in services.store.destinations() if stored.object.kind == kind]
+        every = (stored.object for stored in services.store.destinations())
+        used = sorted((each for each in every if each.kind == kind), key=by_name)
         form = [] if entry.form == "webhook" else settings_form(entry.settings_schema, {})
         guide = blocks_of(entry.guide)
         return screen(

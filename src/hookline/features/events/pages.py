@@ -28,7 +28,7 @@ from hookline.outcomes.delivery import ReplayStatus, rule_and_version
 from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.outcomes.outcome import BECAUSE, DeliveryStatus, because, urgency
 from hookline.route.filters import NO_REQUEST
-from hookline.web.lists import RANGES, Label, address, destination_href, destination_label, source_label
+from hookline.web.lists import RANGES, Label, address, by_name, destination_href, destination_label, source_label
 from hookline.web.rendering import MARKS, Screens, Station, Stop, screen, unknown
 
 NO_DESTINATION = "No destination is connected to this source."
@@ -64,8 +64,8 @@ async def show_debugger(request: Request[Any, Any, Any], services: FromServices)
 
 def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     """Return the debugger's choices."""
-    sources = [stored.object for stored in services.store.sources()[:SOURCES_SHOWN]]
-    destinations = [stored.object for stored in services.store.destinations()[:SOURCES_SHOWN]]
+    sources = sorted((stored.object for stored in services.store.sources()), key=by_name)[:SOURCES_SHOWN]
+    destinations = sorted((stored.object for stored in services.store.destinations()), key=by_name)[:SOURCES_SHOWN]
     ranked = sorted(DeliveryStatus, key=urgency)
     marks: list[dict[str, object]] = [
         {**dict(zip(("kind", "shape", "word"), MARKS[status], strict=True)), "status": status} for status in ranked

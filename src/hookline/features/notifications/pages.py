@@ -24,7 +24,7 @@ from hookline.features.notices.service import notice_log
 from hookline.features.notifications.log import SentMessage, message_log
 from hookline.features.settings.pages import tabs
 from hookline.telemetry.notices import TRIGGERS
-from hookline.web.lists import address
+from hookline.web.lists import address, by_name
 from hookline.web.rendering import Screens, screen, unknown
 
 PATH = "/settings/notifications"
@@ -221,7 +221,7 @@ def _form(services: Services, stored: Stored[Notification] | None) -> FormPage:
 
 
 def _choices(every: Sequence[Stored[Any]], chosen: Sequence[str]) -> list[tuple[str, str, bool]]:
-    ordered = sorted((stored.object for stored in every), key=lambda each: (each.id not in chosen, each.id))
+    ordered = sorted((stored.object for stored in every), key=lambda each: (each.id not in chosen, by_name(each)))
     room = max(FILTERS_SHOWN, len(chosen))
     return [(each.id, each.name, each.id in chosen) for each in ordered[:room]]
 

@@ -75,7 +75,7 @@ def _events(collect: RoleReport, deliver: RoleReport) -> Way:
         ("off", "○", deliver.number("hookline_deliver_duplicates_total"), "duplicates dropped"),
     )
     since = iso_seconds(started) if started else None
-    return Way("Events", "since", since, stations, _shown(asides))
+    return Way("Events", "since collect started", since, stations, _shown(asides))
 
 
 def _deliveries(snapshot: Snapshot) -> Way:
@@ -86,7 +86,7 @@ def _deliveries(snapshot: Snapshot) -> Way:
     stations = [
         Station("Queued", f"{'' if exact else '≤ '}{number(queued)}", "not sent yet", "wait" if queued else "off"),
         Station("Retrying", number(retrying), "failed, sent again", "warn" if retrying else "off"),
-        Station("Delivered", number(delivered), "accepted by receivers", _reached(delivered)),
+        Station("Delivered", number(delivered), "accepted by receivers, all time", _reached(delivered)),
         Station("Not delivered", number(dead), "kept as dead letters", "dead" if dead else "off"),
     ]
     return Way("Deliveries", "as of", snapshot.as_of, stations, ())

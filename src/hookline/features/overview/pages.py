@@ -31,7 +31,7 @@ from hookline.features.setup.first_steps import First, first_steps
 from hookline.insights.series import Range, SeriesLog
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.chart_view import ChartView, Line, chart, rate
-from hookline.web.lists import event_href
+from hookline.web.lists import by_name, event_href
 from hookline.web.rendering import Screens, Stop, iso_seconds, number, screen
 
 EVENTS_SHOWN = 20
@@ -113,7 +113,9 @@ async def overview(services: Services, range: Range) -> Overview:
         fleet=fleet_view(await asyncio.to_thread(fleet_log(services).look)) if fleet_log(services).is_shared else None,
         first=first_steps(services, sources, destinations, bool(page.events)),
         events=[event_view(logged) for logged in page.events],
-        destinations=await asyncio.to_thread(destination_rows, services, destinations[:THINGS_SHOWN]),
+        destinations=await asyncio.to_thread(
+            destination_rows, services, sorted(destinations, key=lambda each: by_name(each.object))[:THINGS_SHOWN]
+        ),
         destinations_more=max(0, len(destinations) - THINGS_SHOWN),
         range=range,
         charts=await asyncio.to_thread(overview_charts, series_log(services), range, now),

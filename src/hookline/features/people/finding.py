@@ -11,7 +11,7 @@ from hookline.api.problem import Problem
 from hookline.api.services import Services
 from hookline.events.timestamps import iso
 from hookline.features.people.service import ProfileReader, profile_log
-from hookline.features.privacy.service import deletion_requests, id_digests, suppressions
+from hookline.features.people.view import without_withheld
 from hookline.people.store.search import PersonRow
 
 
@@ -84,15 +84,7 @@ def _position(after: str | None) -> tuple[int, int] | None:
 
 
 def _shown(services: Services, rows: Iterable[PersonRow]) -> list[PersonSummary]:
-    digest, suppressed, requests = id_digests(services).of, suppressions(services), deletion_requests(services)
-    leaving = {
-        id
-        for request in requests.under_way()
-        if request.action != "suppress"
-        for person in requests.people(request.number)
-        for id in (person.user_id, *(person.identities or ()))
-    }
-    return [_summary(row) for row in rows if row.id not in leaving and suppressed.get(digest(row.id)) is None]
+    return [_summary(row) for row in without_withheld(services, rows, lambda row: row.id)]
 
 
 def _summary(row: PersonRow) -> PersonSummary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -34,6 +35,7 @@ from hookline.features.people.view import (
     person_events,
     person_view,
     withheld,
+    without_withheld,
 )
 from hookline.features.privacy.pages import ACTIONS
 from hookline.outcomes.event_status import EventStatus
@@ -280,7 +282,7 @@ class PersonScreens(Controller):
             people=found.items,
             indexed=int(found.indexed * 100),
             searched=services.settings.people.search_traits,
-            anonymous=[each for each in anonymous if withheld(services, each.identity.id, None, is_known=True) is None],
+            anonymous=await asyncio.to_thread(without_withheld, services, anonymous, lambda each: each.identity.id),
             first_href="/people" if after else "",
             after_href=address("/people", {"after": found.after}) if found.after else "",
             is_defined=_is_defined(defined(services)),

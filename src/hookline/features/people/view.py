@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,7 +13,7 @@ from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.events.timestamps import iso
 from hookline.features.events.log import event_name, parse_cursor
-from hookline.features.people.service import FoundPerson, PersonReader, ProfileReader
+from hookline.features.people.service import FoundPerson, PersonReader, ProfileReader, person_log
 from hookline.features.privacy.service import deletion_requests, id_digests, suppressions
 from hookline.journal.record import Record
 from hookline.people.ingest.extraction import RecordView, text, view_of
@@ -21,7 +21,7 @@ from hookline.people.store.people import Identity, Membership, Person
 from hookline.people.store.traits import Traits
 from hookline.people.sync.results import TRUE, SyncResult
 from hookline.people.timeline import Ownership
-from hookline.privacy.model import request_id
+from hookline.privacy.model import DeletionRequest, request_id
 
 REQUESTS_LOOKED_AT = 20
 IDENTITIES_LOOKED_AT = 1_000
@@ -48,7 +48,11 @@ class Withheld(NamedTuple):
 
 def refuse_withheld(services: Services, asked: str, owned: Ownership, is_known: bool) -> None:
     """Raise Problem when nothing may be shown of the person."""
-    found = withheld(services, asked, owned, is_known)
+    refuse(withheld(services, asked, owned, is_known))
+
+
+def refuse(found: Withheld | None) -> None:
+    """Raise Problem for somebody of whom nothing may be shown."""
     if found is not None and found.state == "suppressed":
         raise Problem(404, "person_suppressed", found.says)
     if found is not None:
@@ -68,14 +72,48 @@ def withheld(services: Services, asked: str, owned: Ownership | None, is_known: 
         if suppression is not None:
             request = None if suppression.request is None else request_id(suppression.request)
             return Withheld("suppressed", iso(suppression.at_ms), request)
+    erasing = _being_erased(services)
     for id in ids:
-        for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=id):
-            if each.action != "suppress" and each.state in ERASING:
-                return Withheld("erasing", iso(each.at_ms), request_id(each.number))
+        if (found := erasing.get(id)) is not None:
+            return Withheld("erasing", iso(found.at_ms), request_id(found.number))
     for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=asked) if not is_known else ():
         if each.action != "suppress":
             return Withheld("erased", iso(each.done_ms or each.updated_ms), request_id(each.number))
     return None
+
+
+async def withheld_person(services: Services, *asked: Identity) -> Withheld | None:
+    """Return the same of the person of the first of some identities that somebody has."""
+
+    def look(reader: PersonReader) -> FoundPerson:
+        found = [reader.find(each) for each in asked]
+        return next((each for each in found if each.person is not None), found[0])
+
+    known = await person_log(services).read(look)
+    return withheld(services, asked[0].id, known.owned, known.person is not None)
+
+
+T = TypeVar("T")
+
+
+def without_withheld(services: Services, items: Iterable[T], id_of: Callable[[T], str]) -> list[T]:
+    """Return a list without the people of whom nothing may be shown; asks a database, so not on an event loop."""
+    digest, suppressed, erasing = id_digests(services).of, suppressions(services), _being_erased(services)
+    known = ((each, id_of(each)) for each in items)
+    return [each for each, id in known if id not in erasing and suppressed.get(digest(id)) is None]
+
+
+def _being_erased(services: Services) -> dict[str, DeletionRequest]:
+    """Return each id that is being erased with its request; those that only wait for receivers have erased theirs."""
+    requests = deletion_requests(services)
+    return {
+        id: request
+        for request in requests.under_way()
+        if request.action != "suppress" and request.state in ERASING
+        for person in requests.people(request.number)
+        for id in (person.user_id, *(person.identities or ()))
+        if id is not None
+    }
 
 
 SUMMARY_CHARACTERS_MAX = 200

@@ -182,15 +182,9 @@ class SuppressionsApi(Controller):
         self, services: FromServices, limit: Limit = 50, after: After = None
     ) -> Listing[SuppressionView]:
         """List the suppressed ids by their keyed hashes, newest first."""
-        before = None
-        if after is not None:
-            last = suppressions(services).get(_digest(after))
-            if last is None:
-                raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
-            before = last.at_ms, last.digest
-        found = suppressions(services).page(limit + 1, before)
-        page = [_view(each) for each in found[:limit]]
-        return Listing(page, page[-1].digest if len(found) > limit else None)
+        found = suppressions(services).page(limit + 1, None if after is None else _place(after))
+        page = found[:limit]
+        return Listing([_view(each) for each in page], _cursor(page[-1]) if len(found) > limit else None)
 
     @post("/lift", status_code=200, needs="editor")
     async def lift_suppressions(self, services: FromServices, data: JSONBody[Lifting]) -> Lifted:
@@ -223,6 +217,19 @@ def _view(suppression: Suppression) -> SuppressionView:
         author=suppression.author,
         request=None if suppression.request is None else request_id(suppression.request),
     )
+
+
+def _cursor(last: Suppression) -> str:
+    """Return where the next page begins, which stays a place when what was last is lifted."""
+    return f"{last.at_ms}:{last.digest.hex()}"
+
+
+def _place(after: str) -> tuple[int, bytes]:
+    at, _, digest = after.partition(":")
+    at_ms, found = id_number(at), _digest(digest)
+    if at_ms is None or not found:
+        raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+    return at_ms, found
 
 
 def _digest(text: str) -> bytes:

@@ -87,7 +87,7 @@ def list_requests(*, user_id: str | None = None, limit: int = 50, options: Optio
     if options.as_json:
         print(json.dumps(found))
     else:
-        columns = ("Request", "Action", "State", "People#", "Acknowledged", "Since", "By")
+        columns = ("Request", "Action", "State", "People#", "Messages done", "Since", "By")
         print_items(found, _line, "there are none", columns, _cells, options.utc)
     return 0
 

@@ -6,7 +6,9 @@ An action leads to the page, or opens the dialog, where it is confirmed; nothing
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
@@ -14,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from hookline.api.caller import Caller, Need
-from hookline.api.services import Services, deliver_reader
+from hookline.api.services import Services, deliver_reader, part
 from hookline.connections.state import Object
 from hookline.features.events.service import event_log
 from hookline.features.issues.service import issue_store
@@ -153,7 +155,7 @@ def _groups(services: Services, caller: Caller, wanted: str) -> Iterator[_Ranked
     audiences, traits = store.in_force("audience"), store.in_force("computedTrait")
     yield _group("audience", "Audiences", wanted, [_named(each.object, "/audiences") for each in audiences])
     yield _group("computedTrait", "Computed traits", wanted, [_named(each.object, "/traits") for each in traits])
-    yield _group("eventName", "Event names", wanted, _event_names(services))
+    yield _group("eventName", "Event names", wanted, _named_events(services, wanted))
     may_act = caller.may("editor")
     of_destinations = (_actions(each.object.id, each.object.name) for each in destinations if may_act)
     actions = [*_places(caller, ACTIONS), *(each for found in of_destinations for each in found)]
@@ -178,12 +180,16 @@ def _candidate(title: str, detail: str, href: str, id: str = "", words: str = ""
 
 
 def _group(kind: str, title: str, wanted: str, candidates: Iterable[_Candidate]) -> _Ranked:
-    parts = wanted.replace(":", " ").split()
+    parts = _parts(wanted)
     possible = (each for each in candidates if all(part in each.words for part in parts))  # nearly all drop out here
     ranked = [(rank, each) for each in possible if (rank := _rank(each, wanted)) is not None]
     ranked.sort(key=lambda pair: (pair[0], len(pair[1].title)))
     items = [each.item for _, each in ranked[:RESULTS_PER_GROUP]]
     return _Ranked(ranked[0][0] if ranked else NOTHING, FoundGroup(kind, title, items))
+
+
+def _parts(text: str) -> list[str]:
+    return text.replace(":", " ").split()
 
 
 def _rank(candidate: _Candidate, wanted: str) -> int | None:
@@ -222,13 +228,55 @@ def _actions(id: str, name: str) -> list[_Candidate]:
     ]
 
 
-def _event_names(services: Services) -> list[_Candidate]:
+GOOD_PER_SECOND_READ = 100
+"""So many times as long as it took to read the names, they are not read again: the same come with each letter that
+somebody types, and a thousand sources may have a thousand names each."""
+
+
+class _EventName(NamedTuple):
+    source: str
+    type: str
+    name: str
+    words: str
+
+
+class EventNames:
+    """Holds the names of events in the form that is compared; may be asked from any thread."""
+
+    def __init__(
+        self, read: Callable[[], Iterable[tuple[str, str, str]]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: Sequence[_EventName] = ()
+        self._good_until = clock()
+
+    def holding(self, parts: Sequence[str]) -> list[_EventName]:
+        """Return those in which all of these occur, the latest first."""
+        with self._lock:
+            began = self._clock()
+            if began >= self._good_until:
+                self._known = [_EventName(*each, normal(each[2]).replace(":", " ")) for each in self._read()]
+                ended = self._clock()
+                self._good_until = ended + GOOD_PER_SECOND_READ * (ended - began)
+            known = self._known
+        return [each for each in known if all(part in each.words for part in parts)]
+
+
+@part
+def event_names(services: Services) -> EventNames:
+    """Return what knows the names of events."""
+    return EventNames(schema_log(services).every_name)
+
+
+def _named_events(services: Services, wanted: str) -> list[_Candidate]:
     from hookline.web.lists import address  # here: the API is served without the pages
 
     names = {stored.object.id: stored.object.name for stored in services.store.sources()}
     return [
         _candidate(name, f"{type}, {names.get(source, source)}", address("/events", {"event": name, "source": source}))
-        for source, type, name in schema_log(services).every_name()
+        for source, type, name, _ in event_names(services).holding(_parts(wanted))
     ]
 
 

@@ -26,7 +26,7 @@ from hookline.kinds.model import KindSettings
 from hookline.outcomes.outcome import BECAUSE
 from hookline.route.filters import UNFILTERED_TYPE
 from hookline.web.guide_text import Block, blocks_of
-from hookline.web.lists import event_href
+from hookline.web.lists import by_name, event_href
 from hookline.web.rendering import Screens, screen
 
 SOURCES_SHOWN = 20
@@ -126,7 +126,9 @@ async def setup_page(
         steps=_steps(step, address, _furthest(source, destination), _not_done(heard_at, destination, tested), signs),
         here=address.of(step),
         skip_href=address.of("urls" if step == "event" and kind else STEPS[min(STEPS.index(step) + 1, len(STEPS) - 1)]),
-        sources=[each.object for each in services.store.sources()[:SOURCES_SHOWN]] if step == "source" else [],
+        sources=sorted((each.object for each in services.store.sources()), key=by_name)[:SOURCES_SHOWN]
+        if step == "source"
+        else [],
         source=source_view(source, url) if source else None,
         places=places_of_source(source.write_keys[0], url, source.type)
         if source and source.write_keys and step == "event"

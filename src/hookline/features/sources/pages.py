@@ -29,7 +29,7 @@ from hookline.features.sources.service import source_activity
 from hookline.features.usage.service import usage_log
 from hookline.rate_limit import RateLimit
 from hookline.telemetry.metrics import PROCESS_STARTED
-from hookline.web.lists import event_href, object_page
+from hookline.web.lists import by_name, event_href, object_page
 from hookline.web.rendering import Screens, Stop, iso_seconds, screen, unknown
 
 
@@ -139,7 +139,8 @@ def source_page(services: Services, stored: Stored[Source], tab: str) -> SourceP
     url = collect_url(services.settings)
     collect = role_metrics(services).reports().get("collect")
     usual = services.settings.collect.rate_limit
-    fed = [each.object for each in services.store.destinations() if source.id in each.object.sources]
+    every = (each.object for each in services.store.destinations())
+    fed = sorted((each for each in every if source.id in each.sources), key=by_name)
     return SourcePage(
         source=source_view(source, url),
         tabs=_tabs(source.id, tab),

@@ -1,6 +1,7 @@
 // Forms that speak to the admin API: <form data-api="PATCH /api/v1/destinations/crm">. Fields become JSON (fields.js),
 // problems are shown at the fields they point to; then the page looks again, goes to data-then, or shows the answer in
 // the form's <template data-answer>. {name} in data-api is a field with data-path, in data-then a value of the answer.
+// data-before has the object as the form shows it: what somebody else has changed since is not saved over.
 // data-over names codes of problems that nobody made: what was asked for is over, such as a retry of what arrived meanwhile.
 (() => {
   const filled = (template, valueOf) =>
@@ -36,6 +37,12 @@
     if (body !== undefined || method === "POST") headers["Content-Type"] = "application/json";
     if (method === "POST") headers["Idempotency-Key"] = keyOf(form, url, body);
     if (form.dataset.match) headers["If-Match"] = form.dataset.match;
+    if (form.dataset.before) {
+      const found = await hookline.fields.unchanged(url, body, JSON.parse(form.dataset.before));
+      if (found.status === 401) { hookline.toSignIn(); return; }
+      if (!found.headers) { refused(form, places, found.json); return; }
+      Object.assign(headers, found.headers);
+    }
     const text = body !== undefined ? JSON.stringify(body) : method === "POST" ? "{}" : undefined;
     const answer = await fetch(url, { method, headers, body: text, redirect: "error" });
     if (answer.status === 401) { hookline.toSignIn(); return; }
@@ -59,6 +66,7 @@
   const done = (form, answer) => {
     delete form.dataset.dirty;
     delete form.dataset.request;
+    if (form.dataset.before) form.dataset.before = JSON.stringify(answer);
     form.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail: answer }));
     const then = form.dataset.then;
     if (then) {

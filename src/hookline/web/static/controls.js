@@ -1,7 +1,6 @@
 // What the builders are made of: buttons, fields and selects that say what they are for and tell what was chosen.
 (() => {
   const { make } = hookline.elements;
-  const CHANGED = "Somebody else has changed this since you opened the page. Load it again, then make your change.";
 
   const button = (kind, word, press, more = {}) => {
     const made = make("button", { type: "button", class: kind, ...more }, word);
@@ -30,13 +29,11 @@
   // Saves a field of an object that a builder holds as a whole, unless somebody else has changed it since it was `before`,
   // which is JSON; what else was changed meanwhile stays.
   const save = async (api, name, value, before) => {
-    const given = await fetch(api);
-    const now = await given.json();
-    if (!given.ok) return { ok: false, status: given.status, json: now };
-    if (JSON.stringify(now[name]) !== before) return { ok: false, status: 412, json: { detail: CHANGED } };
-    const tag = given.headers.get("ETag")?.replace("W/", ""); // a front that packs answers makes it a weak one
-    const headers = { "Content-Type": "application/json", ...(tag && { "If-Match": tag }) };
-    const answer = await fetch(api, { method: "PATCH", headers, body: JSON.stringify({ [name]: value }) });
+    const body = { [name]: value };
+    const found = await hookline.fields.unchanged(api, body, { [name]: JSON.parse(before) });
+    if (!found.headers) return { ok: false, ...found };
+    const headers = { "Content-Type": "application/json", ...found.headers };
+    const answer = await fetch(api, { method: "PATCH", headers, body: JSON.stringify(body) });
     return { ok: answer.ok, status: answer.status, json: await answer.json() };
   };
 

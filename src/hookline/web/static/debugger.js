@@ -4,6 +4,9 @@
   if (!root) return;
   const { useMarks, markOf, number, parse, titleOf } = hookline.elements;
   const PAGE_EVENTS = 50;
+  const PAGE_EVENTS_BACK = 200;
+  const BACK_PAGES_MORE = 5;
+  const PLACE = "events-place";
   const PENDING_MAX = 10_000;
   const OPEN_LOOK_MS = 3000;
   const OPEN_LOOK_EVENTS_MAX = 10;
@@ -28,7 +31,10 @@
   let pendingSkipped = 0;
   let older = null; // the cursor of what is below the list; null: nothing, or not asked yet
   let loading = false;
+  let failing = false; // what came before could not be read
   let stream = null;
+  let pages = 0; // read for this list
+  let back = null; // where somebody was who comes back to this list
   let turn = 0; // counts filter changes: answers of earlier ones are thrown away
 
   // --- events as items of the list
@@ -89,6 +95,8 @@
     pending = [];
     pendingSkipped = 0;
     older = null;
+    back = null;
+    pages = 0;
     begin();
   };
   let filterTimer = 0;
@@ -129,7 +137,7 @@
         if (mine !== turn) return;
         const answer = await fetch("/api/v1/events?limit=1").catch(() => null);
         if (answer?.status === 401) hookline.toSignIn();
-        else { list.clear(); older = null; begin(); }
+        else { back = here(); turn += 1; list.clear(); older = null; pages = 0; begin(); }
       }, RECONNECT_MS);
     };
   };
@@ -169,29 +177,60 @@
     if (loading === mine) return;
     loading = mine;
     tell();
+    failing = false;
     try {
       const query = askedOfServer();
-      query.set("limit", PAGE_EVENTS);
+      query.set("limit", back ? PAGE_EVENTS_BACK : PAGE_EVENTS);
       if (older) query.set("after", older);
       const answer = await fetch(`/api/v1/events?${query}`);
       if (mine !== turn) return;
       if (answer.status === 401) { hookline.toSignIn(); return; }
-      if (!answer.ok) { older = null; return; }
+      failing = answer.status === 429 || answer.status >= 500;
+      if (!answer.ok) { if (!failing) older = null; return; }
       const page = parse(await answer.text());
       if (mine !== turn) return;
       older = page.after;
+      pages += 1;
       list.addOlder(page.items.map(itemOf).filter((item) => !list.has(item.key)));
+      if (back) comeBack();
     } catch {
-      say("warn", "reconnecting");
+      failing = mine === turn;
     } finally {
-      if (loading === mine) loading = false;
+      if (failing && loading === mine) setTimeout(() => again(mine), RECONNECT_MS);
+      else if (loading === mine) loading = false;
       tell();
     }
+    if (back) more();
+  };
+  // What could not be read is asked for again: until then nothing says that there is no more.
+  const again = (mine) => {
+    if (loading === mine) loading = false;
+    if (mine === turn) load(mine);
   };
   // A slow search gives short pages, or none, with a cursor: it goes on until the rows fill what is in sight, or nobody looks.
   const more = () => { if (older && !list.isFull && loading === false && !document.hidden) load(turn); };
   list.addEventListener("end", more);
   document.addEventListener("visibilitychange", () => list.checkEnd());
+
+  // --- coming back: the list has only its newest events then
+  const comeBack = () => {
+    if (back.picked && list.has(back.picked)) { list.select(list.item(back.picked)); back.picked = null; }
+    if (back.place && list.has(back.place.key)) { list.goTo(back.place); back.place = null; }
+    // What is not found in as many pages, and some for what is new, is gone: nobody searches a whole journal for it.
+    if (!(back.picked || back.place) || !older || pages >= back.pages + BACK_PAGES_MORE) back = null;
+  };
+  const here = () => ({ picked: list.selected?.key, place: list.isAway ? list.place : null, pages });
+  const leave = () => {
+    try { sessionStorage.setItem(PLACE, JSON.stringify({ address: location.href, ...here() })); } catch { /* full, or not allowed */ }
+  };
+  const kept = () => {
+    if (performance.getEntriesByType("navigation")[0]?.type !== "back_forward") return null;
+    try {
+      const found = JSON.parse(sessionStorage.getItem(PLACE));
+      return found?.address === location.href && (found.picked || found.place) ? found : null;
+    } catch { return null; }
+  };
+  addEventListener("pagehide", leave);
 
   // --- pause
   const isPaused = () => paused.button || paused.away || paused.text;
@@ -224,7 +263,7 @@
     const meanwhile = pending.reduce((sum, item) => sum + (item.skipped || 1), pendingSkipped);
     const isSearching = !list.size && (loading !== false || older !== null);
     const why = paused.button ? "Paused" : paused.text ? "Paused while text is selected" : "Paused while you read below";
-    state.textContent = isSearching ? (older ? "Searching older events…" : "Loading…") : isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
+    state.textContent = failing ? "The events before could not be read. Trying again…" : isSearching ? (older ? "Searching older events…" : "Loading…") : isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
     pauseButton.textContent = isPaused() ? "Resume" : "Pause";
     pauseButton.setAttribute("aria-pressed", String(isPaused()));
     resume.hidden = !(isPaused() && meanwhile);
@@ -270,5 +309,6 @@
     event.stopImmediatePropagation();
   });
 
+  back = kept();
   begin();
 })();

@@ -15,6 +15,7 @@
     #rows = new Map();
     #space = make("div", { class: "rows" });
     #selected = null;
+    #pressed = null;
     #away = false;
     #drawing = 0;
 
@@ -23,7 +24,9 @@
       this.setAttribute("role", "listbox");
       this.append(this.#space);
       this.addEventListener("scroll", () => { this.#draw(); this.#tellPlace(); }, { passive: true });
-      this.addEventListener("click", (event) => this.#clicked(event));
+      this.addEventListener("mousedown", (event) => { this.#pressed = event.button === 0 ? this.#at(event) : null; });
+      this.addEventListener("mouseup", (event) => this.#released(event));
+      this.addEventListener("click", (event) => { if (!event.detail) this.#pick(this.#at(event)); }); // without a pointer
       this.addEventListener("dblclick", () => this.#tell("open"));
       new ResizeObserver(() => this.#draw()).observe(this);
     }
@@ -32,6 +35,20 @@
     get isFull() { return this.#items.length >= BUFFER_MAX; }
     get selected() { return this.#selected; }
     get visible() { return [...this.#rows.keys()].filter((item) => item.event); }
+    get isAway() { return this.#away; }
+    // The event at the top of what is in sight, and how much of it is above.
+    get place() {
+      const at = Math.floor(this.scrollTop / this.#rowHeight);
+      const last = this.#items.length - 1 - at;
+      const item = this.#items.slice(0, last + 1).findLast((each) => each.key);
+      return item ? { key: item.key, above: this.scrollTop - at * this.#rowHeight } : null;
+    }
+    goTo({ key, above }) {
+      this.#drawNow(); // the height of what was added is not known before
+      this.scrollTop = (this.#items.length - 1 - this.#items.indexOf(this.#places.get(key))) * this.#rowHeight + above;
+      this.#tellPlace();
+      this.#drawNow();
+    }
     checkEnd() { this.#draw(); } // says "end" again where the oldest row is in sight
     has(key) { return this.#places.has(key); }
     item(key) { return this.#places.get(key); }
@@ -58,8 +75,7 @@
     }
 
     refresh(item) {
-      const row = this.#rows.get(item);
-      if (row) { row.remove(); this.#rows.delete(item); }
+      this.#rows.get(item)?.replaceChildren(...eventRow(item).childNodes); // the row stays: it may be about to be pressed
       this.#draw();
     }
 
@@ -152,10 +168,18 @@
       row.setAttribute("aria-setsize", String(count));
     }
 
-    #clicked(event) {
+    // What was pressed is meant, also where rows have moved on, or were made anew, until the press ended: there is no
+    // click then. Not by text that is selected over several.
+    #released(event) {
+      if (this.#at(event) === this.#pressed || getSelection().isCollapsed) this.#pick(this.#pressed);
+      this.#pressed = null;
+    }
+
+    #pick(item) { if (item?.event) this.select(item); }
+
+    #at(event) {
       const row = event.target.closest("[role=option]");
-      const found = [...this.#rows].find(([, each]) => each === row);
-      if (found && found[0].event) this.select(found[0]);
+      return row && [...this.#rows].find(([, each]) => each === row)?.[0];
     }
 
     #tellPlace() {

@@ -67,8 +67,24 @@ hookline.fields = (() => {
     return made;
   };
 
+  const CHANGED = "Somebody else has changed this since you opened the page. Load it again, then make your change.";
+  const isTree = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+  const differs = (body, now, before) => isTree(body)
+    ? Object.keys(body).some((key) => differs(body[key], now?.[key], before?.[key]))
+    : JSON.stringify(now) !== JSON.stringify(before);
+
   return {
     Unusable,
+    // {headers} with which nothing that a change is about is saved over what somebody else has saved since the object was
+    // as `before`; else {status, json} of why not. What else was changed meanwhile is no reason.
+    async unchanged(api, body, before) {
+      const given = await fetch(api, { headers: { Accept: "application/json" } });
+      const now = await given.json();
+      if (!given.ok) return { status: given.status, json: now };
+      if (differs(body, now, before)) return { status: 412, json: { detail: CHANGED } };
+      const tag = given.headers.get("ETag")?.replace("W/", ""); // a front that packs answers makes it a weak one
+      return { headers: tag ? { "If-Match": tag } : {} };
+    },
     // {body, places}: body is undefined when no field has a name. Throws Unusable with the field it is about.
     read(form, method, button) {
       const root = new Map();

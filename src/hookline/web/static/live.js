@@ -5,6 +5,7 @@
   const LOOK_MS_MIN = Number(main.dataset.live) || 400; // a page that costs more to make sets a slower pace
   const LOOK_MS_IDLE = Math.max(1200, LOOK_MS_MIN);
   const RECONNECT_MS = 2000;
+  const PRESS_MS_MAX = 60_000;
   const shown = new Map();
   let lastLook = 0;
   let timer = 0;
@@ -48,6 +49,7 @@
   hookline.look = () => { lastLook = 0; soon(); };
 
   const put = (fresh) => {
+    if (isPressed()) { soon(); return; }
     if (partNamed("unknown")) { location.reload(); return; } // what was looked for is there now
     const stage = (scope) => scope.querySelector("[data-stage]")?.dataset.stage;
     if (stage(document) !== stage(fresh)) { location.reload(); return; } // another step has its own page
@@ -67,9 +69,14 @@
     if (changed) hookline.dress(document);
   };
 
-  // Somebody is typing here, is being asked, or presses: what is new can wait. A link replaced between the press and its
-  // end would never be followed.
-  const isHeld = (part) => part.matches(":active") || part.querySelector("form[data-dirty], dialog[open], [data-hold]") !== null;
+  // Between the press and its end everything stays: a link that is replaced, or moved by what is new above it, would
+  // never be followed. Not for ever: after a link was dragged, some browsers take it for pressed until the next press.
+  let pressedAt = 0;
+  for (const begin of ["pointerdown", "keydown"]) addEventListener(begin, () => { pressedAt = Date.now(); }, true);
+  const isPressed = () => main.matches(":active") && Date.now() - pressedAt < PRESS_MS_MAX;
+
+  // Somebody is typing here, or is being asked: what is new can wait.
+  const isHeld = (part) => part.querySelector("form[data-dirty], dialog[open], [data-hold]") !== null;
 
   const replace = (old, fresh) => {
     const known = new Set([...old.querySelectorAll("[data-key]")].map((row) => row.dataset.key));

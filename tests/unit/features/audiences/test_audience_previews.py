@@ -13,6 +13,7 @@ import pytest
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
 from hookline.features.audiences.service import DefinitionWatch, preview_requests
+from hookline.features.privacy.service import deletion_requests
 from hookline.people.previews import KEPT_MS, PREVIEWS_MAX
 from hookline.people.role import ProfilesRole
 from tests.unit.control.running import Answer, Running, record, source
@@ -98,6 +99,11 @@ def test_two_conditions_are_compared(sent: Running, role: ProfilesRole) -> None:
         "members": 2, "kept": 1, "added": 1, "removed": 1,
         "keptSample": ["u1"], "addedSample": ["anon"], "removedSample": ["u2"],
     }  # fmt: skip
+    deletion_requests(sent.services).create(["u1"], "delete", "somebody")
+    deletion_requests(sent.services).create(["u2"], "suppress", "somebody")
+    found = get(sent, id).json
+    samples = (found["comparison"][f"{side}Sample"] for side in ("kept", "added", "removed"))
+    assert [each["anonymousId"] for some in (found["sample"], *samples) for each in some] == ["anon", "anon"]
     alone = ask(sent, {"condition": TWICE, "replaces": id})
     while role.work():
         pass

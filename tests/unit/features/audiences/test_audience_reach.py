@@ -14,6 +14,7 @@ from hookline.database.location import location_of
 from hookline.database.open import ensure
 from hookline.events.timestamps import iso
 from hookline.features.audiences.service import sync_requests
+from hookline.features.privacy.service import deletion_requests
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.people.definitions.definition import Key, in_order
 from hookline.people.definitions.feature import windows_of
@@ -21,6 +22,7 @@ from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.catalog import FeatureCatalog, Span
 from hookline.people.store.store import ProfileStore
 from hookline.people.sync.sync import Sync
+from hookline.privacy.model import Erased
 from tests.unit.control.running import Answer, Running, destination, record, source
 
 SPEND = {"id": "spend", "name": "Spend", "event": "Order", "aggregate": "sum", "property": "properties.total"}
@@ -135,6 +137,23 @@ def test_members_are_listed_in_pages(people: People) -> None:
     assert second["after"] is None
     assert first["items"][0]["since"] == people.get("syncs").json["items"][0]["at"]
     assert people.get("members?after=x").json["code"] == "invalid_parameter"
+
+
+def test_nobody_is_listed_or_explained_whose_data_is_withheld(people: People) -> None:
+    """From the moment somebody asks for it. Who only waits for a receiver has been erased, and was seen again since."""
+    requests = deletion_requests(people.control.services)
+    erased = requests.create(["u1"], "delete", "somebody")
+    requests.create(["anon"], "suppress", "somebody")
+    assert people.get("members").json == {"items": [], "after": None}
+    for path in ("explain", "history"):
+        assert people.get(f"{path}?userId=u1").json["code"] == "person_erased"
+        assert people.get(f"{path}?anonymousId=anon").json["code"] == "person_suppressed"
+        assert people.get(f"{path}?userId=u2").status == 200
+    requests.wait(erased, Erased())
+    assert [each["userId"] for each in people.get("members").json["items"]] == ["u1"]
+    assert people.get("explain?userId=u1").json["member"]
+    found = people.control.api("GET", "/people/search?search=u1").json["items"]
+    assert [each["userId"] for each in found] == ["u1"]
 
 
 def test_a_member_is_explained(people: People) -> None:

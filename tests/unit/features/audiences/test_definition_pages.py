@@ -11,6 +11,7 @@ import pytest
 from hookline.connections.definitions.model import Audience
 from hookline.database.open import ensure
 from hookline.features.audiences.pages.tabs import value_text
+from hookline.features.privacy.service import deletion_requests
 from hookline.features.sources.service import schema_watcher
 from tests.unit.control.running import Running, record, source, wait_until
 from tests.unit.features.accounts.test_access import sign_in
@@ -74,6 +75,26 @@ def test_members_and_values_lead_to_the_person_and_to_why(people: People) -> Non
         "/audiences/buyers/why?user=u1",
     } <= links(people.control, "/audiences/buyers/members")
     assert "u1 30" in shown(people.control, "/traits/spend/values")
+
+
+def test_nobody_is_shown_whose_data_is_withheld(people: People) -> None:
+    """Neither who is suppressed nor who is being erased: in lists, comparisons and explanations alike."""
+    requests = deletion_requests(people.control.services)
+    requests.create(["u1"], "delete", "somebody")
+    suppressed = requests.create(["anon"], "suppress", "somebody")
+    text = shown(people.control, "/audiences/buyers/members")
+    assert "2 more on this page are suppressed or being erased, and not shown." in text
+    assert "No people yet" not in text
+    assert "u1" not in text
+    assert "anon" not in text
+    values = shown(people.control, "/traits/spend/values")
+    assert "u1" not in values
+    assert "u2 10" in values
+    for path in ("/audiences/buyers/why?user=", "/traits/spend/why?user="):
+        assert "This person is not shown This person's data is being erased" in shown(people.control, f"{path}u1")
+        assert f"suppressed by the deletion request dr{suppressed.number}" in shown(people.control, f"{path}anon")
+        assert "match" not in shown(people.control, f"{path}u1")
+        assert "match" in shown(people.control, f"{path}u2")
 
 
 def test_lists_of_people_have_pages(control: Running) -> None:
@@ -185,6 +206,9 @@ def test_two_audiences_are_compared(people: People) -> None:
     assert "In both 2" in text
     assert "/people/user/u1" in links(control, path)
     assert "not been synced" not in text
+    deletion_requests(control.services).create(["u1"], "both", "somebody")
+    assert "/people/user/u1" not in links(control, path)
+    assert "/people/anonymous/anon" in links(control, path)
 
 
 def test_a_disabled_definition_says_so(people: People) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.features.privacy.service import deletion_requests
 from tests.unit.control.running import Running
 from tests.unit.features.audiences.test_audience_reach import People, defined, people
 
@@ -20,6 +21,19 @@ def test_values_are_listed_in_pages(people: People) -> None:
     assert [(each["userId"], each["anonymousId"], each["value"]) for each in rest["items"]] == [(None, "anon", 15)]
     assert rest["after"] is None
     assert people.control.api("GET", f"{SPEND}/values?after=x").json["code"] == "invalid_parameter"
+
+
+def test_nobody_is_listed_or_explained_whose_data_is_withheld(people: People) -> None:
+    """A page is as short as it has of them, and leads on to the next one."""
+    requests = deletion_requests(people.control.services)
+    requests.create(["u1"], "delete", "somebody")
+    requests.create(["anon"], "suppress", "somebody")
+    first = people.control.api("GET", f"{SPEND}/values?limit=2").json
+    assert [each["userId"] for each in first["items"]] == ["u2"]
+    rest = people.control.api("GET", f"{SPEND}/values?after={first['after']}").json
+    assert [each["userId"] for each in rest["items"]] == ["u3"]
+    assert people.control.api("GET", f"{SPEND}/explain?userId=u1").json["code"] == "person_erased"
+    assert people.control.api("GET", f"{SPEND}/explain?anonymousId=anon").json["code"] == "person_suppressed"
 
 
 def test_a_value_is_explained(people: People) -> None:

@@ -92,6 +92,18 @@ def test_suppression_is_lifted_by_id_and_by_hash(control: Running) -> None:
     assert (left["digest"], left["request"]) == (id_digests(control.services).of("u3").hex(), "dr1")
 
 
+def test_a_list_that_is_lifted_from_meanwhile_goes_on(control: Running) -> None:
+    """The next page begins behind the last one of the page, which need not be on the list any more."""
+    control.api("POST", "/deletion-requests", {"userIds": ["u1", "u2", "u3"], "action": "suppress"})
+    first = control.api("GET", "/suppressions?limit=2").json
+    for item in first["items"]:
+        assert control.api("DELETE", f"/suppressions/{item['digest']}").status == 204
+    rest = control.api("GET", f"/suppressions?limit=2&after={first['after']}").json
+    assert (len(rest["items"]), rest["after"]) == (1, None)
+    for after in ("x", "1:", ":ab", "1:xy", "-1:ab"):
+        assert control.api("GET", f"/suppressions?after={after}").json["code"] == "invalid_parameter", after
+
+
 def test_a_full_list_holds_up_the_request_that_adds_to_it_alone(
     control: Running, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

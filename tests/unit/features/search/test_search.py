@@ -12,7 +12,7 @@ from hookline.control.pages import RAIL
 from hookline.database.location import location_of
 from hookline.database.open import ensure
 from hookline.features.privacy.service import deletion_requests
-from hookline.features.search.service import ACTIONS, GO_TO, doc_headings
+from hookline.features.search.service import ACTIONS, GO_TO, EventNames, doc_headings
 from hookline.features.settings.pages import TABS
 from hookline.privacy.search import SearchResult
 from hookline.web.docs import PAGES
@@ -103,6 +103,26 @@ def test_objects_pages_actions_and_documentation(people: People) -> None:
     destination = people.control.services.store.destinations()[0].object
     actions = search(people.control, f"pause {destination.name}")["action"]
     assert actions[0]["href"] == f"/destinations/{destination.id}#pause"
+
+
+def test_names_of_events_are_read_once_for_all_that_somebody_types() -> None:
+    """For as long as they took to read, many times over; few names are read each time, so that a new one is found."""
+    now, took, reads = 0.0, 0.5, 0
+
+    def read() -> list[tuple[str, str, str]]:
+        nonlocal now, reads
+        now, reads = now + took, reads + 1
+        return [("site", "track", "Order: Completed"), ("site", "track", f"Read {reads}")]
+
+    names = EventNames(read, lambda: now)
+    for typed in (["o"], ["order", "comp"], ["read"], ["nothing"]):
+        found = [each.name for each in names.holding(typed)]
+    assert (found, reads) == ([], 1)
+    now += 60
+    assert [each.name for each in names.holding(["read"])] == ["Read 2"]
+    took, now = 0.0, now + 60
+    for number in (3, 4):
+        assert [each.name for each in names.holding(["read"])] == [f"Read {number}"]
 
 
 def test_everything_it_leads_to_is_there(people: People) -> None:

@@ -21,7 +21,9 @@ from hookline.connections.definitions.model import Audience, ComputedTrait, Cond
 from hookline.events.timestamps import iso
 from hookline.features.audiences.api.objects import stored_audience
 from hookline.features.audiences.service import Explanation, explanation_of, preview_requests
+from hookline.features.people.api import asked_for
 from hookline.features.people.service import ProfileReader, profile_log
+from hookline.features.people.view import refuse, withheld_person, without_withheld
 from hookline.people.previews import (
     ID_PREFIX,
     PREVIEWS_MAX,
@@ -70,10 +72,11 @@ class AudienceMembers(Controller):
     async def list_members(
         self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[MemberView]:
-        """List the members of an audience as of its last sync, in the order in which they were first seen."""
+        """List the members of an audience as of its last sync, in the order in which they were first seen; without
+        those who are suppressed or being erased."""
         stored_audience(services, object_id)
         above = number_after(after) or 0
-        found = await profile_log(services).read(lambda reader: _members(reader, object_id, limit, above))
+        found = await profile_log(services).read(lambda reader: _members(services, reader, object_id, limit, above))
         return Listing([], None) if found is None else found
 
     @get("/explain", needs="viewer")
@@ -87,7 +90,7 @@ class AudienceMembers(Controller):
         """Return whether a person is in an audience now, and what decides each clause. Give `userId` or
         `anonymousId`."""
         audience = stored_audience(services, object_id).object
-        _require_one(user_id, anonymous_id)
+        refuse(await withheld_person(services, asked_for(user_id, anonymous_id)))
         traits: dict[str, ComputedTrait] = {
             each.object.id: each.object for each in services.store.in_force("computedTrait")
         }
@@ -109,7 +112,7 @@ class AudienceMembers(Controller):
     ) -> Listing[MembershipChange]:
         """List when a person joined and left an audience, newest first. Give `userId` or `anonymousId`."""
         stored_audience(services, object_id)
-        _require_one(user_id, anonymous_id)
+        refuse(await withheld_person(services, asked_for(user_id, anonymous_id)))
         found = await profile_log(services).read(lambda reader: _history(reader, object_id, user_id, anonymous_id))
         if found is None:
             raise _nobody()
@@ -118,12 +121,6 @@ class AudienceMembers(Controller):
 
 def _nobody() -> Problem:
     return Problem(404, "not_found", "Nothing is known of a person with this id.")
-
-
-def _require_one(user_id: str | None, anonymous_id: str | None) -> None:
-    if (user_id is None) == (anonymous_id is None):
-        errors = [FieldError("?userId", "give either userId or anonymousId")]
-        raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)
 
 
 def _history(
@@ -137,7 +134,7 @@ def _history(
     return Listing([MembershipChange(at=iso(each.at_ms), member=each.member, sync=each.sync) for each in changes], None)
 
 
-def _members(reader: ProfileReader, audience: str, limit: int, after: int) -> Listing[MemberView]:
+def _members(services: Services, reader: ProfileReader, audience: str, limit: int, after: int) -> Listing[MemberView]:
     found = reader.results.members(audience, limit + 1, after)
     page = found[:limit]
     views = [
@@ -150,7 +147,8 @@ def _members(reader: ProfileReader, audience: str, limit: int, after: int) -> Li
         )
         for each in page
     ]
-    return Listing(views, str(page[-1].person) if len(found) > limit else None)
+    shown = without_withheld(services, views, lambda each: each.user_id or each.anonymous_id or "")
+    return Listing(shown, str(page[-1].person) if len(found) > limit else None)
 
 
 ID_BYTES = 8
@@ -249,7 +247,7 @@ class AudiencePreviews(Controller):
         """Return the progress of a preview, how many people it found, and up to ten of them."""
         id = PreviewId(preview_id)
         since_ms = preview_requests(services).since_ms(id)  # first: it is written down before it is taken away there
-        found = await profile_log(services).read(lambda reader: _view(reader, reader.previews.get(id)))
+        found = await profile_log(services).read(lambda reader: _view(services, reader, reader.previews.get(id)))
         if found is not None:
             return found
         if since_ms is None:
@@ -293,7 +291,7 @@ def _checked(services: Services, definition: DefinitionT, within: str) -> Defini
     return definition
 
 
-def _view(reader: ProfileReader, preview: Preview | None) -> PreviewView | None:
+def _view(services: Services, reader: ProfileReader, preview: Preview | None) -> PreviewView | None:
     if preview is None:
         return None
     return PreviewView(
@@ -302,17 +300,19 @@ def _view(reader: ProfileReader, preview: Preview | None) -> PreviewView | None:
         progress=preview.progress,
         people=preview.people,
         members=preview.members,
-        sample=_sampled(reader, [each for each in preview.sample if each.side != "removed"][:SAMPLE_MAX]),
+        sample=_sampled(services, reader, [each for each in preview.sample if each.side != "removed"][:SAMPLE_MAX]),
         detail=preview.detail,
-        comparison=_comparison(reader, preview),
+        comparison=_comparison(services, reader, preview),
     )
 
 
-def _comparison(reader: ProfileReader, preview: Preview) -> PreviewComparison | None:
+def _comparison(services: Services, reader: ProfileReader, preview: Preview) -> PreviewComparison | None:
     if preview.members is None or preview.compared is None or preview.kept is None:
         return None
     sides: tuple[Side, ...] = ("kept", "added", "removed")
-    kept, added, removed = (_sampled(reader, [each for each in preview.sample if each.side == side]) for side in sides)
+    kept, added, removed = (
+        _sampled(services, reader, [each for each in preview.sample if each.side == side]) for side in sides
+    )
     return PreviewComparison(
         members=preview.compared,
         kept=preview.kept,
@@ -324,13 +324,14 @@ def _comparison(reader: ProfileReader, preview: Preview) -> PreviewComparison | 
     )
 
 
-def _sampled(reader: ProfileReader, sample: list[Sampled]) -> tuple[SampledPerson, ...]:
+def _sampled(services: Services, reader: ProfileReader, sample: list[Sampled]) -> tuple[SampledPerson, ...]:
     people = [(reader.people.person(each.person), each.value) for each in sample]
-    return tuple(
+    found = [
         SampledPerson(
             user_id=person.user_id,
             anonymous_id=person.anonymous_id() if person.user_id is None else None,
             value=value,
         )
         for person, value in people
-    )
+    ]
+    return tuple(without_withheld(services, found, lambda each: each.user_id or each.anonymous_id or ""))

@@ -13,7 +13,7 @@ from hookline.api.audit.log import AuditChange
 from hookline.api.calls import the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, AnonymousId, Id, Limit, Listing, Patch, UserId, by_id, number_after, tagged
-from hookline.api.problem import FieldError, Problem, not_found
+from hookline.api.problem import Problem, not_found
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.state import Stored
@@ -27,7 +27,9 @@ from hookline.features.connections.api.objects import (
     patch_object,
     put_object,
 )
+from hookline.features.people.api import asked_for
 from hookline.features.people.service import ProfileReader, profile_log
+from hookline.features.people.view import refuse, withheld_person, without_withheld
 from hookline.people.definitions.definition import Key
 from hookline.people.sync.results import empty_value
 
@@ -244,10 +246,11 @@ class TraitValues(Controller):
     async def list_values(
         self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[TraitValue]:
-        """List the values of a computed trait as of its last sync, in the order in which people were first seen."""
+        """List the values of a computed trait as of its last sync, in the order in which people were first seen;
+        without those who are suppressed or being erased."""
         trait = stored_computed_trait(services, object_id).object
         above = number_after(after) or 0
-        found = await profile_log(services).read(lambda reader: _values(reader, trait, limit, above))
+        found = await profile_log(services).read(lambda reader: _values(services, reader, trait, limit, above))
         return Listing([], None) if found is None else found
 
     @get("/explain", needs="viewer")
@@ -260,9 +263,7 @@ class TraitValues(Controller):
     ) -> TraitExplanation:
         """Return the value of a person now, and the events it is computed from. Give `userId` or `anonymousId`."""
         trait = stored_computed_trait(services, object_id).object
-        if (user_id is None) == (anonymous_id is None):
-            errors = [FieldError("?userId", "give either userId or anonymousId")]
-            raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)
+        refuse(await withheld_person(services, asked_for(user_id, anonymous_id)))
         now_ms = services.store.steady_ms()
         found = await profile_log(services).read(
             lambda reader: trait_explanation_of(reader, trait, user_id, anonymous_id, now_ms)
@@ -272,7 +273,9 @@ class TraitValues(Controller):
         return found
 
 
-def _values(reader: ProfileReader, trait: ComputedTrait, limit: int, after: int) -> Listing[TraitValue]:
+def _values(
+    services: Services, reader: ProfileReader, trait: ComputedTrait, limit: int, after: int
+) -> Listing[TraitValue]:
     found = reader.sync_states.held(("trait", trait.id), empty_value(trait), limit + 1, after)
     page = found[:limit]
     values = [
@@ -286,4 +289,5 @@ def _values(reader: ProfileReader, trait: ComputedTrait, limit: int, after: int)
         )
         for each in page
     ]
-    return Listing(values, str(page[-1].person) if len(found) > limit else None)
+    shown = without_withheld(services, values, lambda each: each.user_id or each.anonymous_id or "")
+    return Listing(shown, str(page[-1].person) if len(found) > limit else None)

@@ -10,6 +10,7 @@ from hookline.connections.definitions.model import Audience
 from hookline.features.audiences.pages.progress import AUDIENCE
 from hookline.features.audiences.service import overlap_of
 from hookline.features.people.service import ProfileReader, profile_log
+from hookline.features.people.view import without_withheld
 from hookline.web.lists import person_href
 
 SHOWN = 5
@@ -58,7 +59,9 @@ async def comparison_page(services: Services, a: str, b: str) -> ComparisonPage:
     waiting = [names[id] for id, state in zip((a, b), known, strict=True) if state is None or not state.number]
     overlap = await overlap_of(profiles, a, b, SHOWN)
     sample = await profiles.read(
-        lambda reader: [_people(reader, part.sample) for part in (overlap.only_a, overlap.both, overlap.only_b)]
+        lambda reader: [
+            _people(services, reader, part.sample) for part in (overlap.only_a, overlap.both, overlap.only_b)
+        ]
     ) or [[], [], []]
     counts = (overlap.only_a.people, overlap.both.people, overlap.only_b.people)
     every = sum(counts) or 1
@@ -77,7 +80,8 @@ async def comparison_page(services: Services, a: str, b: str) -> ComparisonPage:
     )
 
 
-def _people(reader: ProfileReader, numbers: Sequence[int]) -> list[ComparedPerson]:
+def _people(services: Services, reader: ProfileReader, numbers: Sequence[int]) -> list[ComparedPerson]:
     found = [reader.people.person(number) for number in numbers]
     ids = [(each.user_id, each.anonymous_id() if each.user_id is None else None) for each in found]
-    return [ComparedPerson(user or anonymous or "", person_href(user, anonymous)) for user, anonymous in ids]
+    people = [ComparedPerson(user or anonymous or "", person_href(user, anonymous)) for user, anonymous in ids]
+    return without_withheld(services, people, lambda each: each.name)

@@ -37,6 +37,7 @@ from hookline.features.audiences.pages.tabs import (
 from hookline.features.connections.api.objects import object_tag
 from hookline.features.sources.service import schema_log
 from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, Name, NameSchema
+from hookline.web.lists import by_name
 from hookline.web.rendering import Screens, Stop, screen, unknown
 
 SOURCES_MAX = 100
@@ -170,7 +171,7 @@ def _begins(section: DefinitionSection, definition: Definition | None) -> str:
 
 def _destinations(services: Services, chosen: Sequence[str]) -> list[tuple[str, str, bool]]:
     every = [stored.object for stored in services.store.destinations()]
-    ordered = sorted(every, key=lambda destination: (destination.id not in chosen, destination.id))
+    ordered = sorted(every, key=lambda destination: (destination.id not in chosen, by_name(destination)))
     room = max(DESTINATIONS_SHOWN, min(len(chosen), DESTINATIONS_MAX))
     return [(each.id, each.name, each.id in chosen) for each in ordered[:room]]
 

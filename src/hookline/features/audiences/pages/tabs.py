@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,9 @@ from hookline.features.audiences.service import (
     trait_explanation_of,
 )
 from hookline.features.people.service import ProfileReader, profile_log
+from hookline.features.people.view import Withheld, withheld_person, without_withheld
 from hookline.people.definitions.reason import clause_text, trait_text
+from hookline.people.store.people import Identity
 from hookline.people.sync.results import EndedSync, Held, empty_value
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.lists import Label, address, destination_label, person_href
@@ -148,9 +151,11 @@ class PersonRow(NamedTuple):
 
 
 class PeopleTab(NamedTuple):
-    """One page of the list, in the order in which people were first seen."""
+    """One page of the list, in the order in which people were first seen; ``hidden`` more are suppressed or being
+    erased."""
 
     rows: Sequence[PersonRow]
+    hidden: int
     first: str
     after: str
 
@@ -160,9 +165,12 @@ async def people_tab(services: Services, definition: Definition, after: str) -> 
     section = section_of(definition)
     above = id_number(after) or 0
     rows = await profile_log(services).read(lambda reader: _rows(reader, definition, above)) or []
+    page = [row for _, row in rows[:ROWS]]
+    shown = await asyncio.to_thread(without_withheld, services, page, lambda row: row.name)
     path = section.href(definition.id, section.people)
     return PeopleTab(
-        rows=[row for _, row in rows[:ROWS]],
+        rows=shown,
+        hidden=len(page) - len(shown),
         first=path if above else "",
         after=address(path, {}, after=rows[ROWS - 1][0]) if len(rows) > ROWS else "",
     )
@@ -275,10 +283,11 @@ class ChangeRow(NamedTuple):
 
 
 class WhyTab(NamedTuple):
-    """``user`` is who was asked about, empty for nobody yet; both explanations are None for somebody unknown.
-    ``history`` is the membership of an audience, newest first."""
+    """``user`` is who was asked about, empty for nobody yet; both explanations are None for somebody unknown, and for
+    somebody ``hidden``. ``history`` is the membership of an audience, newest first."""
 
     user: str
+    hidden: Withheld | None
     person: str
     audience: Explanation | None
     trait: TraitExplanation | None
@@ -289,7 +298,9 @@ class WhyTab(NamedTuple):
 async def why_tab(services: Services, definition: Definition, user: str) -> WhyTab:
     """Explain a definition for a user id, or else an anonymous id."""
     found: Explanation | TraitExplanation | None = None
-    if user.strip():
+    is_asked, either = bool(user.strip()), (Identity("user", user), Identity("anonymous", user))
+    hidden = await withheld_person(services, *either) if is_asked else None
+    if is_asked and hidden is None:
         traits = {each.object.id: each.object for each in services.store.in_force("computedTrait")}
         now_ms = services.store.steady_ms()
         found = await profile_log(services).read(lambda reader: _explained(reader, definition, traits, user, now_ms))
@@ -299,6 +310,7 @@ async def why_tab(services: Services, definition: Definition, user: str) -> WhyT
     is_user = found is not None and found.user_id is not None
     return WhyTab(
         user=user,
+        hidden=hidden,
         person="" if found is None else person_href(found.user_id if is_user else None, user),
         audience=found if isinstance(found, Explanation) else None,
         trait=found if isinstance(found, TraitExplanation) else None,

@@ -308,7 +308,7 @@ class DestinationList(NamedTuple):
 
 
 def destination_list(services: Services, search: str, state: str, after: str) -> DestinationList:
-    """Return the destinations that match, by id; reads the journal, so not on an event loop."""
+    """Return the destinations that match, by name; reads the journal, so not on an event loop."""
     every = services.store.destinations()
     states = usual_states(services) if state else {}
     wanted = every if not state else [stored for stored in every if _group(states.get(stored.object.id)) == state]

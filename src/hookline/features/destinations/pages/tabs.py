@@ -42,7 +42,7 @@ from hookline.outcomes.outcome import BECAUSE, Outcome
 from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, attempt_key
 from hookline.replays.dead_letters import DeadLetterFilter
-from hookline.web.lists import TimeRange, address, destination_href, source_label, time_range
+from hookline.web.lists import TimeRange, address, by_name, destination_href, source_label, time_range
 
 ATTEMPT_ROWS = 50
 ATTEMPT_FILTERS = ("outcome", "httpStatus", "url")
@@ -301,9 +301,11 @@ class Secret(NamedTuple):
 
 
 class SettingsTab(NamedTuple):
-    """The whole form; ``urls`` are as many as there may be, the last ones empty."""
+    """The whole form; ``urls`` are as many as there may be, the last ones empty. ``before`` is the destination as the
+    API shows it."""
 
     destination: Destination
+    before: str
     urls: Sequence[Url]
     sources: Sequence[tuple[str, str, bool]]
     fan_outs: Sequence[tuple[str, str]]
@@ -324,6 +326,7 @@ def settings_tab(services: Services, destination: Destination) -> SettingsTab:
     urls = [Url(each.url, _lines(each.headers)) for each in shown.settings.webhooks]
     return SettingsTab(
         destination=shown,
+        before=msgspec.json.encode(shown).decode(),
         urls=[*urls, *[Url("", "")] * (WEBHOOKS_MAX - len(urls))],
         sources=source_choices(services, destination.sources),
         fan_outs=FAN_OUTS,
@@ -345,7 +348,7 @@ def settings_tab(services: Services, destination: Destination) -> SettingsTab:
 def source_choices(services: Services, connected: Sequence[str]) -> list[tuple[str, str, bool]]:
     """Id, name and whether it is connected, of the connected sources and of others as far as there is room."""
     sources = [stored.object for stored in services.store.sources()]
-    ordered = sorted(sources, key=lambda source: (source.id not in connected, source.id))
+    ordered = sorted(sources, key=lambda source: (source.id not in connected, by_name(source)))
     room = max(SOURCES_SHOWN, len(connected))
     return [(source.id, source.name, source.id in connected) for source in ordered[:room]]
 

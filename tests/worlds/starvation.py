@@ -68,7 +68,8 @@ class Starvation:
             self._forget_done(lane, positions)
             since = self.well_since.get(self._names[lane])
             due = {position: self._due_at(lane, position, at) for position, at in positions.items()}
-            due = {position: at for position, at in due.items() if at <= now}
+            is_full = self._is_full(lane)
+            due = {each: at for each, at in due.items() if at <= now and not (is_full and self._is_new(lane, each))}
             if due and self._ledger.may_keep_order(self._names[lane], now):
                 first = self._first_to_come(lane, now)
                 due = {each: at for each, at in due.items() if each <= first.get(self._user_of(each), each)}
@@ -115,6 +116,14 @@ class Starvation:
                 or (tries is not None and self._clock.steady_ms() > tries.first_at_ms + self._window_ms)
             ):
                 del positions[position]
+
+    def _is_full(self, lane: int) -> bool:
+        """Whether as many rows as there may be wait for what their receiver asked for: nothing new begins then."""
+        found = self._watch.lane_of(lane)
+        return found is not None and found.retry_count >= SMALL.retry_rows_max
+
+    def _is_new(self, lane: int, position: Place) -> bool:
+        return (lane, position) not in self._watch.tries
 
     def _first_to_come(self, lane: int, now: float) -> dict[str, Place]:
         """Return each user's first event whose time has not come: the others of that user come after it. What a

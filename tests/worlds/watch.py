@@ -106,7 +106,7 @@ class Watch:
         self._longest_wait_ms = int(deliver.retry_max * 1000)
         self._attempt_seconds = deliver.timeout + SWEEP_SECONDS
         self._receiver_of = receiver_of
-        self._lane_of = lane_of
+        self.lane_of = lane_of
         self._under_way: dict[tuple[int, str, int], Request] = {}
         self.asked_until: dict[int, float] = {}
         """By lane: until when its receiver asked to be left alone, as far as the probes of an open breaker heed it."""
@@ -193,7 +193,7 @@ class Watch:
             self._probes.pop(request.lane, None)  # it was about that event alone: the next one may follow at once
         wait_ms = self._asked_wait_ms(request, retry_after)
         if wait_ms is not None:
-            lane = self._lane_of(request.lane)
+            lane = self.lane_of(request.lane)
             if lane is not None and lane.order is not None:
                 wait_ms = min(wait_ms, self._longest_wait_ms)
             end_ms = tries.first_at_ms + self._window_ms
@@ -327,7 +327,7 @@ class Watch:
         late_ms = self._late_ms + self._shifts.get(request.lane, 0)
         if now_ms > tries.first_at_ms + self._window_ms + late_ms:
             self.wrong(f"{message_id} is tried in lane {request.lane} after its window")
-        lane = self._lane_of(request.lane)
+        lane = self.lane_of(request.lane)
         if lane is not None and lane.breaker.allowance == 0:
             request.probe = True
             self.hurried.add(key)
@@ -339,7 +339,7 @@ class Watch:
         tries.not_before_ms = 0
 
     def _check_breaker(self, request: Request) -> None:
-        lane = self._lane_of(request.lane)
+        lane = self.lane_of(request.lane)
         if lane is None or lane.breaker.state != "open":
             self._probes.pop(request.lane, None)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from types import NoneType, UnionType
@@ -178,6 +179,27 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_PAIR = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"  # after a whole escape, or none
+)
+
+
+def _without_pairs(text: str) -> str:
+    """Write out the characters that JSON escapes as two halves, as of an emoji: YAML, which takes all other JSON, knows
+    no halves."""
+    if _PAIR.search(text) is None:
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):  # in YAML of another form they may stand for themselves
+        return text
+    return _PAIR.sub(lambda found: found[1] + _whole(int(found[2], 16), int(found[3], 16)), text)
+
+
+def _whole(high: int, low: int) -> str:
+    return chr(0x10000 + ((high & 0x3FF) << 10 | low & 0x3FF))
+
+
 class YamlTree:
     """The value of a document, the problems met while reading it, and where each part stands.
 
@@ -185,6 +207,7 @@ class YamlTree:
     """
 
     def __init__(self, text: str, values_max: int = VALUES_MAX) -> None:
+        text = _without_pairs(text)
         self.problems: list[Problem] = []
         self.value: Any = None
         self._root: yaml.Node | None = None

@@ -81,11 +81,12 @@ class Requests:
 
     def newest(self, limit: int, before: int | None = None, user_id: str | None = None) -> list[DeletionRequest]:
         """At most so many, newest first, older than one: all, or those that name a user."""
-        digest = None if user_id is None else self._of.of(user_id)
+        named, values = "", []
+        if user_id is not None:
+            named, values = "id IN (SELECT request FROM deletion_people WHERE digest = ?) AND ", [self._of.of(user_id)]
         rows = self._store.database.rows(
-            f"SELECT {_COLUMNS} FROM deletion_requests WHERE id < ?1 AND (id IN"
-            " (SELECT request FROM deletion_people WHERE digest = ?2) OR ?2 IS NULL) ORDER BY id DESC LIMIT ?3",
-            (before or 1 << 62, digest, limit),
+            f"SELECT {_COLUMNS} FROM deletion_requests WHERE {named}id < ? ORDER BY id DESC LIMIT ?",
+            (*values, before or 1 << 62, limit),
         )
         return [DeletionRequest(*row) for row in rows]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hookline.connections.file_shape import YamlTree
@@ -25,6 +27,18 @@ def test_values_and_their_lines() -> None:
 def test_keys_are_what_is_written() -> None:
     """A header called No or 1 is not read as false or a number."""
     assert YamlTree("{No: x, 1: y}").value == {"No": "x", "1": "y"}
+
+
+def test_json_is_read_whatever_it_escapes() -> None:
+    """A character beyond the first 65,536 is two escapes there; an escaped backslash before them is no escape."""
+    meant = {"name": "Shop 😀", "path": "\\ud83d\\ude00", "lines": ["\\😀", "\u20ac"]}
+    tree = YamlTree(json.dumps(meant, indent=1))
+    assert (tree.value, tree.problems, tree.line_of("lines[1]")) == (meant, [], 6)
+
+
+def test_in_yaml_halves_stand_for_themselves() -> None:
+    """In a plain or single-quoted text a backslash is a backslash."""
+    assert YamlTree(r"a: '\ud83d\ude00'").value == {"a": r"\ud83d\ude00"}
 
 
 def test_an_alias_is_its_anchor() -> None:

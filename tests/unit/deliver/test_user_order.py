@@ -101,6 +101,25 @@ def test_an_order_that_begins_knows_what_waits_to_be_tried_again(rig: Rig) -> No
     assert 2 in rig.offsets("crm")
 
 
+def test_an_order_that_begins_knows_what_fails_that_was_under_way(rig: Rig) -> None:
+    """It holds up its user like what failed before; the later ones went past it as long as it was tried again."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    send(rig, "ann-1")
+    rig.answer(request(rig, "ann-1"), 503)
+    rig.checkpoint()
+    rig.pass_time(2)
+    rig.change(destination("crm", delivery=ORDERED))
+    rig.follow()
+    rig.checkpoint()
+    rig.pass_time(1)
+    rig.answer(request(rig, "ann-1"), 503)
+    send(rig, "ann-2", "bob-1")
+    assert asked(rig) == ["bob-1"]
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 0, 2, 0, 1]
+
+
 def test_a_failure_holds_up_its_user_only(crm: Rig) -> None:
     """Until it has succeeded, none of the user's later events is sent."""
     send(crm, "ann-1", "ann-2", "bob-1", "bob-2")

@@ -148,6 +148,8 @@ class Failures:
             self._work.keep_record(partition, offset, delivery.event.record)
         if delivery.attempt >= lane.options.set_aside_after:
             self._next_of_user(lane, position)
+        elif lane.order is not None:  # it may have left before the order began, and holds up its user from now on
+            lane.order.note(position, delivery.event.record.user_key)
         self._work.counters.retries_scheduled += 1
         self._work.lane_counts.of(lane.number).retries += 1
         self._work.batch.retry(

@@ -327,6 +327,17 @@ def test_what_could_not_be_replaced_goes_on(lake: Rig, monkeypatch: pytest.Monke
     assert lake.status_at("m2", "lake") == "delivered"
 
 
+def test_what_is_no_verdict_is_a_failure_of_its_write(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of somebody else's answers with something of its own: the events are tried again, not under way for good."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Opened, "write", lambda self, events: [True] * len(events))
+        lake.append("m1")
+        let_write(lake)
+        assert lake.status_at("m1", "lake") == "retrying"
+    let_write(lake, 60)
+    assert lake.status_at("m1", "lake") == "delivered"
+
+
 def test_remarks_are_kept_of_what_was_accepted() -> None:
     """By lane and place; events without a word have no row."""
     parcel = SinkParcel([], [SinkEvent(2, offset, 0, {}, b"") for offset in range(3)])

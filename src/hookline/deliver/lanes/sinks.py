@@ -28,6 +28,7 @@ from hookline.deliver.send.resolver import Guard
 from hookline.deliver.store.batch import NewsRow, RemarkRow
 from hookline.events.timestamps import iso
 from hookline.events.view import fields_of
+from hookline.kinds.answers import Verdict
 from hookline.kinds.catalog import kind_of
 from hookline.kinds.model import Manifest, SinkBatch
 from hookline.kinds.requests import event_fields
@@ -140,7 +141,7 @@ class SinkRoute(Route):
                 if sink is None:
                     sink = self._open(self._notice)
                 parcel.verdicts = sink.write(parcel.events)
-                if len(parcel.verdicts) != len(parcel.events):
+                if len(parcel.verdicts) != len(parcel.events) or not all(map(_is_verdict, parcel.verdicts)):
                     raise SinkFailed("the kind did not say what became of each event")
             except BaseException as error:  # noqa: BLE001 - the border to code that is not ours, and may panic
                 failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error))
@@ -319,6 +320,10 @@ def failure_words(error: BaseException) -> str:
     """Return what people read of an error of a sink."""
     text = str(error) if isinstance(error, SinkFailed) else f"the kind failed ({type(error).__name__}: {error})"
     return text[:ERROR_CHARACTERS_MAX]
+
+
+def _is_verdict(found: object) -> bool:
+    return isinstance(found, Verdict)
 
 
 def _batch_of(manifest: Manifest, settings: Mapping[str, Any]) -> SinkBatch:

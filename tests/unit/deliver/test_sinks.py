@@ -328,7 +328,7 @@ def test_what_could_not_be_replaced_goes_on(lake: Rig, monkeypatch: pytest.Monke
 
 
 def test_what_is_no_verdict_is_a_failure_of_its_write(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module of somebody else's answers with something of its own: the events are tried again, not under way for good."""
+    """A module of somebody else answers with something of its own: the events are tried again, not stuck for good."""
     with monkeypatch.context() as patch:
         patch.setattr(Opened, "write", lambda self, events: [True] * len(events))
         lake.append("m1")

@@ -100,6 +100,10 @@ POLL_SECONDS = 0.5
 REST_SECONDS = 1.0
 
 
+EXPECTED = (engine.Error, OSError, JournalError, TooManySuppressed)
+"""What a request may meet; for anything else the log shows where it happened."""
+
+
 class DeletionWatch:
     """Looks once a second, twice while requests are under way, and at once when one was made."""
 
@@ -169,9 +173,10 @@ class DeletionWatch:
                 self._delayed.pop(request.number, None)
             except DatabaseAway:
                 raise
-            except (engine.Error, OSError, JournalError, TooManySuppressed) as error:
+            except Exception as error:  # noqa: BLE001 - one request's border: no fault of it keeps the others waiting
                 if self._delayed.get(request.number) != str(error):
-                    logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
+                    where = {} if isinstance(error, EXPECTED) else {"exc_info": True}
+                    logger().warning("deletion_delayed", request=request_id(request.number), error=str(error), **where)
                 self._delayed[request.number] = str(error)
         return bool(requests)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request
+
+from tests.ui import browser as shown_in
 
 WAIT_MS = 120_000
 LATER_MS = 10 * 60 * 1000
@@ -28,11 +29,8 @@ class Visit:
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Chromium as the distribution has it; it finds no host but this machine."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert path, "scripts/test-needs.sh installs chromium"
-    nobody_else = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    return playwright.chromium.launch(executable_path=path, args=["--no-sandbox", nobody_else], timeout=4 * WAIT_MS)
+    """A browser that finds no host but this machine."""
+    return shown_in.launch(playwright, 4 * WAIT_MS, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 
 
 def visit(browser: Browser, url: str, all_told: Callable[[], bool], told_when_left: bool, behind: timedelta) -> Visit:

@@ -37,7 +37,7 @@ def test_the_command(control: Running, capsys: pytest.CaptureFixture[str]) -> No
     schema_watcher(control.services).run_once()
     print_schema(admin, "site", None, None, 2, as_json=False)
     shown = capsys.readouterr().out
-    assert "track Event 0  1 times" in shown
+    assert "track Event 0  once" in shown
     assert "1 more names" in shown
     print_schema(admin, "site", "track", "Event 1", 50, as_json=False)
     assert "total  number 1" in capsys.readouterr().out

@@ -142,7 +142,7 @@ class World:
             self._replaying.look()
             self._erasing.look()
             role = self._machine.role
-            self._watch.look(role is not None)
+            self._watch.look(role is not None, self._machine.saved_at)
             lanes = role.engine.lanes.values() if role is not None else ()
             for wrong in self._levels.found(lanes):
                 self._watch.wrong(wrong)

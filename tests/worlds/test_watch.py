@@ -116,18 +116,31 @@ def test_a_pause_lasts_until_the_role_is_back(scene: Scene) -> None:
     """It ended while nobody was there to learn of it; one that had ended before is over all the same."""
     scene.fail()
     scene.watch.resumed(1, 0)
-    scene.watch.look(role_lives=False)
+    scene.watch.look(role_lives=False, saved_at=scene.clock.seconds)
     scene.clock.seconds += 5 * 3600
-    scene.watch.look(role_lives=False)
-    scene.watch.look(role_lives=True)
+    scene.watch.look(role_lives=False, saved_at=scene.clock.seconds)
+    scene.watch.look(role_lives=True, saved_at=scene.clock.seconds)
     scene.fail()
     assert scene.watch.violations == []
     scene.clock.seconds += 1
-    scene.watch.look(role_lives=False)
+    scene.watch.look(role_lives=False, saved_at=scene.clock.seconds)
     scene.clock.seconds += 4 * 3600 + 61
-    scene.watch.look(role_lives=False)
+    scene.watch.look(role_lives=False, saved_at=scene.clock.seconds)
     scene.send()
     assert scene.says("after its window")
+
+
+def test_a_pause_whose_end_was_not_saved_lasts_until_the_role_is_back(scene: Scene) -> None:
+    """As on a full disk: it learned of the end, and forgets it."""
+    scene.fail()
+    saved_at = scene.clock.seconds
+    scene.watch.resumed(1, 0)
+    scene.clock.seconds += 60
+    scene.watch.look(role_lives=False, saved_at=saved_at)
+    scene.clock.seconds += 5 * 3600
+    scene.watch.look(role_lives=False, saved_at=saved_at)
+    scene.send()
+    assert scene.watch.violations == []
 
 
 def test_retry_after_is_honoured(scene: Scene) -> None:

@@ -267,11 +267,12 @@ class Watch:
         self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms + known_after_ms
         self._resumed[lane] = self._clock.seconds, self._clock.steady_ms()
 
-    def look(self, role_lives: bool) -> None:
+    def look(self, role_lives: bool, saved_at: float) -> None:
         """Follow whether the role lives; to be called every half second.
 
-        One that does not live learns of the end of a pause when it is back, and counts the pause until then: nothing is
-        sent in either, and what it should have counted instead is written down nowhere. So no window ends in it.
+        One that does not live, or could save nothing of what it learned after ``saved_at``, learns of the end of a
+        pause when it is back, and counts the pause until then: nothing is sent in either, and what it should have
+        counted instead is written down nowhere. So no window ends in it.
         """
         now, now_ms = self._clock.seconds, self._clock.steady_ms()
         if role_lives:
@@ -279,7 +280,7 @@ class Watch:
             return
         self._down_since = now if self._down_since is None else self._down_since
         for lane, (at, counted_ms) in self._resumed.items():
-            if at > self._down_since - KNOWN_AFTER_SECONDS:
+            if at > min(self._down_since, saved_at) - KNOWN_AFTER_SECONDS:
                 self._shifts[lane] += max(0, now_ms - counted_ms)
                 self._resumed[lane] = at, now_ms
 

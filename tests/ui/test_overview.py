@@ -162,7 +162,7 @@ class TestCounts:
             expect(overview.locator(".roles li", has_text=role)).to_contain_text("running")
 
     def test_nothing_moves_while_a_link_is_pressed(self, overview: Page, hookline: Hookline) -> None:
-        """What is new above it would move it from under the pointer, and the link would not be followed."""
+        """Else what is new above moves it from under the pointer, and the link is not followed."""
         message_id = hookline.track("Pressed")
         link = overview.get_by_role("link", name="Pressed")
         count = overview.locator(".way li", has=overview.get_by_text("Accepted", exact=True)).locator(".count")

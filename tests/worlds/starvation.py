@@ -118,7 +118,7 @@ class Starvation:
                 del positions[position]
 
     def _is_full(self, lane: int) -> bool:
-        """Whether as many rows as there may be wait for what their receiver asked for: nothing new begins then."""
+        """Return whether as many rows wait as there may be, for what their receiver asked: nothing new begins then."""
         found = self._watch.lane_of(lane)
         return found is not None and found.retry_count >= SMALL.retry_rows_max
 

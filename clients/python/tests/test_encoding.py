@@ -27,7 +27,7 @@ class Colour(Enum):
 
 
 class EmptyCell(datetime):
-    """What a table has where a time is missing, as NaT of pandas: a datetime by its type, and no time."""
+    """Stand where a table lacks a time, as NaT of pandas: a datetime by its type, and no time."""
 
     def __eq__(self, other: object) -> bool:
         return False

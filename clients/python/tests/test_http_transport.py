@@ -265,7 +265,7 @@ def test_retry_after_as_a_date(form: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_answer_that_is_nested_too_deep_is_judged_by_its_status() -> None:
-    """What a broken proxy says is no reason to lose a batch."""
+    """Words of a broken proxy are no reason to lose a batch."""
     answer = read_answer(503, b"[" * 100_000, None)
     assert (answer.code, answer.retryable) == ("server_error", True)
 

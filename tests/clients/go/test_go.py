@@ -35,7 +35,7 @@ func chi(use func(http.Handler) http.Handler) http.Handler { return use(nil) }
 func main() {}
 
 """
-"""What the blocks of the README stand in: they name a client, a server, and a function of the reader's own."""
+"""Stands around the blocks of the README: they name a client, a server, and a function of the reader's own."""
 
 
 def test_it_is_formatted() -> None:

@@ -26,7 +26,7 @@ def test_the_folder_is_only_its_owners(folder: str) -> None:
 
 @pytest.mark.parametrize("name", ["a-file", "a-file/below"])
 def test_a_folder_that_cannot_be_used_is_named_with_a_next_step(tmp_path: Path, name: str) -> None:
-    """What the system says alone would leave people with a number."""
+    """Alone, the words of the system would leave people with a number."""
     (tmp_path / "a-file").touch()
     with pytest.raises(OSError, match=rf"the data folder {tmp_path / name} cannot be used .*--data-dir"):
         lock.prepare(str(tmp_path / name))

@@ -51,7 +51,7 @@ class AsyncClient(SessionVerbs):
         Cancelled, it tells nothing: the next flush does.
         """
         session = self._living
-        waiting = await elsewhere(lambda: session.consumer.flush(timeout))
+        waiting = await elsewhere(lambda: session.waiting(timeout))
         return session.ledger.take(waiting)
 
     async def close(self, timeout: float | None = None) -> FlushResult:

@@ -68,22 +68,24 @@ class Session:
 
     def flush(self, timeout: float | None) -> FlushResult:
         """Return when every event queued before has an outcome, or after ``timeout`` seconds."""
-        return self.ledger.take(self.consumer.flush(timeout))
+        return self.ledger.take(self.waiting(timeout))
 
     def close(self, timeout: float | None) -> FlushResult:
         """Flush within ``timeout`` seconds (``exit_timeout`` when None) and end; what is left is lost and counted."""
         self.end(timeout)
         return self.ledger.take(self.waiting())
 
-    def waiting(self) -> int:
-        """How many events have no outcome yet; after the end those that stay in a spool, or are in a hung request."""
-        return self.consumer.flush(0.0)
+    def waiting(self, timeout: float | None = 0.0) -> int:
+        """Return how many events have no outcome yet, after so many seconds; after the end those that stay in a spool,
+        or are in a hung request."""
+        return self.consumer.flush(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def end(self, timeout: float | None) -> None:
         """Close, and leave what happened to the next who asks."""
         self._closed = True
         try:
-            self.consumer.close(self.options.exit_timeout if timeout is None else timeout)
+            seconds = self.options.exit_timeout if timeout is None else timeout
+            self.consumer.close(min(seconds, threading.TIMEOUT_MAX))  # locks take no infinity
         finally:
             lifecycle.unregister(self)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from litestar import Controller, get
@@ -12,7 +13,7 @@ from hookline.api.listing import After, AnonymousId, Limit, Listing, UserId
 from hookline.api.problem import FieldError, Problem
 from hookline.features.people.finding import PeopleFound, find_people, list_people
 from hookline.features.people.service import PersonReader, person_log
-from hookline.features.people.view import PersonEvent, PersonView, defined, person_events, person_view, refuse_withheld
+from hookline.features.people.view import PersonEvent, PersonView, defined, person_events, person_view, refuse, withheld
 from hookline.people.store.people import Identity
 from hookline.people.timeline import Ownership
 
@@ -43,7 +44,7 @@ class Persons(Controller):
             return person_view(reader.profiles, person, known) if reader.profiles and person else None, owned
 
         found, owned = await person_log(services).read(look)
-        refuse_withheld(services, asked.id, owned, found is not None)
+        refuse(await asyncio.to_thread(withheld, services, asked.id, owned, found is not None))
         if found is None:
             unkept = "" if known.audiences or known.traits else f" {NOT_KEPT}"
             raise Problem(404, "not_found", f"Nothing is known of a person with this id.{unkept}")
@@ -85,7 +86,8 @@ class Persons(Controller):
             return person_events(reader, found, limit, after, SEARCH_SECONDS_MAX), found.owned
 
         page, owned = await person_log(services).read(look)
-        refuse_withheld(services, asked.id, owned, bool(page.items) or after is not None)
+        is_known = bool(page.items) or after is not None
+        refuse(await asyncio.to_thread(withheld, services, asked.id, owned, is_known))
         return page
 
 

@@ -46,11 +46,6 @@ class Withheld(NamedTuple):
         return f"This person's data was erased{by}."
 
 
-def refuse_withheld(services: Services, asked: str, owned: Ownership, is_known: bool) -> None:
-    """Raise Problem when nothing may be shown of the person."""
-    refuse(withheld(services, asked, owned, is_known))
-
-
 def refuse(found: Withheld | None) -> None:
     """Raise Problem for somebody of whom nothing may be shown."""
     if found is not None and found.state == "suppressed":
@@ -63,7 +58,8 @@ def withheld(services: Services, asked: str, owned: Ownership | None, is_known: 
     """Return whether nothing may be shown of the person that was asked for by one id; ``owned`` has all that are known.
 
     Of somebody with a user id that is what counts: an anonymous id may be on the list because it was another's too.
-    Somebody whose data was erased and of whom something was stored since is a person like any other.
+    Somebody whose data was erased and of whom something was stored since is a person like any other. Asks a database,
+    so not on an event loop.
     """
     others = (owned.users or owned.anonymous) if owned is not None else ()
     ids = list(dict.fromkeys([asked, *others]))[:IDENTITIES_LOOKED_AT]
@@ -85,12 +81,12 @@ def withheld(services: Services, asked: str, owned: Ownership | None, is_known: 
 async def withheld_person(services: Services, *asked: Identity) -> Withheld | None:
     """Return the same of the person of the first of some identities that somebody has."""
 
-    def look(reader: PersonReader) -> FoundPerson:
+    def look(reader: PersonReader) -> Withheld | None:
         found = [reader.find(each) for each in asked]
-        return next((each for each in found if each.person is not None), found[0])
+        known = next((each for each in found if each.person is not None), found[0])
+        return withheld(services, asked[0].id, known.owned, known.person is not None)
 
-    known = await person_log(services).read(look)
-    return withheld(services, asked[0].id, known.owned, known.person is not None)
+    return await person_log(services).read(look)
 
 
 T = TypeVar("T")

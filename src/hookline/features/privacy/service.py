@@ -101,7 +101,7 @@ REST_SECONDS = 1.0
 
 
 EXPECTED = (engine.Error, OSError, JournalError, TooManySuppressed)
-"""What a request may meet; for anything else the log shows where it happened."""
+"""Errors that a request may meet; for any other the log shows where it happened."""
 
 
 class DeletionWatch:
@@ -175,8 +175,12 @@ class DeletionWatch:
                 raise
             except Exception as error:  # noqa: BLE001 - one request's border: no fault of it keeps the others waiting
                 if self._delayed.get(request.number) != str(error):
-                    where = {} if isinstance(error, EXPECTED) else {"exc_info": True}
-                    logger().warning("deletion_delayed", request=request_id(request.number), error=str(error), **where)
+                    logger().warning(
+                        "deletion_delayed",
+                        request=request_id(request.number),
+                        error=str(error),
+                        exc_info=not isinstance(error, EXPECTED),
+                    )
                 self._delayed[request.number] = str(error)
         return bool(requests)
 

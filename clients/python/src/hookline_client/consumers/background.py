@@ -161,7 +161,7 @@ class Background:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
+            self._done.wait(left)
 
     def _wait_flushed(self, target: int, deadline: float | None) -> bool:
         """Wait until nothing before ``target`` is open; True when the caller has to send it, as nobody else does."""

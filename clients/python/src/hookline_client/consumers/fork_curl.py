@@ -43,8 +43,7 @@ class ForkCurl(Background):
         thread = self._thread
         super().close(0.0)
         if thread is not None and thread is not threading.current_thread():
-            # It has one batch in its hands at most, and waits for nothing any more.
-            thread.join(min(timeout, threading.TIMEOUT_MAX))
+            thread.join(timeout)  # it has one batch in its hands at most, and waits for nothing any more
         return self._lost
 
     def after_fork_in_child(self) -> None:

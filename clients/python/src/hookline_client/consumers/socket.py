@@ -72,7 +72,7 @@ class Socket:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     break
-                self._done.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
+                self._done.wait(left)
             return self._under_way
 
     def close(self, timeout: float) -> int:

@@ -175,7 +175,7 @@ class Spooled:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
+            self._done.wait(left)
 
     def _run(self) -> None:
         while True:

@@ -20,6 +20,18 @@ def library() -> Path | None:
     return next(iter(sorted(Path("/usr/lib").glob(LIBRARIES))), None)
 
 
+def faked(clock: Path, preload: Path) -> dict[str, str]:
+    """Return the environment of a service whose wall clock is off by what a file says; it hears of it within a second,
+    and the time that passes is left in peace."""
+    return {
+        "LD_PRELOAD": str(preload),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_CACHE_DURATION": "1",  # seconds; without it the file is read at each look at the clock
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": str(Path(__file__).with_name("faked_clock")),
+    }
+
+
 def clock_jumps(rate: float, preload: Path | None) -> Score:
     """Let the clock jump ahead and back, then back and ahead, each time while a receiver hangs."""
     if preload is None:
@@ -28,12 +40,7 @@ def clock_jumps(rate: float, preload: Path | None) -> Score:
     with Scene(rate) as scene:
         clock = scene.folder / "clock"
         clock.write_text("+0")
-        scene.service.environment.update(
-            LD_PRELOAD=str(preload),
-            FAKETIME_TIMESTAMP_FILE=str(clock),
-            FAKETIME_CACHE_DURATION="1",
-            FAKETIME_DONT_FAKE_MONOTONIC="1",
-        )
+        scene.service.environment.update(faked(clock, preload))
         scene.service.start()
         scene.start_load()
         for jump in JUMPS:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from bench.crash.clock_jumps import JUMPS, clock_jumps, library
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.crash.clock_jumps import JUMPS, clock_jumps, faked, library
 
 
 def test_jumps_lose_and_repeat_nothing() -> None:
@@ -19,3 +24,13 @@ def test_without_the_library_it_says_so() -> None:
     assert score.cycles == 0
     assert score.not_run is not None
     assert "libfaketime" in score.not_run
+
+
+def test_a_faked_clock_lets_threads_sleep(tmp_path: Path) -> None:
+    """What looks again after a while goes on looking; the sleep of the process under test is as long as it asks."""
+    preload = library()
+    assert preload is not None, "scripts/test-needs.sh installs faketime"
+    clock = tmp_path / "clock"
+    clock.write_text("-3600")
+    asked = "import time; began = time.monotonic(); time.sleep(0.2); assert time.monotonic() - began >= 0.2"
+    subprocess.run([sys.executable, "-P", "-c", asked], env={**os.environ, **faked(clock, preload)}, check=True)

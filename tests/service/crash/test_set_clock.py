@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.crash.clock_jumps import library
+from bench.crash.clock_jumps import faked, library
 
 from tests.service.harness import Hookline, Receiver, new_id, wait_until, webhook
 
@@ -40,13 +40,7 @@ def service(new_hookline: Callable[..., Hookline], receiver: Receiver, clock: Pa
     """A service with a faked wall clock and one destination."""
     preload = library()
     assert preload is not None, "scripts/test-needs.sh installs faketime"
-    faked = {
-        "LD_PRELOAD": str(preload),
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_CACHE_DURATION": "1",  # seconds; without it the file is read at each look at the clock
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
-    return new_hookline(webhook("crm", receiver.url()), settings=SETTINGS, environment=faked).start()
+    return new_hookline(webhook("crm", receiver.url()), settings=SETTINGS, environment=faked(clock, preload)).start()
 
 
 def by(jump: str) -> int:

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from bench.crash.clock_jumps import library
+from bench.crash.clock_jumps import faked, library
 
 from tests.service.deliver.harbour import Answer, Arrival, Harbour
 from tests.service.harness import Hookline, new_id, wait_until, webhook
@@ -147,12 +147,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("outages")
     clock = folder / "clock"
     clock.write_text("+0")
-    faked = {
-        "LD_PRELOAD": str(preload),
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_CACHE_DURATION": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
     sources = [{"id": case, "name": case, "type": "server", "writeKeys": [f"wk_{case}"]} for case in (*CASES, "site")]
     with Harbour(len(CASES)) as harbour:
         destinations = [
@@ -160,7 +154,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             for index, case in enumerate(CASES)
         ]
         settings = {"deliver.retry_max": "1s"}
-        with Hookline(folder, destinations, sources=sources, settings=settings, environment=faked) as hookline:
+        with Hookline(
+            folder, destinations, sources=sources, settings=settings, environment=faked(clock, preload)
+        ) as hookline:
             deliver = hookline.role("deliver")
             made = Scene(hookline, harbour)
             made.happen(clock)

@@ -26,6 +26,7 @@ from hookline_client.deadline import DeadlineResponse, connect, seconds_left
 from hookline_client.endpoint import Endpoint
 from hookline_client.errors import CODES
 from hookline_client.options import Options
+from hookline_client.proxy import Proxy, address_of, ask_for_tunnel, proxy_to
 from hookline_client.receipts import Message
 from hookline_client.transport import Transport
 from hookline_client.version import VERSION
@@ -60,6 +61,7 @@ class HttpTransport:
             "User-Agent": f"hookline-python/{VERSION}",
             **({"Content-Encoding": "gzip"} if gzip else {}),
         }
+        self._target, self._headers_sent = "", self._headers
 
     def send(self, batch: Sequence[Message], timeout_seconds: float | None = None) -> Answer:
         """Send one batch and return the answer; a fault of the network is an answer with status 0."""
@@ -114,7 +116,7 @@ class HttpTransport:
             connection.sock.settimeout(seconds_left(deadline))
         is_whole = True
         try:
-            connection.request("POST", self._endpoint.path + "/v1/batch", body, self._headers)
+            connection.request("POST", self._target, body, self._headers_sent)
         except (ConnectionError, ssl.SSLEOFError):  # it hung up in the middle: what it said before is there to be read
             if connection.sock is None:
                 raise
@@ -128,17 +130,25 @@ class HttpTransport:
 
     def _connect(self, deadline: float) -> HTTPConnection:
         host, port = self._endpoint.host, self._endpoint.port
-        sock = connect(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), deadline)
+        proxy = proxy_to(self._endpoint)
+        there = (host, port) if proxy is None else (proxy.host, proxy.port)
+        sock = connect(socket.getaddrinfo(*there, type=socket.SOCK_STREAM), deadline)
+        self._target, self._headers_sent = f"{self._endpoint.path}/v1/batch", self._headers
         if not self._endpoint.tls:
+            if proxy is not None:
+                self._target = f"http://{address_of(self._endpoint)}{self._target}"
+                self._headers_sent = {**self._headers, **proxy.headers}
             connection = HTTPConnection(host, port, timeout=self._timeout_seconds)
         else:
-            sock = self._wrapped(sock, deadline)
+            sock = self._wrapped(sock, proxy, deadline)
             connection = HTTPSConnection(host, port, timeout=self._timeout_seconds, context=self._tls)
         connection.sock = self._socket = sock
         return connection
 
-    def _wrapped(self, sock: socket.socket, deadline: float) -> ssl.SSLSocket:
+    def _wrapped(self, sock: socket.socket, proxy: Proxy | None, deadline: float) -> ssl.SSLSocket:
         try:
+            if proxy is not None:
+                ask_for_tunnel(sock, proxy, self._endpoint, deadline)
             if self._tls is None:
                 self._tls = ssl.create_default_context(cafile=self._ca_file)
             sock.settimeout(seconds_left(deadline))

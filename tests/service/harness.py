@@ -281,9 +281,9 @@ class Hookline:
 
         try:
             wait_until(reached, seconds)
-        except AssertionError:
+        except AssertionError as error:
             raise AssertionError(
-                f"{message_id} at {destination}: wanted {status} ({reason}) in {seconds} s, is {last}"
+                f"{message_id} at {destination}: wanted {status} ({reason}), is {last}: {error}"
             ) from None
         return last
 

@@ -75,7 +75,9 @@ def look(server: Target) -> Here:
         was.key
         for was, now in zip(started, origins, strict=True)
         # Only what this shell sets counts: it may stand elsewhere than where the server was started, and without flags.
-        if was.value not in (now.value, MASK)
+        # Its data folder is the server's, however it is named here: the launch was found in it.
+        if was.key != "data_dir"
+        and was.value not in (now.value, MASK)
         and now.source.startswith(("file", "env"))
         and not was.source.startswith("flag")
     ]

@@ -102,9 +102,8 @@ def check_connections(here: Here) -> Iterator[Finding]:
     """The connections file, and whether the server has what it says."""
     from hookline.connections.file import check  # here: YAML is wanted rarely
 
-    named = here.launch.connections if here.launch is not None else None
-    file = Path(named) if named else Path("connections.yaml")
-    if not file.is_file():
+    file = here.connections_file()
+    if file is None:
         yield Finding("connections", "ok", "no connections file is used here")
         return
     problems = check(file)

@@ -79,7 +79,9 @@ def test_a_data_folder_named_from_here_is_the_servers(new_hookline: Callable[...
         hookline.settings["data_dir"] = hookline.data.name
         hookline.write_files()
         line = [sys.executable, "-m", "hookline.cli.main", "doctor", "--json"]
-        done = subprocess.run(line, cwd=hookline.folder, env=environment(), capture_output=True, check=False, timeout=60)
+        done = subprocess.run(
+            line, cwd=hookline.folder, env=environment(), capture_output=True, check=False, timeout=60
+        )
     findings = [each["message"] for each in json.loads(done.stdout)["findings"] if each["check"] == "settings"]
     assert findings == ["all can be used"]
 

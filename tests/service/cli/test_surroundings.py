@@ -203,7 +203,7 @@ def test_a_folder_of_another_user_is_said_to_be_so(new_hookline: NewHookline) ->
 
 
 def test_a_closed_current_folder_holds_no_files(tmp_path: Path) -> None:
-    """A command that root runs as the service's user, from a folder that this may not enter, works without its files."""
+    """A command that root runs as the service's user works in a folder that this user may not enter."""
     other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
     closed = tmp_path / "closed"
     closed.mkdir()

@@ -1,4 +1,4 @@
-"""The lines for a backup in docs/explanation/postgresql.md, run as they stand there, but for systemd and the folders."""
+"""The lines for a backup in docs/explanation/postgresql.md, run as they stand, but for systemd and the folders."""
 
 from __future__ import annotations
 

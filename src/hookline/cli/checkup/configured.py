@@ -155,7 +155,9 @@ def check_destinations(here: Here) -> Iterator[Finding]:
     )
     probes = deliver.by_label(NEXT_PROBE) if (deliver := here.reports.get("deliver")) and deliver.fresh else {}
     known = [f"{id}: its breaker is open; events are queued{_asked_at(probes.get(id))}" for id in sorted(failing)]
-    yield from _bounded(known, "hookline attempts ID shows why; if it has none, hookline test ID does. Repair its receiver.")
+    yield from _bounded(
+        known, "hookline attempts ID shows why; if it has none, hookline test ID does. Repair its receiver."
+    )
     held = [(each.id, pause) for each in enabled if (pause := snapshot.lanes[each.id].paused) is not None]
     for by, status in PAUSED_BY.items():
         paused = [f"{id}: paused, {pause.reason or 'events wait'}" for id, pause in held if pause.by == by]

@@ -50,3 +50,10 @@ def test_commands_exist() -> None:
     found = {verb for pair in verbs for verb in pair if verb}
     assert found == {"up", "users", "export", "bench", "doctor"}
     assert found <= set(SUMMARIES) | set(app) | {"bench"}
+
+
+def test_the_image_that_is_pushed_is_installed() -> None:
+    """Repository and tag: the chart by itself asks for a tag that a build does not give."""
+    (pushed,) = re.findall(r"docker push (\S+)", TEXT)
+    repository, tag = pushed.rsplit(":", 1)
+    assert f"--set image.repository={repository} --set image.tag={tag}" in TEXT

@@ -53,7 +53,8 @@ def test_calls_and_pages_pass(name: str, hookline: Hookline, receiver: Receiver,
         event = {"type": "track", "event": "Test", "userId": "u1", "messageId": id}
         headers = {**basic(WRITE_KEY), "X-Forwarded-For": "203.0.113.9", "Origin": "https://example.com"}
         assert _call(front.port, EVENTS, "POST", "/v1/track", json.dumps(event).encode(), headers)[0] == 200
-        assert _call(front.port, PAGES, "GET", "/metrics")[0] == 404
+        hidden = ("/metrics", "/%6detrics", "//metrics", "/./metrics", "/metrics?a=b", "/Metrics")
+        assert {path: _call(front.port, PAGES, "GET", path)[0] for path in hidden} == dict.fromkeys(hidden, 404)
         status, page = _call(front.port, PAGES, "GET", "/login")
         assert (status, b"Hookline" in page) == (200, True)
     address = "127.0.0.1" if name == "caddy" else "203.0.113.9"  # Caddy believes nobody that it was not told to

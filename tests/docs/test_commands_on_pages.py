@@ -71,7 +71,9 @@ def command_lines() -> Iterator[tuple[str, str]]:
         found = re.findall(r"`hookline ([a-z][^`|…\[]*)`", text)
         for language, block in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL):
             joined = block.replace("\\\n", " ") if language in ("", "sh", "bash", "console") else ""
-            found += re.findall(r"^(?:(?!helm).*[ /])?hookline ([a-z][^|\n]*)", joined, re.MULTILINE)
+            found += re.findall(
+                r"^(?:(?!helm|docker tag|docker run .* tar ).*[ /])?hookline ([a-z][^|\n]*)", joined, re.MULTILINE
+            )
         yield from ((page.name, line) for line in found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from hookline.bench.service import free_port
 from hookline.control.pages import RAIL
+from tests.docs.pages import DOCS
 from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
 
@@ -24,7 +26,7 @@ http {{
     uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
     proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
     server {{ listen 127.0.0.1:{strips}; location {path}/ {{ proxy_pass http://127.0.0.1:{control}/; }} }}
-    server {{ listen 127.0.0.1:{passes}; location {path}/ {{ proxy_pass http://127.0.0.1:{control}; }} }}
+    server {{ listen 127.0.0.1:{passes}; {documented} }}
 }}
 """
 
@@ -39,13 +41,17 @@ class Fronted:
 
 @pytest.fixture(scope="module")
 def fronted(tmp_path_factory: pytest.TempPathFactory, shared_receiver: Receiver) -> Iterator[Fronted]:
-    """One service under a path: nginx takes the path off, or passes it on."""
+    """One service under a path: nginx takes the path off, or passes it on as the page on production has it."""
     folder = tmp_path_factory.mktemp("path")
     ports = {"strips": free_port(), "passes": free_port()}
     settings = {"control.public_url": f"http://127.0.0.1:{ports['strips']}{PATH}"}
     with Hookline(folder / "h", [webhook("crm", shared_receiver.url())], settings=settings) as hookline:
         config = folder / "nginx.conf"
-        config.write_text(NGINX.format(folder=folder, path=PATH, control=hookline.control_port, **ports))
+        text = (DOCS / "how-to" / "run-in-production.md").read_text()
+        (block,) = re.findall(r"^```nginx\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        documented = block.replace("127.0.0.1:8081", f"127.0.0.1:{hookline.control_port}")
+        control = hookline.control_port
+        config.write_text(NGINX.format(folder=folder, path=PATH, control=control, documented=documented, **ports))
         nginx = subprocess.Popen(["nginx", "-c", str(config), "-e", str(folder / "error.log")])
         try:
             yield Fronted(hookline, ports)
@@ -110,3 +116,11 @@ def test_the_api_answers_with_and_without_the_path(front: int, hookline: Hooklin
     assert (made.status, made.headers["location"]) == (201, f"{PATH}/api/v1/sources/s{front}")
     assert send(front, "GET", made.headers["location"], headers=bearer).json["name"] == "New"
     assert send(hookline.control_port, "GET", f"/api/v1/sources/s{front}", headers=bearer).status == 200
+
+
+def test_metrics_stay_inside(fronted: Fronted) -> None:
+    """The lines of the page hide what needs no token; whoever asks control itself gets it."""
+    port = fronted.ports["passes"]
+    wait_until(lambda: is_ready(port, f"{PATH}/readyz"), what="nginx")
+    assert [send(port, "GET", f"{PATH}/{path}").status for path in ("metrics", "%6detrics", "/metrics")] == [404] * 3
+    assert send(fronted.hookline.control_port, "GET", "/metrics").status == 200

@@ -7,6 +7,7 @@ environment and file, since it may have been started with flags.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from cyclopts import Parameter
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, is_loopback, is_same_port, url_of
 from hookline.cli.launch import last_launch
-from hookline.settings import Settings, SettingsError, load
+from hookline.settings import Origin, Settings, SettingsError, load
 
 
 @Parameter(name="*", group="Server")
@@ -41,10 +42,17 @@ class Target:
     utc: Annotated[bool, Parameter(negative="", show_default=False, group="Parameters")] = False
     """Print times in UTC. On a terminal, lists otherwise show local time."""
 
+    def own_settings(self) -> tuple[Settings, list[Origin]]:
+        """The settings of this shell; raise SettingsError when they cannot be read."""
+        config = self.config
+        if config is None and not may_enter_folder():
+            config = Path(os.devnull)
+        return load(config, flags={"data_dir": self.data_dir})
+
     def settings(self) -> Settings:
         """The settings of the server as far as they can be known from here."""
         try:
-            own, _ = load(self.config, flags={"data_dir": self.data_dir})
+            own, _ = self.own_settings()
         except SettingsError as error:
             raise CommandFailed(str(error), exit_code=2) from None
         launch = last_launch(own)
@@ -102,6 +110,15 @@ class Options(Target):
 
     as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False, group="Parameters")] = False
     """Print the answer as JSON."""
+
+
+def may_enter_folder() -> bool:
+    """Return whether the current folder may hold files for this user.
+
+    Root's is closed to the service's user, as whom root runs commands (``runuser``, ``sudo -u``): what root has there
+    is no settings file of theirs, and that it cannot be looked for is no reason to refuse.
+    """
+    return os.access(".", os.X_OK)
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.service.cli.conftest import Run
+from tests.service.cli.conftest import Run, environment
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 
 Visit = tuple[int, dict[str, str], dict[str, list[dict[str, Any]]]]
@@ -70,6 +71,19 @@ def test_a_service_that_does_not_run_is_looked_at_too(new_hookline: Callable[...
     (hookline.folder / "connections.yaml").write_text("sources: [{id: 1}]")
     code, _, findings = visit(run, hookline)
     assert (code, set(wrong(findings))) == (1, {"permissions", "connections"})
+
+
+def test_a_data_folder_named_from_here_is_the_servers(new_hookline: Callable[..., Hookline]) -> None:
+    """A settings file that says ``data_dir: data`` is in force: nothing is to be restarted for it."""
+    with new_hookline() as hookline:
+        hookline.settings["data_dir"] = hookline.data.name
+        hookline.write_files()
+        line = [sys.executable, "-m", "hookline.cli.main", "doctor", "--json"]
+        done = subprocess.run(
+            line, cwd=hookline.folder, env=environment(), capture_output=True, check=False, timeout=60
+        )
+    findings = [each["message"] for each in json.loads(done.stdout)["findings"] if each["check"] == "settings"]
+    assert findings == ["all can be used"]
 
 
 def test_a_receiver_that_is_gone_is_named(receiver: Receiver, new_hookline: Callable[..., Hookline], run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -199,6 +200,27 @@ def test_a_folder_of_another_user_is_said_to_be_so(new_hookline: NewHookline) ->
     assert "Run this as the user that runs Hookline" in said("doctor")
     assert "Permission denied" in said("renew", "privacy-key")
     hookline.data.chmod(0o700)
+
+
+def test_a_closed_current_folder_holds_no_files(tmp_path: Path) -> None:
+    """A command that root runs as the service's user works in a folder that this user may not enter."""
+    other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    (closed / "hookline.yaml").write_text("not: {a: setting}")
+
+    def said(*words: str) -> str:
+        line = ["sh", "-c", 'chmod 0 . && exec "$@"', "sh", *other, *COMMAND[:-1], *words, "--data-dir", "/nowhere"]
+        done = subprocess.run(line, cwd=closed, env=environment(), capture_output=True, text=True, check=False)
+        closed.chmod(0o700)
+        return done.stdout + done.stderr
+
+    assert "no admin token in /nowhere" in said("users", "list")
+    assert "not missing" in said("renew", "privacy-key")
+    findings = {each["check"]: each["message"] for each in json.loads(said("doctor", "--json"))["findings"]}
+    assert findings["settings"] == "all can be used"
+    assert findings["connections"] == "no connections file is used here"
+    assert "cannot be checked" not in findings["secrets"]
 
 
 def test_every_address_of_both_kinds(new_hookline: NewHookline) -> None:

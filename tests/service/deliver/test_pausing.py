@@ -92,7 +92,8 @@ def test_disabling_asks_what_becomes_of_what_waits(new_hookline: Callable[..., H
     wait_until(lambda: standing(hookline)["figures"]["retrying"] == 1, what="a failure")  # type: ignore[index]
     asked = command(hookline, "disable", "crm")
     assert asked.returncode == 1
-    assert "1 events wait for crm" in asked.stderr
+    assert "1 event waits for crm" in asked.stderr
+    assert "--waiting" in asked.stderr
     assert hookline.api("GET", "destinations/crm").json["enabled"] is True
     assert command(hookline, "disable", "crm", "--waiting", "drain").returncode == 0
     assert standing(hookline)["state"] == "draining"

@@ -102,9 +102,8 @@ def check_connections(here: Here) -> Iterator[Finding]:
     """The connections file, and whether the server has what it says."""
     from hookline.connections.file import check  # here: YAML is wanted rarely
 
-    named = here.launch.connections if here.launch is not None else None
-    file = Path(named) if named else Path("connections.yaml")
-    if not file.is_file():
+    file = here.connections_file()
+    if file is None:
         yield Finding("connections", "ok", "no connections file is used here")
         return
     problems = check(file)
@@ -156,7 +155,9 @@ def check_destinations(here: Here) -> Iterator[Finding]:
     )
     probes = deliver.by_label(NEXT_PROBE) if (deliver := here.reports.get("deliver")) and deliver.fresh else {}
     known = [f"{id}: its breaker is open; events are queued{_asked_at(probes.get(id))}" for id in sorted(failing)]
-    yield from _bounded(known, "hookline tail --destination ID shows why; repair its receiver.")
+    yield from _bounded(
+        known, "hookline attempts ID shows why; if it has none, hookline test ID does. Repair its receiver."
+    )
     held = [(each.id, pause) for each in enabled if (pause := snapshot.lanes[each.id].paused) is not None]
     for by, status in PAUSED_BY.items():
         paused = [f"{id}: paused, {pause.reason or 'events wait'}" for id, pause in held if pause.by == by]

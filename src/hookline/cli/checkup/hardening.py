@@ -164,8 +164,8 @@ def _exposed_token(here: Here) -> Iterator[Finding]:
 def _exposed_connections(here: Here) -> Iterator[Finding]:
     from hookline.connections import file  # here: YAML is wanted rarely
 
-    path = Path((here.launch.connections if here.launch is not None else None) or "connections.yaml")
-    if not (path.is_file() and stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO)):
+    path = here.connections_file()
+    if path is None or not stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
         return
     text, _ = file.load(path)
     if any(_written_out(each) for _, each in file.read(text)[0].destinations):

@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from hookline.cli.launch import Launch, last_launch
-from hookline.cli.target import Target
+from hookline.cli.target import Target, may_enter_folder
 from hookline.features.fleet.metrics import RoleMetrics, RoleReport
 from hookline.journal.opening import remember_secrets
 from hookline.secret_references import MASK
-from hookline.settings import Origin, Settings, load, value_of
+from hookline.settings import Origin, Settings, value_of
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -46,6 +46,14 @@ class Here(NamedTuple):
         """Return whether any role works in the data folder right now."""
         return any(report.fresh for report in self.reports.values())
 
+    def connections_file(self) -> Path | None:
+        """Return the connections file that a start applies, if there is one."""
+        named = self.launch.connections if self.launch is not None else None
+        if named is None and not may_enter_folder():
+            return None
+        file = Path(named or "connections.yaml")
+        return file if file.is_file() else None
+
     def processes(self) -> list[int]:
         """Return the supervisor, whose roles have its limits and its user, and roles that were started alone."""
         folder = self.settings.data_path
@@ -56,7 +64,7 @@ class Here(NamedTuple):
 
 def look(server: Target) -> Here:
     """Find the installation; raise SettingsError when the settings of this shell cannot be read."""
-    own, origins = load(server.config, flags={"data_dir": server.data_dir})
+    own, origins = server.own_settings()
     remember_secrets(own)
     folder = own.data_path
     supervised = _lives(folder / "lock")
@@ -75,7 +83,9 @@ def look(server: Target) -> Here:
         was.key
         for was, now in zip(started, origins, strict=True)
         # Only what this shell sets counts: it may stand elsewhere than where the server was started, and without flags.
-        if was.value not in (now.value, MASK)
+        # Its data folder is the server's, however it is named here: the launch was found in it.
+        if was.key != "data_dir"
+        and was.value not in (now.value, MASK)
         and now.source.startswith(("file", "env"))
         and not was.source.startswith("flag")
     ]

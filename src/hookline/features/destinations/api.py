@@ -251,10 +251,12 @@ def _disable(services: Services, object_id: str, current: DestinationState, choi
     count = figures.open
     if choice is None and count:
         about = "" if figures.queued_exact else "at most "
-        detail = f"{about.capitalize()}{count} events wait for {object_id}"
+        detail = f"{about.capitalize()}{count} event{' waits' if count == 1 else 's wait'} for {object_id}"
         detail += f", the oldest since {figures.oldest_at}" if figures.oldest_at else ""
-        detail += '. Say what becomes of them: {"waiting": "drain"} still sends them, {"waiting": "discard"} does not '
-        raise Problem(409, "waiting_events", detail + "(a replay can); or pause the destination instead.")
+        # Who reads this has called the API, or typed a command.
+        detail += ". Choose what happens to them with waiting (--waiting on the command line): drain still sends them, "
+        detail += "discard does not (a replay can). Or pause the destination instead."
+        raise Problem(409, "waiting_events", detail)
     stored, settings, author = services.store.destination(object_id), services.settings, current_author()
     if stored is None or (stored.lane is None and not stored.object.enabled):
         return

@@ -254,7 +254,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         shared.append(Partitions(fleet, topic, thresholds.partition_unowned))
     return [
         Pauses(),
-        Breakers(deliver, thresholds.breaker_open),
+        Breakers(deliver, thresholds.breaker_open, settings),
         DeadLetters(deliver, thresholds.dead_letters),
         Backlog(data, deliver, thresholds.backlog_age),
         Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),

@@ -16,6 +16,7 @@ from hookline.insights.schema import News
 from hookline.insights.series import Recent
 from hookline.journal.local.appender import LocalAppender
 from hookline.outcomes import positions
+from hookline.settings import Settings
 from tests.unit.control.running import record
 from tests.unit.features.notices.conditions.moments import HOUR_MS, NOW_MS, deliver_db, moment, notice, report, strong
 
@@ -179,7 +180,7 @@ def test_rules_open_notices_of_destinations_earlier(tmp_path: Path) -> None:
         {"when": ["dead_letters"], "destinations": ["crm"], "threshold": {"count": 3}},
     ]
     reported = report("deliver", hookline_deliver_breaker_open={"destination": {"crm": 1, "erp": 1}})
-    breakers, letters = Breakers(location, 300), DeadLetters(location, 100)
+    breakers, letters = Breakers(location, 300, Settings()), DeadLetters(location, 100)
     breakers.findings(moment(reported, "crm", "erp", rules=rules))
     later = moment(reported, "crm", "erp", rules=rules, now_ms=NOW_MS + 10_000)
     assert strong(breakers.findings(later)) == [("destination_breaker_open", "crm")]

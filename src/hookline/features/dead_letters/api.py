@@ -65,8 +65,9 @@ Until = Annotated[
 
 class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A selection of dead letters. A field that is not given does not restrict it, except that discarded ones are
-    selected only with that ``status``. ``from`` and ``to`` are times of failure. ``rate`` (events per second) applies
-    to a retry."""
+    selected only with that ``status``. ``from`` and ``to`` are times of failure. With ``lastId`` those with a higher id
+    are left out: what was listed is then all that is acted on, whatever fails meanwhile. ``rate`` (events per second)
+    applies to a retry."""
 
     destination: Text | None = None
     source: Text | None = None
@@ -78,6 +79,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     since: Moment | None = msgspec.field(default=None, name="from")
     until: Moment | None = msgspec.field(default=None, name="to")
     ids: Ids | None = None
+    last_id: Annotated[int, msgspec.Meta(ge=0)] | None = msgspec.field(default=None, name="lastId")
     rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
 
 
@@ -242,6 +244,7 @@ async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
 
 def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFilter:
     """Return the selection among the letters that are there now, not those that come while it is carried out."""
+    newest = deliver_reader(services).dead_letters.last_id()
     return DeadLetterFilter(
         destination=selection.destination,
         source=selection.source,
@@ -253,7 +256,7 @@ def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFil
         since_ms=None if selection.since is None else int(selection.since.timestamp() * 1000),
         until_ms=None if selection.until is None else int(selection.until.timestamp() * 1000),
         ids=selection.ids,
-        last_id=deliver_reader(services).dead_letters.last_id(),
+        last_id=newest if selection.last_id is None else min(newest, selection.last_id),
     )
 
 

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from hookline.api.services import deliver_reader
+from hookline.cli.commands import execute
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
-from hookline.features.dead_letters import api
+from hookline.features.dead_letters import api, cli
 from hookline.outcomes.rows import DeadLetterRows
 from hookline.replays.store import ReplayFeed
-from tests.unit.control.running import Running, destination, record, source, wait_until
+from tests.unit.control.running import TOKEN, Running, destination, record, source, wait_until
+from tests.unit.features.accounts.test_access import sign_in
 
 
 @pytest.fixture
@@ -139,6 +141,29 @@ def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.Mon
     (action,) = feed.actions(0)
     feed.close()
     assert (action.dead_letters.destination, action.dead_letters.last_id) == ("crm", 5)
+
+
+def test_what_fails_after_the_look_is_left_alone(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page and the commands say how many they mean, and mean no more when a person has thought about it."""
+    monkeypatch.setattr(api, "DISCARD_SECONDS", 0.0)
+    connect_two(control)
+    fill(control, 2)
+    page = control.call("GET", "/destinations/crm/dead-letters", headers=sign_in(control), token=False).text
+    assert page.count('name="lastId" data-type="number" value="2"') == 2, "for Retry all and Discard all"
+
+    def answered_later(*_: object) -> None:
+        fill(control, 2)
+
+    monkeypatch.setattr(cli, "confirm", answered_later)
+    server = ("--api", f"http://127.0.0.1:{control.port}", "--token", TOKEN)
+    assert execute(["dead-letters", "retry", "--destination", "crm", *server]) == 0
+    assert execute(["dead-letters", "discard", "--destination", "crm", *server]) == 0
+    assert control.api("GET", "/replays").json["items"][0]["request"]["deadLetters"]["lastId"] == 2
+    feed = ReplayFeed(location_of(control.settings, "control"))
+    (action,) = feed.actions(0)
+    feed.close()
+    assert (action.dead_letters.destination, action.dead_letters.last_id) == ("crm", 4)
+    assert control.api("POST", "/dead-letters/discard", {"lastId": 0}).json["matched"] == 0
 
 
 def test_the_status_belongs_to_the_selection(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

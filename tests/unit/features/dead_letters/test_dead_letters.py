@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -118,6 +119,42 @@ def test_a_retry_is_a_replay_of_just_these_events(control: Running) -> None:
     for made, total in zip([one, *many], [1, 2, 3], strict=True):
         wait_until(lambda made=made: control.api("GET", f"/replays/{made['id']}").json["total"] is not None)
         assert control.api("GET", f"/replays/{made['id']}").json["total"] == total
+
+
+def test_what_a_replay_sends_already_is_not_sent_twice(control: Running) -> None:
+    """Who presses Retry again, or another person, hears of the replay: of all, of one of them, and of a narrower
+    choice. Destinations of which more has failed since begin anew."""
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 4)
+    (crm,) = control.api("POST", "/dead-letters/retry", {"destination": "crm", "outcome": "refused"}).json["items"]
+    for path, body in (
+        ("/dead-letters/retry", {"destination": "crm"}),
+        ("/dead-letters/retry", {"destination": "crm", "type": "track", "from": "2020-01-01T00:00:00Z"}),
+        ("/dead-letters/retry", {"ids": [2, 4]}),
+        ("/dead-letters/4/retry", None),
+    ):
+        again = control.api("POST", path, body)
+        assert (again.status, again.json["code"], crm["id"] in again.json["detail"]) == (409, "already_retried", True)
+    every = control.api("POST", "/dead-letters/retry", {}).json["items"]
+    assert [each["destination"] for each in every] == ["erp"], "those of crm are on their way"
+    fill(control, 2)
+    every = control.api("POST", "/dead-letters/retry", {}).json["items"]
+    assert [each["destination"] for each in every] == ["crm", "erp"]
+    for each in control.api("GET", "/replays").json["items"]:
+        control.api("POST", f"/replays/{each['id']}/cancel")
+    assert control.api("POST", "/dead-letters/4/retry").status == 201, "nobody sends it now"
+
+
+def test_two_who_retry_all_at_once_send_once(control: Running) -> None:
+    """The second waits until the replay of the first is made, and hears of it."""
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 4)
+    with ThreadPoolExecutor(2) as people:
+        answers = list(people.map(lambda _: control.api("POST", "/dead-letters/retry", {}), range(2)))
+    assert sorted(answer.status for answer in answers) == [200, 409]
+    assert len(control.api("GET", "/replays").json["items"]) == 2
 
 
 def test_a_retry_to_a_disabled_destination_is_refused(control: Running) -> None:

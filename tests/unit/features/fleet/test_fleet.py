@@ -194,7 +194,9 @@ def test_a_notice_tells_of_partitions_that_nobody_has_for_too_long(
     def look(after_seconds: float) -> list[tuple[str, str]]:
         clock.seconds += KEPT_SECONDS
         now_ms = NOW_MS + int(after_seconds * 1000)
-        return [(each.detail, "weak" if each.weak else "strong") for each in condition.findings(moment(now_ms=now_ms)) or ()]
+        return [
+            (each.detail, "weak" if each.weak else "strong") for each in condition.findings(moment(now_ms=now_ms)) or ()
+        ]
 
     assert look(0) == [("", "weak")], "one that was open before control started stays so"
     assert look(UNOWNED_SECONDS - 1) == [("", "weak")]

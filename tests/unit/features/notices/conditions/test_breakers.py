@@ -10,7 +10,6 @@ from hookline.features.notices.conditions.destinations import Breakers, Pauses
 from tests.unit.conftest import LocationOf
 from tests.unit.features.notices.conditions.moments import NOW_MS, deliver_db, moment, notice, report, strong
 
-
 KEY = ("destination_breaker_open", "crm")
 
 

@@ -42,7 +42,12 @@ class AdminApi:
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url.rstrip("/")
-        self._token = token
+        # What a secret's file or a manifest ends with is no part of it. The rest is looked at here: the HTTP library
+        # would quote it in its error.
+        self._token = token.strip()
+        if not (self._token.isascii() and self._token.isprintable()):
+            where = "see --token, HOOKLINE_CONTROL_ADMIN_TOKEN and control.admin_token"
+            raise CommandFailed(f"the token has characters that no token has; {where}", exit_code=2)
 
     def get(self, path: str, **query: str | int | None) -> Json:
         """GET ``/api/v1`` + path."""

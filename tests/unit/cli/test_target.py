@@ -53,6 +53,15 @@ def test_another_server_gets_no_local_token(folder: Path, api: str) -> None:
     assert target(folder, api=api, token="theirs", insecure_http=True).admin()._token == "theirs"
 
 
+def test_a_line_end_is_no_part_of_a_token(folder: Path) -> None:
+    """As secrets in environments have it; a token that can be none is refused without showing it."""
+    assert target(folder, token=f"{LOCAL}\n").admin()._token == LOCAL
+    for wrong in ("hk_admin_se\ncret", "hk_admin_se\u00e9cret"):
+        with pytest.raises(CommandFailed) as refused:
+            target(folder, token=wrong).admin()
+        assert (refused.value.exit_code, "cret" in str(refused.value)) == (2, False)
+
+
 @pytest.mark.parametrize("api", ["http://hookline.example.com", "HTTP://192.0.2.7:8081", "http://[2001:db8::1]"])
 def test_a_token_goes_over_the_network_encrypted(folder: Path, api: str) -> None:
     """Plain HTTP to another machine is refused unless it is asked for by name."""

@@ -98,6 +98,13 @@ def test_a_refused_argument_is_named_with_its_command(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "hookline: hookline pause does not take 'mailer'. See hookline pause --help\n"
 
 
+@pytest.mark.parametrize("time", ["soon", "99999999999999999d", "9999-12-31T23:59:59-12:00"])
+def test_a_time_that_is_none_is_wrong_usage(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that lies beyond what a clock can say."""
+    assert execute(["dead-letters", "list", "--from", time, *NOBODY]) == 2
+    assert capsys.readouterr().err.startswith("hookline: --from: write a time such as ")
+
+
 @pytest.mark.parametrize(
     "command", [("why",), ("dead-letters", "show"), ("deletion-requests", "show"), ("sources", "show")], ids=" ".join
 )

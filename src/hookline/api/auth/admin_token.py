@@ -39,9 +39,9 @@ class AdminToken:
     """Answers whether a presented token is the right one."""
 
     def __init__(self, token: str) -> None:
-        if not 0 < len(token) <= TOKEN_CHARACTERS_MAX or not token.isascii():
+        if not 0 < len(token) <= TOKEN_CHARACTERS_MAX or not (token.isascii() and token.isprintable()):
             raise AdminTokenError(
-                f"the admin token must have at most {TOKEN_CHARACTERS_MAX} ASCII characters; "
+                f"the admin token must have at most {TOKEN_CHARACTERS_MAX} ASCII characters, all of them printable; "
                 "set control.admin_token to another one, or leave it out to have one made up"
             )
         if len(token) < TOKEN_CHARACTERS_GOOD:
@@ -61,7 +61,8 @@ class AdminToken:
 def load(settings: Settings) -> AdminToken:
     """Return the token of the settings, else that of the data folder, made up at the first start."""
     if settings.control.admin_token:
-        return AdminToken(settings.control.admin_token)
+        # A line end is no part of it: many ways of giving a secret to a process add one, and no request sends it.
+        return AdminToken(settings.control.admin_token.strip())
     path = settings.data_path / FILE_NAME
     try:
         token = path.read_text().strip()

@@ -216,6 +216,9 @@ class Users(Controller):
     ) -> InvitedUser:
         """Create a new link to choose the password of an account. Earlier links stop working."""
         account = _account(services, user_id)
+        if account.disabled_at is not None:
+            detail = "This account is disabled, so its link would open nothing. Enable it first, then create the link."
+            raise Problem(409, "account_disabled", detail)
         code = account_store(services).invite_again(account.id)
         _changed(user_id)
         return InvitedUser(user_of(_account(services, user_id)), join_link(services, request, code))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -28,14 +29,14 @@ from hookline.api.listing import (
     number_after,
 )
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import Services, deliver_reader, list_reader
+from hookline.api.services import Services, deliver_reader, list_reader, part
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.service import event_log
-from hookline.features.replays.api import begin, begin_all
+from hookline.features.replays.api import begin_all
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.outcomes.delivery import Attempt
 from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
-from hookline.replays.model import RATE_MAX, Moment, ReplayRequest
+from hookline.replays.model import RATE_MAX, Moment, Replay, ReplayRequest, replay_id
 
 DISCARD_SECONDS = 2.0
 """How long the answer to a discard waits for deliver to carry it out."""
@@ -65,8 +66,9 @@ Until = Annotated[
 
 class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A selection of dead letters. A field that is not given does not restrict it, except that discarded ones are
-    selected only with that ``status``. ``from`` and ``to`` are times of failure. ``rate`` (events per second) applies
-    to a retry."""
+    selected only with that ``status``. ``from`` and ``to`` are times of failure. With ``lastId`` those with a higher id
+    are left out: what was listed is then all that is acted on, whatever fails meanwhile. ``rate`` (events per second)
+    applies to a retry."""
 
     destination: Text | None = None
     source: Text | None = None
@@ -78,6 +80,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     since: Moment | None = msgspec.field(default=None, name="from")
     until: Moment | None = msgspec.field(default=None, name="to")
     ids: Ids | None = None
+    last_id: Annotated[int, msgspec.Meta(ge=0)] | None = msgspec.field(default=None, name="lastId")
     rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
 
 
@@ -160,7 +163,7 @@ class DeadLetters(Controller):
         """Send one dead letter again, as a replay of one event."""
         letter = _letter(services, dead_letter_id)
         wanted = DeadLetterFilter(destination=letter.destination, ids=(letter.id,), status=letter.status)
-        made = await begin(services, ReplayRequest(destination=letter.destination, dead_letters=wanted))
+        (made,) = await begin_retries(services, [ReplayRequest(destination=letter.destination, dead_letters=wanted)])
         return view_of(services, made)
 
     @post("/{id:str}/discard", status_code=200, needs="editor")
@@ -174,7 +177,8 @@ class DeadLetters(Controller):
         self, services: FromServices, data: JSONBody[DeadLetterSelection]
     ) -> Listing[ReplayView]:
         """Send all matching dead letters again, with one replay per destination: to all of them, or to none where one
-        refuses. Those of deleted destinations are left out unless one is named."""
+        refuses. Those of deleted destinations are left out unless one is named, and so are destinations of which a
+        replay sends all of them already."""
         wanted = _filter(services, data)
         counted = sorted(await asyncio.to_thread(list_reader(services).dead_letters.count, wanted))
         destinations = [each for each in counted if wanted.destination is not None or services.store.destination(each)]
@@ -187,12 +191,73 @@ class DeadLetters(Controller):
             )
             for each in destinations
         ]
-        return Listing([view_of(services, each) for each in await begin_all(services, requests)])
+        return Listing([view_of(services, each) for each in await begin_retries(services, requests)])
 
     @post("/discard", status_code=200, needs="editor")
     async def discard_dead_letters(self, services: FromServices, data: JSONBody[DeadLetterSelection]) -> Discarded:
         """Discard all matching dead letters."""
         return await _discard(services, _filter(services, data))
+
+
+@part
+def _retry_turn(services: Services) -> asyncio.Lock:
+    """Return what keeps two who retry in the same moment from beginning a replay each."""
+    return asyncio.Lock()
+
+
+async def begin_retries(services: Services, requests: Sequence[ReplayRequest]) -> list[Replay]:
+    """Begin the replays of dead letters that no open replay sends already; raise Problem where nothing else is asked
+    for, or one of the others cannot be."""
+    async with _retry_turn(services):
+        sent = [await asyncio.to_thread(_sender_of_all, services, each) for each in requests]
+        left = [request for request, replay in zip(requests, sent, strict=True) if replay is None]
+        if not left and (under_way := sorted({each.lane for each in sent if each is not None})):
+            named = " and ".join(f"replay {replay_id(lane)}" for lane in under_way)
+            detail = f"All of these dead letters are sent by {named} already; wait for it, or cancel it."
+            raise Problem(409, "already_retried", detail)
+        return await begin_all(services, left)
+
+
+def _sender_of_all(services: Services, request: ReplayRequest) -> Replay | None:
+    """Return an open replay that sends every dead letter that a request asks for; None where there is none. Those that
+    it could not deliver are no longer among them: each failure is a dead letter of its own."""
+    assert request.dead_letters is not None
+    letters, matched = list_reader(services).dead_letters, -1
+    for replay in replay_store(services).open_ones():
+        asked = replay.request.dead_letters
+        if asked is None or replay.state == "cancelled" or replay.request.destination != request.destination:
+            continue
+        both = _in_both(asked, request.dead_letters)
+        if both is not None:
+            matched = sum(letters.count(request.dead_letters).values()) if matched < 0 else matched
+            if matched and sum(letters.count(both).values()) == matched:
+                return replay
+    return None
+
+
+_JOINED: dict[str, Callable[[Any, Any], Any]] = {
+    "since_ms": max,
+    "until_ms": min,
+    "last_id": min,
+    "ids": lambda one, other: tuple(set(one) & set(other)) or None,
+    "other_causes": lambda one, other: tuple({*one, *other}),
+}
+"""What two filters that say something of a field ask for both; of all other fields both must say the same."""
+
+
+def _in_both(first: DeadLetterFilter, second: DeadLetterFilter) -> DeadLetterFilter | None:
+    """Return what two filters ask for both; None where they have nothing in common."""
+    if first.status != second.status and "discarded" in (first.status, second.status):
+        return None  # a filter without a status does not ask for these
+    fields: dict[str, Any] = {}
+    for name in DeadLetterFilter.__struct_fields__:
+        given = [each for each in (getattr(first, name), getattr(second, name)) if each is not None]
+        if len(given) == 2 and name in _JOINED:
+            given = [_JOINED[name](*given)]
+        if given and (given[0] is None or given[-1] != given[0]):
+            return None
+        fields[name] = given[0] if given else None
+    return DeadLetterFilter(**fields)
 
 
 def _wanted(
@@ -242,6 +307,7 @@ async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
 
 def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFilter:
     """Return the selection among the letters that are there now, not those that come while it is carried out."""
+    newest = deliver_reader(services).dead_letters.last_id()
     return DeadLetterFilter(
         destination=selection.destination,
         source=selection.source,
@@ -253,7 +319,7 @@ def _filter(services: Services, selection: DeadLetterSelection) -> DeadLetterFil
         since_ms=None if selection.since is None else int(selection.since.timestamp() * 1000),
         until_ms=None if selection.until is None else int(selection.until.timestamp() * 1000),
         ids=selection.ids,
-        last_id=deliver_reader(services).dead_letters.last_id(),
+        last_id=newest if selection.last_id is None else min(newest, selection.last_id),
     )
 
 

@@ -131,8 +131,9 @@ def retry(
     )
     body = {**_meant(wanted, ids, all), **({} if rate is None else {"rate": rate})}
     admin = options.admin()
-    confirm(f"Send {_how_many(admin, wanted, ids)} again?", yes, "nothing was sent")
-    made = admin.request("POST", "/dead-letters/retry", body)["items"]
+    counted, upto = _counted(admin, wanted, ids)
+    confirm(f"Send {counted} again?", yes, "nothing was sent")
+    made = admin.request("POST", "/dead-letters/retry", {**body, **upto})["items"]
     if options.as_json:
         print(json.dumps(made))
     else:
@@ -186,8 +187,9 @@ def discard(
         since, until, destination=destination, source=source, type=type, event=event, outcome=outcome, status=status
     )
     body, admin = _meant(wanted, ids, all), options.admin()
-    confirm(f"Discard {_how_many(admin, wanted, ids)} for good?", yes, "nothing was discarded")
-    done = admin.request("POST", "/dead-letters/discard", body)
+    counted, upto = _counted(admin, wanted, ids)
+    confirm(f"Discard {counted} for good?", yes, "nothing was discarded")
+    done = admin.request("POST", "/dead-letters/discard", {**body, **upto})
     if options.as_json:
         print(json.dumps(done))
     elif done["discarded"] is None:
@@ -228,11 +230,14 @@ def print_one(admin: AdminApi, id: str, as_json: bool) -> int:
     return 0
 
 
-def _how_many(admin: AdminApi, wanted: Json, ids: tuple[str, ...]) -> str:
-    """Say how many dead letters are meant, counted up to ``COUNTED_MAX``."""
-    count = len(ids) or len(admin.newest("/dead-letters", COUNTED_MAX, **wanted))
+def _counted(admin: AdminApi, wanted: Json, ids: tuple[str, ...]) -> tuple[str, Json]:
+    """Say how many dead letters are meant, counted up to ``COUNTED_MAX``, and what keeps out those that fail while a
+    person thinks about it."""
+    found = [] if ids else admin.newest("/dead-letters", COUNTED_MAX, **wanted)
+    count = len(ids) or len(found)
     more = "+" if count >= COUNTED_MAX and not ids else ""
-    return f"{count:,}{more} dead letter{'' if count == 1 else 's'}"
+    upto = {} if ids else {"lastId": found[0]["id"] if found else 0}
+    return f"{count:,}{more} dead letter{'' if count == 1 else 's'}", upto
 
 
 def _meant(wanted: Json, ids: tuple[str, ...], everything: bool) -> dict[str, Any]:

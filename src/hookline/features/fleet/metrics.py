@@ -134,6 +134,6 @@ class RoleMetrics:
                 values = msgspec.json.decode(file.read(FILE_BYTES_MAX), type=dict[str, Any])
         except (OSError, msgspec.DecodeError):
             return None  # being replaced, or of a version that wrote it otherwise: the next second brings another
-        return RoleReport(
-            path.stem.removeprefix("metrics-"), self._clock() - at_seconds <= FRESH_SECONDS, values, at_seconds
-        )
+        # One of the future is of before the clock was set back: who still runs writes another within two seconds.
+        is_fresh = abs(self._clock() - at_seconds) <= FRESH_SECONDS
+        return RoleReport(path.stem.removeprefix("metrics-"), is_fresh, values, at_seconds)

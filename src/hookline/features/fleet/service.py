@@ -304,7 +304,7 @@ class WholeMachine:
         return Whole("ready" if is_ready else "not_ready", roles)
 
     def _state(self, report: RoleReport | None) -> str:
-        if report is None or self._clock() - report.at_seconds > REPORT_SECONDS_MAX or self._has_ended(report):
+        if report is None or abs(self._clock() - report.at_seconds) > REPORT_SECONDS_MAX or self._has_ended(report):
             return NOT_REPORTING
         troubles = report.values.get(PROCESS_TROUBLES)
         if isinstance(troubles, list) and troubles:

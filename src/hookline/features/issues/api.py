@@ -14,7 +14,8 @@ from hookline.api.calls import current_author, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
-from hookline.api.services import Services, deliver_reader, list_reader, part
+from hookline.api.services import Services, deliver_reader, list_reader
+from hookline.features.dead_letters.api import begin_retries
 from hookline.features.events.attempt_search import last_ending
 from hookline.features.issues.service import (
     IssueDetail,
@@ -28,7 +29,6 @@ from hookline.features.issues.service import (
     views_of,
 )
 from hookline.features.issues.store import NOTE_CHARACTERS_MAX, Issue, IssueState
-from hookline.features.replays.api import begin
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.replays.model import RATE_MAX, ReplayRequest
 
@@ -155,20 +155,12 @@ class Issues(Controller):
         return await detail_of(services, issue)
 
 
-@part
-def _retry_turn(services: Services) -> asyncio.Lock:
-    """Return what keeps two who retry an issue in the same moment from beginning a replay each."""
-    return asyncio.Lock()
-
-
 async def _begin(services: Services, issue: Issue, request: ReplayRequest) -> ReplayView:
-    async with _retry_turn(services):
-        if (running := open_replay(services, issue)) is not None:
-            detail = (
-                f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
-            )
-            raise Problem(409, "already_retried", detail)
-        return view_of(services, await begin(services, request))
+    if (running := open_replay(services, issue)) is not None:
+        detail = f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
+        raise Problem(409, "already_retried", detail)
+    (made,) = await begin_retries(services, [request])
+    return view_of(services, made)
 
 
 def cursor_of(issue: Issue) -> str:

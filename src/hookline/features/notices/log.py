@@ -92,15 +92,24 @@ class NoticeLog:
         is_open: bool | None = None,
         kind: str | None = None,
         subject: str | None = None,
-        is_acknowledged: bool | None = None,
     ) -> list[Notice]:
         """At most ``limit`` notices older than ``before_id``: all, or only open or resolved ones, of one kind, about
-        one subject, that somebody has seen or nobody has."""
+        one subject."""
         rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM notices WHERE id < ?1 AND ((resolved_at IS NULL) = ?2 OR ?2 IS NULL)"
-            " AND (kind = ?3 OR ?3 IS NULL) AND (subject = ?4 OR ?4 IS NULL)"
-            " AND ((acknowledged_at IS NOT NULL) = ?5 OR ?5 IS NULL) ORDER BY id DESC LIMIT ?6",
-            (before_id or 2**62, is_open, kind, subject, is_acknowledged, limit),
+            " AND (kind = ?3 OR ?3 IS NULL) AND (subject = ?4 OR ?4 IS NULL) ORDER BY id DESC LIMIT ?5",
+            (before_id or 2**62, is_open, kind, subject, limit),
+        )
+        return [_notice(row) for row in rows]
+
+    def worst(self, limit: int, with_acknowledged: bool = False) -> list[Notice]:
+        """Return at most ``limit`` open notices: those that nobody has seen first, the most severe of them, the
+        newest."""
+        unseen = "" if with_acknowledged else " AND acknowledged_at IS NULL"
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} FROM notices WHERE resolved_at IS NULL{unseen} ORDER BY acknowledged_at IS NOT NULL,"
+            " CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, id DESC LIMIT ?",
+            (limit,),
         )
         return [_notice(row) for row in rows]
 

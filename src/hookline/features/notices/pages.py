@@ -31,7 +31,6 @@ class NoticeView(NamedTuple):
     since: str
     acknowledged: bool
     webhook_error: str
-    rank: int
     href: str
     verb: str
 
@@ -51,7 +50,6 @@ def notice_view(notice: Notice) -> NoticeView:
         since=notice.since,
         acknowledged=acknowledged,
         webhook_error=notice.webhook_error or "",
-        rank=list(MARKS).index(notice.severity),
         href=notice.page,
         verb=known.page[0] if known is not None and known.page is not None else "",
     )

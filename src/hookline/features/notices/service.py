@@ -84,6 +84,8 @@ class NoticeWatch:
         self._clock = clock
         self._open_elsewhere = open_elsewhere
         self._failing: set[str] = set()
+        self._unwritten: dict[Condition, Mapping[Key, tuple[Finding, int]]] = {}
+        """What is found only once, and was not written because the disk or the database refused it."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when something is to be sent."""
 
@@ -113,10 +115,17 @@ class NoticeWatch:
             enabled_rules([stored.object for stored in self._store.in_force("notification")]),
         )
         for condition in self._conditions:
-            found = self._look(condition, moment)
-            if found is not None:
-                mine = {key: notice for key, notice in notices.items() if key[0] in condition.kinds}
-                self._settle(mine, bounded(found, mine), moment)
+            mine = {key: notice for key, notice in notices.items() if key[0] in condition.kinds}
+            if (kept := self._unwritten.get(condition)) is not None:
+                # Nothing more is asked for before it is written: whoever finds it keeps it until then.
+                self._settle({key: mine[key] for key in kept if key in mine}, kept, moment)
+                del self._unwritten[condition]
+            elif (looked := self._look(condition, moment)) is not None:
+                found = bounded(looked, mine)
+                if once := {key: each for key, each in found.items() if _is_found_once(each[0])}:
+                    self._unwritten[condition] = once
+                self._settle(mine, found, moment)
+                self._unwritten.pop(condition, None)
         self._own_metrics.notices_open = Counter(kind for kind, _ in self._log.open_ones())
 
     def close(self) -> None:
@@ -192,6 +201,11 @@ def recoveries(resolved: Iterable[Key], moment: Moment) -> list[Finding]:
         if recovery is not None and moment.is_well(subject):
             well[recovery, subject] = Finding(recovery, subject, "")
     return list(well.values())
+
+
+def _is_found_once(finding: Finding) -> bool:
+    """Return whether a condition says it once: a moment, or a restart; what lasts is found again with the next look."""
+    return not finding.weak and (KINDS[finding.kind].passing or finding.kind == "role_restarted")
 
 
 def _moved_on(notice: OpenNotice, finding: Finding, others: int, now_ms: int) -> bool:

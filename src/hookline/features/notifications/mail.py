@@ -10,6 +10,7 @@ import smtplib
 import socket
 import ssl
 import threading
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -126,6 +127,8 @@ class Mailer:
             return MailFailed(f"{server.host}: TLS failed: {error.reason or error}")
         except (smtplib.SMTPException, OSError) as error:
             return MailFailed(f"{server.host}: {error or type(error).__name__}")
+        except ValueError as error:  # a host that can be none, and whatever else the library cannot write
+            return MailFailed(f"{server.host}: {error}", final=True)
 
     def _talk(self, server: MailServer, mail: EmailMessage, begun: list[smtplib.SMTP]) -> str | None:
         client: smtplib.SMTP = (
@@ -143,7 +146,7 @@ class Mailer:
             if server.user is not None:
                 if not is_private and server.starttls != "never" and not _is_loopback(server.host):
                     raise MailFailed(f"{server.host} offers no TLS, so user and password are not sent", final=True)
-                client.login(server.user, server.password or "")
+                _log_in(client, server.host, server.user, server.password or "")
             refused = client.send_message(mail)
             with suppress(smtplib.SMTPException, OSError):  # it has the message already
                 client.quit()
@@ -190,6 +193,21 @@ def _own_name() -> str:
     """Return how we greet a server, without the look-up of names that the library would make, which may hang."""
     name = socket.gethostname()
     return name if "." in name and name.isascii() else "[127.0.0.1]"
+
+
+def _log_in(client: smtplib.SMTP, host: str, user: str, password: str) -> None:
+    """Log in; what is not ASCII goes as UTF-8 (RFC 4616), which the library's own login cannot write."""
+    if user.isascii() and password.isascii():
+        client.login(user, password)
+        return
+    client.ehlo_or_helo_if_needed()
+    if "PLAIN" not in client.esmtp_features.get("auth", "").upper().split():
+        reason = "offers no AUTH PLAIN, which a user and password with letters beyond ASCII need"
+        raise MailFailed(f"{host} {reason}", final=True)
+    given = b64encode(f"\0{user}\0{password}".encode()).decode()
+    code, answer = client.docmd("AUTH", f"PLAIN {given}")
+    if code != 235:
+        raise smtplib.SMTPAuthenticationError(code, answer)
 
 
 def _hang_up(client: smtplib.SMTP) -> None:

@@ -23,9 +23,10 @@ CALM = ("healthy", "catching_up", "disabled", "draining")
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
     """The state at one moment. ``ok`` is false while a process does not work, a receiver does not accept its events, or
-    a notice above severity info is open. ``destinations``: those that are not healthy, or have queued, retrying or
-    undelivered events, worst first. ``destinationsCount`` counts all destinations, ``openIssues`` the open issues.
-    ``roles``: for each process of this machine, ``working`` or what is wrong.
+    a notice above severity info is open that nobody has acknowledged. ``destinations``: those that are not healthy, or
+    have queued, retrying or undelivered events, worst first. ``destinationsCount`` counts all destinations,
+    ``openIssues`` the open issues. ``roles``: for each process of this machine, ``working`` or what is wrong.
+    ``notices``: the open ones that nobody has acknowledged, the most severe first, at most 50.
     """
 
     ok: bool
@@ -49,7 +50,7 @@ def status_of(services: Services) -> Status:
     snapshot = figures_log(services).look()
     states = states_of(services, stored)
     shown = [each for each in states if each.state not in CALM or each.figures.open or each.figures.dead_letters]
-    notices = notice_log(services).newest(NOTICES_MAX, is_open=True, is_acknowledged=False)
+    notices = notice_log(services).worst(NOTICES_MAX)  # so that no number of lesser ones hides what is wrong
     roles = whole_machine(services).look(WORKING if services.ready else "not_ready").roles
     ok = (
         all(role in (WORKING, STANDING_BY) for role in roles.values())

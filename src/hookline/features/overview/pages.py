@@ -102,10 +102,9 @@ async def overview(services: Services, range: Range) -> Overview:
     reports = role_metrics(services).reports()
     sources, destinations = services.store.sources(), services.store.destinations()
     page = await event_log(services).newest(EventFilter(), EVENTS_SHOWN)
-    notices = notice_log(services).newest(NOTICES_SHOWN, is_open=True, is_acknowledged=False)
-    notices += notice_log(services).newest(NOTICES_SHOWN - len(notices), is_open=True, is_acknowledged=True)
+    notices = notice_log(services).worst(NOTICES_SHOWN, with_acknowledged=True)
     return Overview(
-        notices=sorted(map(notice_view, notices), key=lambda each: (each.acknowledged, each.rank)),
+        notices=[notice_view(each) for each in notices],
         notices_more=max(0, sum(own_metrics(services).notices_open.values()) - NOTICES_SHOWN),
         issues=await worst_issues(services),
         ways=the_ways(reports, await asyncio.to_thread(figures_log(services).look)),

@@ -294,11 +294,11 @@ def moment(option: str, text: str | None) -> str | None:
         return None
     try:
         return datetime.fromisoformat(text).astimezone().isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     try:
         return datetime.fromtimestamp(time.time() - parse_duration(text), UTC).isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise CommandFailed(
             f"{option}: write a time such as 2026-11-20T07:00:00Z, or how long ago such as 24h, not {text!r}",
             exit_code=USAGE,

@@ -82,14 +82,15 @@ def test_a_token_is_made_up_once_and_kept_private(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_configured_token_counts(tmp_path: Path) -> None:
-    """A token in the settings is used and nothing is written."""
-    settings = Settings(data_dir=str(tmp_path), control=Control(admin_token=TOKEN))
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_configured_token_counts(tmp_path: Path, end: str) -> None:
+    """A token in the settings is used and nothing is written; a line end behind it is no part of it."""
+    settings = Settings(data_dir=str(tmp_path), control=Control(admin_token=TOKEN + end))
     assert admin_token.load(settings).matches(TOKEN)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("token", ["", "x" * 513, "nicht-ascii-täuschend-lang"])
+@pytest.mark.parametrize("token", ["", "x" * 513, "nicht-ascii-täuschend-lang", "two-lines-of\na-token"])
 def test_an_unusable_token_is_refused(token: str) -> None:
     """A token that lets everybody in, or could never be sent, is an error that says so."""
     with pytest.raises(AdminTokenError, match="at most 512 ASCII"):

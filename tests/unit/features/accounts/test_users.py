@@ -129,7 +129,11 @@ def test_a_disabled_account_is_out(control: Running) -> None:
     assert home(control, cookie).status == 303
     assert login(control, PASSWORD, account="vera").status == 403
     assert control.call("GET", f"/join/{again}", token=False).status == 403
+    assert control.api("POST", "/users/u2/invite").json["code"] == "account_disabled", (
+        "no link is shown that opens nothing"
+    )
     control.api("PATCH", "/users/u2", {"disabled": False})
+    assert control.call("GET", f"/join/{again}", token=False).status == 200
     assert login(control, PASSWORD, account="vera").status == 303
 
 

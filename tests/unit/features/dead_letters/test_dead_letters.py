@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from hookline.api.services import deliver_reader
+from hookline.cli.commands import execute
 from hookline.database.location import location_of
 from hookline.database.open import open_deliver
-from hookline.features.dead_letters import api
+from hookline.features.dead_letters import api, cli
 from hookline.outcomes.rows import DeadLetterRows
 from hookline.replays.store import ReplayFeed
-from tests.unit.control.running import Running, destination, record, source, wait_until
+from tests.unit.control.running import TOKEN, Running, destination, record, source, wait_until
+from tests.unit.features.accounts.test_access import sign_in
 
 
 @pytest.fixture
@@ -118,6 +121,42 @@ def test_a_retry_is_a_replay_of_just_these_events(control: Running) -> None:
         assert control.api("GET", f"/replays/{made['id']}").json["total"] == total
 
 
+def test_what_a_replay_sends_already_is_not_sent_twice(control: Running) -> None:
+    """Who presses Retry again, or another person, hears of the replay: of all, of one of them, and of a narrower
+    choice. Destinations of which more has failed since begin anew."""
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 4)
+    (crm,) = control.api("POST", "/dead-letters/retry", {"destination": "crm", "outcome": "refused"}).json["items"]
+    for path, body in (
+        ("/dead-letters/retry", {"destination": "crm"}),
+        ("/dead-letters/retry", {"destination": "crm", "type": "track", "from": "2020-01-01T00:00:00Z"}),
+        ("/dead-letters/retry", {"ids": [2, 4]}),
+        ("/dead-letters/4/retry", None),
+    ):
+        again = control.api("POST", path, body)
+        assert (again.status, again.json["code"], crm["id"] in again.json["detail"]) == (409, "already_retried", True)
+    every = control.api("POST", "/dead-letters/retry", {}).json["items"]
+    assert [each["destination"] for each in every] == ["erp"], "those of crm are on their way"
+    fill(control, 2)
+    every = control.api("POST", "/dead-letters/retry", {}).json["items"]
+    assert [each["destination"] for each in every] == ["crm", "erp"]
+    for each in control.api("GET", "/replays").json["items"]:
+        control.api("POST", f"/replays/{each['id']}/cancel")
+    assert control.api("POST", "/dead-letters/4/retry").status == 201, "nobody sends it now"
+
+
+def test_two_who_retry_all_at_once_send_once(control: Running) -> None:
+    """The second waits until the replay of the first is made, and hears of it."""
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 4)
+    with ThreadPoolExecutor(2) as people:
+        answers = list(people.map(lambda _: control.api("POST", "/dead-letters/retry", {}), range(2)))
+    assert sorted(answer.status for answer in answers) == [200, 409]
+    assert len(control.api("GET", "/replays").json["items"]) == 2
+
+
 def test_a_retry_to_a_disabled_destination_is_refused(control: Running) -> None:
     """It says what to do first."""
     fill(control, 2)
@@ -139,6 +178,29 @@ def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.Mon
     (action,) = feed.actions(0)
     feed.close()
     assert (action.dead_letters.destination, action.dead_letters.last_id) == ("crm", 5)
+
+
+def test_what_fails_after_the_look_is_left_alone(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page and the commands say how many they mean, and mean no more when a person has thought about it."""
+    monkeypatch.setattr(api, "DISCARD_SECONDS", 0.0)
+    connect_two(control)
+    fill(control, 2)
+    page = control.call("GET", "/destinations/crm/dead-letters", headers=sign_in(control), token=False).text
+    assert page.count('name="lastId" data-type="number" value="2"') == 2, "for Retry all and Discard all"
+
+    def answered_later(*_: object) -> None:
+        fill(control, 2)
+
+    monkeypatch.setattr(cli, "confirm", answered_later)
+    server = ("--api", f"http://127.0.0.1:{control.port}", "--token", TOKEN)
+    assert execute(["dead-letters", "retry", "--destination", "crm", *server]) == 0
+    assert execute(["dead-letters", "discard", "--destination", "crm", *server]) == 0
+    assert control.api("GET", "/replays").json["items"][0]["request"]["deadLetters"]["lastId"] == 2
+    feed = ReplayFeed(location_of(control.settings, "control"))
+    (action,) = feed.actions(0)
+    feed.close()
+    assert (action.dead_letters.destination, action.dead_letters.last_id) == ("crm", 4)
+    assert control.api("POST", "/dead-letters/discard", {"lastId": 0}).json["matched"] == 0
 
 
 def test_the_status_belongs_to_the_selection(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

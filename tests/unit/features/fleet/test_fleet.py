@@ -191,18 +191,22 @@ def test_a_notice_tells_of_partitions_that_nobody_has_for_too_long(
     worker = Worker(location_of(settings, "deliver"), rows, "a:1")
     rows.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (1, ?, 1, ?)", (EVENTS, b""))
 
-    def look(after_seconds: float) -> list[tuple[str, str, str]]:
+    def look(after_seconds: float) -> list[tuple[str, str]]:
         clock.seconds += KEPT_SECONDS
         now_ms = NOW_MS + int(after_seconds * 1000)
-        return [(each.kind, each.subject, each.detail) for each in condition.findings(moment(now_ms=now_ms)) or ()]
+        return [
+            (each.detail, "weak" if each.weak else "strong") for each in condition.findings(moment(now_ms=now_ms)) or ()
+        ]
 
-    assert look(0) == []
-    assert look(UNOWNED_SECONDS - 1) == []
-    assert look(UNOWNED_SECONDS) == [("partition_unowned", "events", "partition 0")]
+    assert look(0) == [("", "weak")], "one that was open before control started stays so"
+    assert look(UNOWNED_SECONDS - 1) == [("", "weak")]
+    assert look(UNOWNED_SECONDS) == [("partition 0", "strong")]
+    assert look(1) == [("", "weak")], "the clock was set back a little"
+    assert look(-2 * UNOWNED_SECONDS) == [("partition 0", "strong")], "and by far"
     worker.take(0)
     assert look(UNOWNED_SECONDS + 1) == []
     worker.leave()
-    assert look(UNOWNED_SECONDS + 2) == []
+    assert look(UNOWNED_SECONDS + 2) == [("", "weak")]
 
 
 def test_alone_deliver_has_all_partitions_while_it_reports(tmp_path: Path) -> None:

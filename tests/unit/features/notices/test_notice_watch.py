@@ -25,7 +25,7 @@ OPEN = "destination_breaker_open"
 class Told:
     """A condition that finds what it is told to find."""
 
-    kinds = (OPEN, "destination_paused", "destination_gone")
+    kinds = (OPEN, "destination_paused", "destination_gone", "role_restarted")
 
     def __init__(self) -> None:
         self.found: Sequence[Finding] | None = ()
@@ -123,6 +123,28 @@ def test_what_cannot_be_told_changes_nothing(rig: Rig) -> None:
     rig.told.error = OSError("the disk is gone")
     rig.watch.run_once()
     assert set(rig.log.open_ones()) == {(OPEN, "crm")}
+
+
+def test_what_happened_while_the_disk_was_full_is_told_once_there_is_room(rig: Rig) -> None:
+    """A restart and a moment are found once: they wait; what lasts is found again, and is not told if it is over."""
+    restarted, resumed = Finding("role_restarted", "deliver", "once"), Finding("destination_resumed", "crm", "")
+    settle = rig.log.settle
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    rig.log.settle = full  # type: ignore[method-assign]  # as the disk does
+    with pytest.raises(OSError, match="no space"):
+        rig.look(restarted, resumed, Finding(OPEN, "crm", "timed out"))
+    with pytest.raises(OSError, match="no space"):
+        rig.look()
+    rig.log.settle = settle  # type: ignore[method-assign]
+    found = rig.look()
+    assert {(each.kind, each.resolved_at is None) for each in found} == {
+        ("role_restarted", True),
+        ("destination_resumed", False),
+    }
+    assert [each.kind for each in rig.look()].count("destination_resumed") == 1
 
 
 def test_very_many_subjects_are_told_together(rig: Rig) -> None:

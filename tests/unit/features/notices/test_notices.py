@@ -6,6 +6,7 @@ import pytest
 
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.service import notice_log
+from hookline.features.overview.api import NOTICES_MAX
 from tests.unit.control.running import Running
 from tests.unit.features.accounts.test_access import sign_in
 
@@ -63,6 +64,19 @@ def test_one_notice_says_everything(control: Running) -> None:
         "webhookError": None,
         "page": "",
     }
+
+
+def test_no_number_of_lesser_notices_hides_a_severe_one(control: Running) -> None:
+    """The status and the overview show the most severe first: the status is not good while it only leaves one out."""
+    severe = Finding("disk_nearly_full", "data_dir", "1 MB free")
+    paused = [Finding("destination_paused", f"d{number}", "since then") for number in range(NOTICES_MAX)]
+    notice_log(control.services).settle([(each, 0) for each in (severe, *paused)], [], [], NOW_MS, [])
+    status = control.api("GET", "/status").json
+    assert (status["ok"], status["notices"][0]["kind"]) == (False, severe.kind)
+    control.api("POST", "/notices/1/acknowledge")
+    assert control.api("GET", "/status").json["ok"]
+    shown = notice_log(control.services).worst(NOTICES_MAX + 1, with_acknowledged=True)
+    assert [each.id for each in shown] == [*range(NOTICES_MAX + 1, 1, -1), 1], "what somebody has seen comes last"
 
 
 def test_acknowledging_is_noted_once(control: Running) -> None:

@@ -133,6 +133,25 @@ def test_user_and_password_go_over_verified_tls(authority: Authority, over_tls: 
     assert server.secured == [True]
 
 
+def test_a_password_may_have_letters_of_every_language() -> None:
+    """It goes as UTF-8 (RFC 4616); a wrong one is final, and a server that takes no such form is named."""
+    url = "smtp://ops:p%C3%A4ss%E2%82%AC@127.0.0.1:{port}"
+    with MailServer(login=("ops", "päss€")) as server:
+        assert mailed(server, url=url) == Result()
+        wrong = mailed(server, url=url.replace("ops", "op"))
+        assert (wrong.final, "refused user and password: 535" in str(wrong.error)) == (True, True)
+        server.answers = {"EHLO": b"250-mail.test\r\n250 AUTH LOGIN"}
+        other = mailed(server, url=url)
+        assert (other.final, "AUTH PLAIN" in str(other.error), "päss" in str(other.error)) == (True, True, False)
+
+
+def test_a_host_that_can_be_none_is_said_at_once() -> None:
+    """Not after the time for a whole message, and not five times."""
+    result = sent(TO, smtp=Smtp(url="smtp://mail..example.com", from_="hookline@example.com"))
+    assert result.final
+    assert str(result.error).startswith("mail..example.com: ")
+
+
 def test_a_certificate_of_nobody_is_refused(authority: Authority) -> None:
     """Neither the message nor the password goes to a server that cannot be verified; it is tried again."""
     with MailServer(authority.server(self_signed=True), login=("u", "p")) as server:

@@ -41,6 +41,7 @@ from hookline.kinds.settings import schema_of
 from hookline.outcomes.outcome import BECAUSE, Outcome
 from hookline.outcomes.request_urls import RequestUrls
 from hookline.outcomes.results import AttemptFilter, attempt_key
+from hookline.outcomes.rows import SavedDeadLetter
 from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.web.lists import TimeRange, address, by_name, destination_href, source_label, time_range
 
@@ -103,7 +104,7 @@ class DeadLetterRow(NamedTuple):
 
 
 class DeadLettersTab(NamedTuple):
-    """One page; ``matched`` counts all that the filters ask for."""
+    """One page; ``matched`` counts all that the filters ask for, up to the dead letter with ``last_id``."""
 
     rows: Sequence[DeadLetterRow]
     asked: Mapping[str, str]
@@ -112,6 +113,7 @@ class DeadLettersTab(NamedTuple):
     outcomes: Sequence[str]
     statuses: Sequence[str]
     matched: int
+    last_id: int
     first: str
     after: str
     export: str
@@ -134,12 +136,14 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
         until_ms=times.until_ms,
     )
     before_id = _number(after)
-    found, counts = await asyncio.to_thread(
-        lambda: (
-            list_reader(services).dead_letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted),
-            list_reader(services).dead_letters.count(wanted),
-        )
-    )
+
+    def look() -> tuple[int, list[SavedDeadLetter], int]:
+        letters = list_reader(services).dead_letters
+        last_id = letters.last_id()
+        counted = letters.count(msgspec.structs.replace(wanted, last_id=last_id))
+        return last_id, letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted), sum(counted.values())
+
+    last_id, found, matched = await asyncio.to_thread(look)
     letters = [dead_letter_of(each) for each in found[:DEAD_LETTER_ROWS]]
     records = await event_log(services).records_at([(each.partition, each.offset) for each in letters])
     everything = {**asked, **times.asked}
@@ -153,7 +157,8 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
         is_filtered=any(everything.values()),
         outcomes=[outcome.value for outcome in Outcome if outcome is not Outcome.SUCCESS],
         statuses=STATUSES,
-        matched=sum(counts.values()),
+        matched=matched,
+        last_id=last_id,
         first=address(path, everything) if before_id else "",
         after=address(path, everything, after=letters[-1].id) if len(found) > DEAD_LETTER_ROWS else "",
         export=address("/api/v1/dead-letters/export", {**asked, **times.bounds}, destination=stored.object.id),

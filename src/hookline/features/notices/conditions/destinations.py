@@ -42,7 +42,7 @@ class Breakers:
         self._since_ms = {id: self._since_ms.get(id) or self._first_seen(id, moment) for id in is_open}
         rules = moment.waits_for("destination_failing")
         after_ms = {id: lowest_seconds(rules, "destination_failing", id, self._open_seconds) * 1000 for id in is_open}
-        due = [id for id, since in self._since_ms.items() if moment.now_ms - since >= after_ms[id] > 0]
+        due = [id for id, after in after_ms.items() if after > 0 and self._is_due(id, after, moment)]
         if not due:
             return ()
         failures = self._deliver.attempts.latest_failures(ATTEMPTS_LOOKED_AT_MAX)
@@ -55,8 +55,11 @@ class Breakers:
         """Close the database; idempotent."""
         self._deliver.close()
 
+    def _is_due(self, id: str, after_ms: float, moment: Moment) -> bool:
+        return moment.open_notice(self.kinds[0], id) is not None or moment.has_lasted(self._since_ms[id], after_ms)
+
     def _first_seen(self, id: str, moment: Moment) -> int:
-        known = moment.notices.get((self.kinds[0], id))
+        known = moment.open_notice(self.kinds[0], id)
         if known is None:
             return moment.now_ms
         # A notice is opened when the breaker has been open for the threshold: a restart must not begin to count anew.

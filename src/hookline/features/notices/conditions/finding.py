@@ -65,6 +65,14 @@ class Moment:
         self._destinations = destinations
         self._open_elsewhere = open_elsewhere
 
+    def has_lasted(self, since_ms: int, ms: float) -> bool:
+        """Return whether something has lasted for so long, or the clock was set back by so much since."""
+        return abs(self.now_ms - since_ms) >= ms
+
+    def open_notice(self, kind: str, subject: str) -> OpenNotice | None:
+        """Return the open notice of a kind about a subject: what goes on keeps it open, whatever the clock says."""
+        return self.notices.get((kind, subject))
+
     @cached_property
     def lanes(self) -> dict[int, str]:
         """Return the enabled destinations by the number of their lane."""

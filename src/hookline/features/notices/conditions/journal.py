@@ -186,9 +186,11 @@ class Partitions:
         self._since_ms = {each.partition: self._since_ms.get(each.partition, moment.now_ms) for each in unowned}
         if any(each.behind is None for each in unowned):
             return None
-        waiting = [each.partition for each in unowned if each.behind and self._is_long(each, moment)]
+        unread = [each for each in unowned if each.behind]
+        waiting = [each.partition for each in unread if self._is_long(each, moment)]
         if not waiting:
-            return ()
+            # One that is open stays so: since when is forgotten with the process, and a clock may be set back.
+            return [Finding("partition_unowned", self._topic, "", weak=True)] if unread else ()
         named = ", ".join(map(str, waiting))
         detail = f"{'partition' if len(waiting) == 1 else 'partitions'} {named}"
         return [Finding("partition_unowned", self._topic, detail, len(waiting))]
@@ -197,4 +199,4 @@ class Partitions:
         """Nothing is held: what looks is closed by whoever made it."""
 
     def _is_long(self, partition: FleetPartition, moment: Moment) -> bool:
-        return moment.now_ms - self._since_ms[partition.partition] >= self._unowned_ms
+        return moment.has_lasted(self._since_ms[partition.partition], self._unowned_ms)

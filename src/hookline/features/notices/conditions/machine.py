@@ -79,11 +79,11 @@ class Roles:
                 self._stale_since_ms.pop(role, None)
                 self._note_start(role, report.number(PROCESS_STARTED))
             else:
-                self._stale_since_ms.setdefault(role, moment.now_ms)
+                self._note_away(role, moment)
         for role in self._wanted():
             if role not in moment.reports:
-                self._stale_since_ms.setdefault(role, moment.now_ms)
-        found = [_down(role, since) for role, since in self._stale_since_ms.items() if moment.now_ms - since >= DOWN_MS]
+                self._note_away(role, moment)
+        found = [_down(role, since) for role, since in self._stale_since_ms.items() if _is_down(role, since, moment)]
         found += [_restarted(role, moment) for role in sorted(self._restarted)]
         found += [
             Finding("role_restarted", subject, "", weak=True)
@@ -96,11 +96,20 @@ class Roles:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _note_away(self, role: str, moment: Moment) -> None:
+        known = moment.open_notice("role_down", role)  # of before control started again
+        since_ms = None if known is None else known.since_ms
+        self._stale_since_ms.setdefault(role, moment.now_ms if since_ms is None else since_ms)
+
     def _note_start(self, role: str, started: float) -> None:
         before = self._started.setdefault(role, started)
         if abs(before - started) > SAME_START_SECONDS:
             self._started[role] = started
             self._restarted.add(role)
+
+
+def _is_down(role: str, since_ms: int, moment: Moment) -> bool:
+    return moment.open_notice("role_down", role) is not None or moment.has_lasted(since_ms, DOWN_MS)
 
 
 def _down(role: str, since_ms: int) -> Finding:

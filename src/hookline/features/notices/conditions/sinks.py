@@ -42,7 +42,7 @@ class SchemaChanges:
             self._last_id = news.id
             if news.at_ms > self._since_ms and news.destination in moment.enabled:
                 self._untold[news.destination].add(news, moment.now_ms)
-        due = [id for id, untold in self._untold.items() if untold.is_due(moment.now_ms)]
+        due = [id for id, untold in self._untold.items() if untold.is_due(moment)]
         return [self._finding(id, self._untold.pop(id)) for id in sorted(due)]
 
     def close(self) -> None:
@@ -69,8 +69,8 @@ class _Untold:
         if len(self.sentences) < NEWS_KEPT_MAX and news.sentence not in self.sentences:
             self.sentences.append(news.sentence)
 
-    def is_due(self, now_ms: int) -> bool:
-        return now_ms - self.last_ms >= NEWS_QUIET_MS or now_ms - self.first_ms >= NEWS_WAIT_MS_MAX
+    def is_due(self, moment: Moment) -> bool:
+        return moment.has_lasted(self.last_ms, NEWS_QUIET_MS) or moment.has_lasted(self.first_ms, NEWS_WAIT_MS_MAX)
 
     def detail(self) -> str:
         shown: list[str] = []

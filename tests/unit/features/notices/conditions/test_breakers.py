@@ -14,6 +14,8 @@ from tests.unit.conftest import LocationOf
 from tests.unit.connections.examples import destination
 from tests.unit.features.notices.conditions.moments import NOW_MS, deliver_db, moment, notice, report, strong
 
+KEY = ("destination_breaker_open", "crm")
+
 
 @pytest.fixture
 def location(location_of: LocationOf) -> DatabaseLocation:
@@ -70,6 +72,24 @@ def test_a_breaker_that_closes_counts_anew(location: DatabaseLocation) -> None:
     assert strong(found) == []
 
 
+@pytest.mark.parametrize("back_ms", [60_000, 3_600_000])
+def test_a_clock_that_is_set_back_ends_no_outage(location: DatabaseLocation, back_ms: int) -> None:
+    """While the breaker is open its notice stays; and one that is not open yet waits no longer than it had to."""
+    breakers = Breakers(location, 300, Settings())
+    reported = report("deliver", **opened("crm"))
+    breakers.findings(moment(reported, "crm"))
+    assert strong(breakers.findings(moment(reported, "crm", now_ms=NOW_MS + 300_000))) == [KEY]
+    later = moment(reported, "crm", now_ms=NOW_MS + 301_000 - back_ms, notices={KEY: notice()})
+    assert strong(breakers.findings(later)) == [KEY]
+
+
+def test_an_outage_is_told_although_the_clock_was_set_back(location: DatabaseLocation) -> None:
+    """By hours: nobody waits until it has come so far again."""
+    breakers = Breakers(location, 300, Settings())
+    for now_ms, found in ((NOW_MS, []), (NOW_MS - 7_200_000, [KEY])):
+        assert strong(breakers.findings(moment(report("deliver", **opened("crm")), "crm", now_ms=now_ms))) == found
+
+
 def test_a_pause_is_told_otherwise(location: DatabaseLocation) -> None:
     """One notice about one destination is enough."""
     later = moment(report("deliver", **opened("crm")), "crm", paused=Pause(since=NOW_MS), now_ms=NOW_MS + 900_000)
@@ -88,10 +108,10 @@ def test_who_paused_it_makes_the_kind() -> None:
 
 def test_a_restart_keeps_what_was_open(location: DatabaseLocation) -> None:
     """With a notice open, the breaker is known to have been open for the threshold before it."""
-    notices = {("destination_breaker_open", "crm"): notice()}
+    notices = {KEY: notice()}
     reported = report("deliver", **opened("crm"))
     found = Breakers(location, 300, Settings()).findings(moment(reported, "crm", notices=notices))
-    assert strong(found) == [("destination_breaker_open", "crm")]
+    assert strong(found) == [KEY]
 
 
 def test_without_a_report_nothing_can_be_told(location: DatabaseLocation) -> None:

@@ -51,6 +51,16 @@ def test_a_role_that_stays_away_is_down() -> None:
     assert strong(roles.findings(moment(report("deliver"), now_ms=later))) == []
 
 
+def test_a_role_that_is_down_stays_so_whatever_the_clock_says() -> None:
+    """Its notice is not resolved by a clock that is set back, nor by a restart of control; only by a report."""
+    roles, open_one = Roles(), {("role_down", "deliver"): notice()}
+    roles.findings(moment(report("deliver", fresh=False)))
+    for looking, now_ms in ((roles, NOW_MS - 3_600_000), (Roles(), NOW_MS + 5_000)):
+        found = looking.findings(moment(report("deliver", fresh=False), now_ms=now_ms, notices=open_one))
+        assert strong(found) == [("role_down", "deliver")]
+    assert strong(roles.findings(moment(report("deliver"), notices=open_one))) == []
+
+
 def test_a_role_that_never_reported_is_down_too() -> None:
     """A supervisor runs it, and nothing was ever heard of it."""
     roles = Roles(wanted=lambda: ("collect", "deliver"))

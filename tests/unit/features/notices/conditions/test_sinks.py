@@ -44,6 +44,14 @@ def test_what_is_said_within_seconds_is_one_notice(tmp_path: Path) -> None:
     assert sinks.look(4 * NEWS_QUIET_MS) == []
 
 
+def test_a_clock_that_is_set_back_holds_nothing_up(tmp_path: Path) -> None:
+    """What waits to be told is not kept until the clock has come so far again."""
+    sinks = Sinks(tmp_path)
+    sinks.say("The schema site was created.")
+    assert sinks.look() == []
+    assert len(sinks.look(-3_600_000)) == 1
+
+
 def test_five_hundred_sentences_are_a_short_one(tmp_path: Path) -> None:
     """The first of them are shown, the others counted, and what does not end is told after a minute."""
     sinks = Sinks(tmp_path)

@@ -19,8 +19,19 @@ import msgspec
 
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs/reports/long-runs.jsonl"
-BESIDE = ("api", "bench", "cli", "control", "features", "insights", "journal/damaged.py", "simulation", "web")
-"""What an event does not pass: a new page makes no old run worthless."""
+BESIDE = (
+    "api",
+    "bench",
+    "cli",
+    "control",
+    "features",
+    "insights",
+    "journal/damaged.py",
+    "simulation",
+    "transfer",
+    "web",
+)
+"""What an event does not pass: a new page makes no old run worthless. ``transfer`` is loaded by a move alone."""
 IMPORTED = """
 import importlib, sys
 importlib.import_module(sys.argv[1])

@@ -157,14 +157,11 @@ class Apache(Front):
     def command(self, file: Path) -> list[str]:
         return ["apache2", "-D", "FOREGROUND", "-d", str(self.folder), "-f", str(file)]
 
-    def configuration(self) -> str:
-        names = ("mpm_event", "authz_core", "reqtimeout", "proxy", "proxy_http", "proxy_balancer", "slotmem_shm")
-        modules = "\n".join(
-            f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in (*names, "lbmethod_byrequests")
-        )
-        members = "\n".join(f"    BalancerMember http://{each} retry=1" for each in self.upstreams)
+    def process(self, *modules: str) -> str:
+        """Return the lines of a server that listens, whatever it then does with these modules."""
+        loaded = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in modules)
         return f"""
-{modules}
+{loaded}
 ServerName localhost
 Listen 127.0.0.1:{self.port}
 User www-data
@@ -172,6 +169,13 @@ Group www-data
 PidFile apache2.pid
 DefaultRuntimeDir {self.folder}
 ErrorLog /dev/stderr
+"""
+
+    def configuration(self) -> str:
+        names = ("mpm_event", "authz_core", "reqtimeout", "proxy", "proxy_http", "proxy_balancer", "slotmem_shm")
+        members = "\n".join(f"    BalancerMember http://{each} retry=1" for each in self.upstreams)
+        return f"""
+{self.process(*names, "lbmethod_byrequests")}
 Timeout 300
 KeepAlive On
 MaxKeepAliveRequests 100

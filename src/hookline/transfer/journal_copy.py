@@ -169,17 +169,13 @@ class JournalCopy:
             raise MoveFailed(
                 f"the topic {self._address.topic} is not empty: name another one in journal.url, or remove it first"
             )
-        retention = self._settings.retention
-        topic = open_topic(self._address, self._settings.journal.partitions, retention.events, retention.bytes)
+        topic = self._open_topic()
         if there and self._state.topic not in ("", topic):
             raise MoveFailed(
                 f"the topic {self._address.topic} was made anew since the move began: remove"
                 f" {self._settings.data_path}, the topic and the schemas of the database, and run it again"
             )
-        if not there:
-            self._state.seen = {}
-        self._state.topic = topic
-        self._state.save(self._settings.data_path)
+        self._note_topic(topic, is_new=not there)
 
     def fill(self) -> int:
         """Copy what is there now; return how many events."""
@@ -189,7 +185,8 @@ class JournalCopy:
             except TopicSpoiled as spoiled:
                 self._tell(f"journal: the topic is filled anew ({spoiled})")
                 self._remove_topic()
-                self.open()
+                # It is not looked for as in the beginning: one broker may list it for a moment after another does not.
+                self._note_topic(self._open_topic(), is_new=True)
 
     def behind(self) -> int:
         """Return how many records the local journal has that the topic has not."""
@@ -232,6 +229,16 @@ class JournalCopy:
         """Let go of the files and the brokers."""
         self._reader.close()
         self._watermarks.close()
+
+    def _open_topic(self) -> str:
+        retention = self._settings.retention
+        return open_topic(self._address, self._settings.journal.partitions, retention.events, retention.bytes)
+
+    def _note_topic(self, topic: str, is_new: bool) -> None:
+        if is_new:
+            self._state.seen = {}
+        self._state.topic = topic
+        self._state.save(self._settings.data_path)
 
     def _fill(self) -> int:
         self._note_segments()

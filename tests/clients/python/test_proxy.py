@@ -10,7 +10,7 @@ import pytest
 
 from hookline_client import Client
 from tests.service.deliver.certificates import Authority
-from tests.service.fronts import MODULES, Apache
+from tests.service.fronts import Apache
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, webhook
 
 HERE = "0.0.0.0"
@@ -23,19 +23,9 @@ class ForwardProxy(Apache):
 
     def configuration(self) -> str:
         """Return it: any port may be reached, by whoever has the password."""
-        names = ("mpm_event", "authz_core", "proxy", "proxy_http", "proxy_connect")
         given = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        modules = (f"{name}_module {MODULES}/mod_{name}.so" for name in names)
-        return (
-            "\n".join(f"LoadModule {each}" for each in modules)
-            + f"""
-ServerName localhost
-Listen 127.0.0.1:{self.port}
-User www-data
-Group www-data
-PidFile apache2.pid
-DefaultRuntimeDir {self.folder}
-ErrorLog /dev/stderr
+        return f"""
+{self.process("mpm_event", "authz_core", "proxy", "proxy_http", "proxy_connect")}
 CustomLog {self.folder}/requests "%r %>s"
 ProxyRequests On
 AllowCONNECT 1-65535
@@ -43,7 +33,6 @@ AllowCONNECT 1-65535
     Require expr %{{HTTP:Proxy-Authorization}} == 'Basic {given}'
 </Proxy>
 """
-        )
 
     @property
     def requests(self) -> str:

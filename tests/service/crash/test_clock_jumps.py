@@ -27,7 +27,7 @@ def test_without_the_library_it_says_so() -> None:
 
 
 def test_a_faked_clock_lets_threads_sleep(tmp_path: Path) -> None:
-    """What looks again after a while goes on looking; the sleep of the process under test is as long as it asks."""
+    """Threads that look again after a while go on looking: a sleep is not refused, and no shorter than was asked."""
     preload = library()
     assert preload is not None, "scripts/test-needs.sh installs faketime"
     clock = tmp_path / "clock"

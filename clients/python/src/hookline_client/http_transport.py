@@ -52,6 +52,7 @@ class HttpTransport:
         self._gzip = gzip
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
+        self._asked: Proxy | None = None  # a proxy that reads the requests themselves
         self._connection: HTTPConnection | None = None
         self._socket: socket.socket | None = None  # the connection lets go of it before the last body that it carries
         self._is_closed = False
@@ -61,7 +62,6 @@ class HttpTransport:
             "User-Agent": f"hookline-python/{VERSION}",
             **({"Content-Encoding": "gzip"} if gzip else {}),
         }
-        self._target, self._headers_sent = "", self._headers
 
     def send(self, batch: Sequence[Message], timeout_seconds: float | None = None) -> Answer:
         """Send one batch and return the answer; a fault of the network is an answer with status 0."""
@@ -114,9 +114,12 @@ class HttpTransport:
             connection = self._connection = self._connect(deadline)
         if connection.sock is not None:
             connection.sock.settimeout(seconds_left(deadline))
+        target, headers = f"{self._endpoint.path}/v1/batch", self._headers
+        if self._asked is not None:
+            target, headers = f"http://{address_of(self._endpoint)}{target}", {**headers, **self._asked.headers}
         is_whole = True
         try:
-            connection.request("POST", self._target, body, self._headers_sent)
+            connection.request("POST", target, body, headers)
         except (ConnectionError, ssl.SSLEOFError):  # it hung up in the middle: what it said before is there to be read
             if connection.sock is None:
                 raise
@@ -133,11 +136,8 @@ class HttpTransport:
         proxy = proxy_to(self._endpoint)
         there = (host, port) if proxy is None else (proxy.host, proxy.port)
         sock = connect(socket.getaddrinfo(*there, type=socket.SOCK_STREAM), deadline)
-        self._target, self._headers_sent = f"{self._endpoint.path}/v1/batch", self._headers
+        self._asked = None if self._endpoint.tls else proxy
         if not self._endpoint.tls:
-            if proxy is not None:
-                self._target = f"http://{address_of(self._endpoint)}{self._target}"
-                self._headers_sent = {**self._headers, **proxy.headers}
             connection = HTTPConnection(host, port, timeout=self._timeout_seconds)
         else:
             sock = self._wrapped(sock, proxy, deadline)

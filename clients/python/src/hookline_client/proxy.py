@@ -18,7 +18,7 @@ from hookline_client.endpoint import Endpoint
 
 
 class Proxy(NamedTuple):
-    """Where it listens, and the headers that it alone reads."""
+    """Say where it listens, and hold the headers that it alone reads."""
 
     host: str
     port: int

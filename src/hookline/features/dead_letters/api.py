@@ -242,7 +242,7 @@ _JOINED: dict[str, Callable[[Any, Any], Any]] = {
     "ids": lambda one, other: tuple(set(one) & set(other)) or None,
     "other_causes": lambda one, other: tuple({*one, *other}),
 }
-"""What two filters that say something of a field ask for both; of all other fields both must say the same."""
+"""Joins a field that both of two filters restrict; of all other fields both must say the same."""
 
 
 def _in_both(first: DeadLetterFilter, second: DeadLetterFilter) -> DeadLetterFilter | None:

@@ -85,7 +85,7 @@ class NoticeWatch:
         self._open_elsewhere = open_elsewhere
         self._failing: set[str] = set()
         self._unwritten: dict[Condition, Mapping[Key, tuple[Finding, int]]] = {}
-        """What is found only once, and was not written because the disk or the database refused it."""
+        """Holds findings that come only once and were not written, because the disk or the database refused them."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when something is to be sent."""
 

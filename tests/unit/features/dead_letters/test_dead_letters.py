@@ -122,7 +122,7 @@ def test_a_retry_is_a_replay_of_just_these_events(control: Running) -> None:
 
 
 def test_what_a_replay_sends_already_is_not_sent_twice(control: Running) -> None:
-    """Who presses Retry again, or another person, hears of the replay: of all, of one of them, and of a narrower
+    """A second press of Retry, by anybody, is answered with the replay: of all, of one of them, and of a narrower
     choice. Destinations of which more has failed since begin anew."""
     connect_two(control)
     control.append(*(record(f"m{number}") for number in range(6)))

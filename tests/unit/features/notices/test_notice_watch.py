@@ -125,20 +125,21 @@ def test_what_cannot_be_told_changes_nothing(rig: Rig) -> None:
     assert set(rig.log.open_ones()) == {(OPEN, "crm")}
 
 
-def test_what_happened_while_the_disk_was_full_is_told_once_there_is_room(rig: Rig) -> None:
-    """A restart and a moment are found once: they wait; what lasts is found again, and is not told if it is over."""
+def test_what_happened_while_the_disk_was_full_is_reported_once_there_is_room(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restarts and moments are found once, so they wait; what lasts is found again, and stays unsaid if it is over."""
     restarted, resumed = Finding("role_restarted", "deliver", "once"), Finding("destination_resumed", "crm", "")
-    settle = rig.log.settle
 
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    rig.log.settle = full  # type: ignore[method-assign]  # as the disk does
-    with pytest.raises(OSError, match="no space"):
-        rig.look(restarted, resumed, Finding(OPEN, "crm", "timed out"))
-    with pytest.raises(OSError, match="no space"):
-        rig.look()
-    rig.log.settle = settle  # type: ignore[method-assign]
+    with monkeypatch.context() as disk:
+        disk.setattr(rig.log, "settle", full)
+        with pytest.raises(OSError, match="no space"):
+            rig.look(restarted, resumed, Finding(OPEN, "crm", "timed out"))
+        with pytest.raises(OSError, match="no space"):
+            rig.look()
     found = rig.look()
     assert {(each.kind, each.resolved_at is None) for each in found} == {
         ("role_restarted", True),

@@ -45,7 +45,7 @@ def test_what_is_said_within_seconds_is_one_notice(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_set_back_holds_nothing_up(tmp_path: Path) -> None:
-    """What waits to be told is not kept until the clock has come so far again."""
+    """News that wait are reported at once, not when the clock has come so far again."""
     sinks = Sinks(tmp_path)
     sinks.say("The schema site was created.")
     assert sinks.look() == []

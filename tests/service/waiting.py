@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.02
-POLL_SECONDS_MAX = 0.06
+POLL_SECONDS_MAX = 0.15
 POLL_SHARE = 0.02
 """Of the time waited so far: looking takes the machine from what is waited for."""
 REST = 3.0

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
-from tests.ui.conftest import CONTRAST, sign_in
+from tests.ui.conftest import sign_in
 from tests.ui.hostile_payloads import PAYLOADS
 from tests.ui.test_hostile_content import assert_inert
 from tests.ui.test_screens import PICTURES, barriers, sticks_out
@@ -102,5 +102,5 @@ def looked_at(page: Page, name: str) -> list[str]:
     """What is wrong with the page as it stands."""
     if PICTURES.is_dir():
         page.screenshot(path=PICTURES / f"{name}.png")
-    wrong = [*(["sticks out"] if sticks_out(page) else []), *page.evaluate(CONTRAST), *barriers(page)]
+    wrong = [*(["sticks out"] if sticks_out(page) else []), *barriers(page)]
     return [f"{name}: {each}" for each in wrong]

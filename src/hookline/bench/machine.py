@@ -3,6 +3,8 @@ or, where there is none, by ``ps``."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import platform
 import shutil
@@ -145,3 +147,12 @@ def wait_until(
 def leave_on_sigterm() -> None:
     """From now on SIGTERM ends this process as an exception does, so that what it started is ended too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    atexit.register(_end_children)
+
+
+def _end_children() -> None:
+    """End whom nobody else has ended: the signal may come between the start of a program and the note of it."""
+    for process in list(processes()):
+        if process.parent == os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)

@@ -49,6 +49,8 @@ def test_counted_sent_and_listed(hookline: Hookline, receiver: Receiver, run: Ru
     last = done.stdout.splitlines()[-1]
     assert "done  to crm, 2 of 2" in last
     assert last in run(hookline, "replay", "list").stdout
+    assert run(hookline, "replay", "list", "--limit", "1").stdout.splitlines() == [last]
+    assert run(hookline, "replay", "list", "--limit", "0").returncode == 2
     assert [len(receiver.of(id)) for id in ids] == [2, 1, 2]
     assert "replay r" in run(hookline, "why", ids[0]).stdout
 

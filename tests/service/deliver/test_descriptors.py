@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from tests.service.client import basic, send
 from tests.service.harness import COMMAND, Hookline, Receiver, Reply, new_id, wait_until, webhook
@@ -23,6 +24,10 @@ def test_healthy_receivers_stay_healthy(new_hookline: Callable[..., Hookline]) -
             receiver.respond = lambda _: Reply(delay_seconds=0.5)
         hookline = new_hookline(*(webhook(f"r{n}", each.url()) for n, each in enumerate(receivers)), command=limited)
         hookline.start()
+        maps = Path(f"/proc/{hookline.role('deliver')}/maps")
+        wait_until(
+            lambda: "_ctypes" in maps.read_text(), what="what it needs later is loaded while there are descriptors"
+        )
         ids = [new_id() for _ in range(EVENTS)]
         batch = [{"type": "track", "userId": each, "event": "E", "messageId": each} for each in ids]
         assert send(hookline.collect_port, "POST", "/v1/batch", {"batch": batch}, basic("wk_site")).status == 200

@@ -66,7 +66,7 @@ def test_events_go_on_while_the_server_is_away(
         # A crashed server may lack the last commits that it was allowed to lose: who wrote them begins again then.
         if not (how is signal.SIGQUIT and "database_went_back" in hookline.log):
             assert roles == {name: hookline.role(name) for name in roles}, hookline.log[-8000:]
-        wait_until(lambda: _noticed(hookline), what="a notice tells of it")
+            wait_until(lambda: _noticed(hookline), what="a notice says so")
 
 
 def test_retries_and_dead_letters_wait_for_the_server(

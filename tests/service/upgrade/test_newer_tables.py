@@ -47,7 +47,7 @@ def test_roles_go_on_or_stand_by(
     """All calls are answered 200, all events arrive, and nothing ends but what is killed; who would write stands by."""
     with service(webhook("crm", receiver.url()), definitions={"computedTraits": [SPEND]}) as hookline:
         receiver.wait_for(hookline.track())
-        wait_until(lambda: hookline.role("profiles", required=False), what="profiles run")
+        wait_until(lambda: '"event": "following"' in hookline.log, what="profiles has opened its database")
         with ExitStack() as upgraded:
             for which in databases:
                 table = "ALTER TABLE alembic_version"
@@ -76,7 +76,7 @@ def test_an_older_version_leaves_a_newer_folder_as_it_is(
     not start either; each says which version to start, and no byte is changed."""
     with new_hookline(webhook("crm", receiver.url()), definitions={"computedTraits": [SPEND]}) as hookline:
         receiver.wait_for(hookline.track())
-        wait_until((hookline.data / "profiles.db").exists, what="people are followed")
+        wait_until(lambda: '"event": "following"' in hookline.log, what="profiles has opened its database")
     for which in get_args(Which):
         with newer(hookline, which, "SELECT 1", "SELECT 1"):
             before = content(hookline)

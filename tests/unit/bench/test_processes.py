@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hookline.bench import machine as room
-from hookline.bench.machine import Process
+from hookline.bench.machine import TERMINATED, Process
 from tests.service.waiting import wait_until
 
 
@@ -31,3 +32,20 @@ def test_a_process_is_found_until_it_has_ended(listed: Callable[[], Iterator[Pro
     wait_until(lambda: [each.state[0] for each in found()] == ["Z"])
     child.wait()
     assert found() == []
+
+
+def test_sigterm_leaves_no_program_behind() -> None:
+    """Nor one that was just being started, of which nobody has a note yet."""
+    program = """
+import subprocess, sys, time
+from hookline.bench.machine import leave_on_sigterm
+leave_on_sigterm()
+print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
+time.sleep(1000)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGTERM)
+        assert parent.wait() == TERMINATED
+    wait_until(lambda: [each.state for each in room.processes() if each.pid == child and each.state != "Z"] == [])

@@ -37,10 +37,10 @@ class FaultyDisk(Disk):
     def pwritev(self, fd: int, buffers: Sequence[bytes | memoryview], position: int) -> int:
         if self.is_full and position + sum(map(len, buffers)) > -(-os.fstat(fd).st_size // BLOCK_BYTES) * BLOCK_BYTES:
             raise OSError(NO_ROOM, os.strerror(NO_ROOM))
-        if self.write_error:
+        if error := self.write_error:  # read once: a test may mend the disk while a thread is here
             # As a full disk does: a part is taken first.
             os.pwrite(fd, b"".join(bytes(buffer) for buffer in buffers)[self.taken], position)
-            raise OSError(self.write_error, os.strerror(self.write_error))
+            raise OSError(error, os.strerror(error))
         return super().pwritev(fd, buffers, position)
 
     def fdatasync(self, fd: int) -> None:

@@ -6,6 +6,7 @@ file, and the role takes its place in the data folder itself. What a role consis
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from hookline.cli.service import lock
 
 SUPERVISED = "--supervised"
 """First argument of a role that a supervisor started; the data folder follows."""
+FEW_FILES = 4096
+"""A process that may have fewer files open can come to use them all."""
 
 
 def role(name: str, arguments: Sequence[str]) -> int:
@@ -42,6 +45,8 @@ def role(name: str, arguments: Sequence[str]) -> int:
         from hookline.freed_memory import share_one_heap
 
         share_one_heap()
+    if 0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < FEW_FILES:  # without a limit it is -1
+        import ctypes  # noqa: F401 - loaded when memory is given back, and then there may be no descriptor left
     import hookline.app as app
 
     if name == "collect":

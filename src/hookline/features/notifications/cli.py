@@ -12,6 +12,8 @@ from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 from hookline.features.connections.cli.objects import notifications_app
 
+TEST_SECONDS = 60.0
+"""Of patience: a mail server may take half a minute before it counts as failed, and its error is what is asked for."""
 STATE_SHAPES = {"sent": "●", "queued": "◔", "failed": "■"}
 """Of messages; one that was replaced before it was sent is off."""
 
@@ -25,7 +27,8 @@ def send_test(id: str, /, *, options: Options = HERE) -> int:
     id
         Id of the notification.
     """
-    answer = options.admin().request("POST", f"/notifications/{quote(id, safe='')}/test")
+    path = f"/notifications/{quote(id, safe='')}/test"
+    answer = options.admin().request("POST", path, timeout_seconds=TEST_SECONDS)
     channels = answer["channels"]
     if options.as_json:
         print(json.dumps(answer))

@@ -100,9 +100,21 @@ def replay(
 
 
 @replay_app.command(name="list")
-def list_(*, options: Options = HERE) -> int:
-    """List the replays, newest first."""
-    return print_list(options.admin(), options.as_json, options.utc)
+def list_(*, limit: int = 200, options: Options = HERE) -> int:
+    """List the newest replays, newest first.
+
+    Parameters
+    ----------
+    limit
+        How many to list.
+    """
+    items = options.admin().newest("/replays", limit)
+    if options.as_json:
+        print(json.dumps(items))
+    else:
+        columns = ("Id", "State", "Destination", "Done#", "Of#", "Failed#", "Retrying#")
+        print_items(items, line, "there are no replays", columns, _cells, options.utc)
+    return 0
 
 
 @replay_app.command
@@ -207,17 +219,6 @@ def follow(admin: AdminApi, id: str, as_json: bool) -> int:
     if view["failed"] and not as_json:
         print(f"events not delivered: hookline dead-letters list --destination {view['destination']}")
     return 0 if view["state"] == "done" and not view["failed"] else 1
-
-
-def print_list(admin: AdminApi, as_json: bool, utc: bool) -> int:
-    """Print the newest replays."""
-    items = admin.get("/replays", limit=200)["items"]
-    if as_json:
-        print(json.dumps(items))
-    else:
-        columns = ("Id", "State", "Destination", "Done#", "Of#", "Failed#", "Retrying#")
-        print_items(items, line, "there are no replays", columns, _cells, utc)
-    return 0
 
 
 def print_one(admin: AdminApi, method: str, id: str, action: str, as_json: bool) -> int:

@@ -82,7 +82,7 @@ def test_a_transaction_that_stands_still_keeps_nobody_from_writing(
     schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server ends it, another writer has its turn; who stood still fails as a whole and can go on."""
-    monkeypatch.setattr(pool_module, "TRANSACTION_IDLE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(pool_module, "TRANSACTION_IDLE_SECONDS_MAX", 1.0)
     with closing(connect(schema)) as still, closing(connect(schema)) as other:
         still.execute("BEGIN IMMEDIATE")
         still.execute(INSERT, ("a", 1))

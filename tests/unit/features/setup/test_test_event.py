@@ -12,6 +12,7 @@ import pytest
 
 from hookline.settings import Collect
 from tests.service.receiver import Receiver
+from tests.service.waiting import wait_until
 from tests.unit.control.running import Running, record
 from tests.unit.features.accounts.test_access import sign_in
 
@@ -51,8 +52,11 @@ def test_the_first_event_is_one_that_somebody_sent(tmp_path: Path) -> None:
     erased = msgspec.structs.replace(record("m3", source="shop"), erased=True)
     with control_of(tmp_path, "https://events.example.com") as control:
         control.append(sent, deletion, erased)
-        page = control.call("GET", "/setup?source=shop&step=event", headers=sign_in(control), token=False).text
-    assert '<a href="/events/m1?source=shop">' in page
+        cookie, link = sign_in(control), '<a href="/events/m1?source=shop">'
+        # A page looks for it no longer than a moment.
+        wait_until(
+            lambda: link in control.call("GET", "/setup?source=shop&step=event", headers=cookie, token=False).text
+        )
 
 
 def test_a_refusal_says_who_refused(tmp_path: Path, receiver: Receiver) -> None:

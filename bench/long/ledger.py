@@ -31,7 +31,7 @@ BESIDE = (
     "transfer",
     "web",
 )
-"""What an event does not pass: a new page makes no old run worthless. ``transfer`` is loaded by a move alone."""
+"""Names what an event does not pass: a new page makes no old run worthless. ``transfer`` is loaded by a move alone."""
 IMPORTED = """
 import importlib, sys
 importlib.import_module(sys.argv[1])

@@ -26,7 +26,7 @@ RULES = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice
 BARRIERS = f"axe.run(document, {{runOnly: {RULES}, rules: {{'color-contrast': {{enabled: false}}}}}})"
 BARRIERS += ".then(found => found.violations.map(each => each.id + ': ' +"
 BARRIERS += " each.nodes.map(node => node.html.slice(0, 100)).join(' | ')))"
-"""What axe finds. Contrast, a third of its time, is looked at by ``CONTRAST``, which is stricter about large text."""
+"""Lists what axe finds. Contrast, a third of its time, is left to ``CONTRAST``, which is stricter about large text."""
 
 FIRST_PAGE_BYTES_MAX = 150 * 1024
 LONG = "A name without an end " * 9
@@ -167,7 +167,7 @@ def look(page: Page, name: str, pictures: bool) -> list[str]:
 
 
 def barriers(page: Page) -> list[str]:
-    """What is in the way of people on the page as it stands: text that is hard to read, and what axe finds."""
+    """Return what is in the way of people on the page as it stands: text that is hard to read, and what axe finds."""
     page.evaluate(AXE.read_text())
     return [*page.evaluate(CONTRAST), *page.evaluate(BARRIERS)]
 

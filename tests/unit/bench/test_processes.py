@@ -37,11 +37,11 @@ def test_a_process_is_found_until_it_has_ended(listed: Callable[[], Iterator[Pro
 def test_sigterm_leaves_no_program_behind() -> None:
     """Nor one that was just being started, of which nobody has a note yet."""
     program = """
-import subprocess, sys, time
+import signal, subprocess
 from hookline.bench.machine import leave_on_sigterm
 leave_on_sigterm()
 print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
-time.sleep(1000)
+signal.pause()
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

@@ -50,6 +50,7 @@ def test_a_full_pipe_drops_lines_and_says_how_many(pipe: tuple[int, LogStream]) 
     *lines, told = seen.splitlines()
     kept = [int(line[:4]) for line in lines]
     assert kept[0] == 0
+    assert len(kept) > WAITING_BYTES_MAX // len(LINE)
     assert kept == sorted(set(kept))
     assert f" {LINES_MAX - len(lines)} lines" in told.decode()
     wait_until(lambda: not stream._has_thread, what="the thread is gone")

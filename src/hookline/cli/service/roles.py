@@ -16,7 +16,7 @@ from hookline.cli.service import lock
 SUPERVISED = "--supervised"
 """First argument of a role that a supervisor started; the data folder follows."""
 FEW_FILES = 4096
-"""A process that may have fewer files open can come to use them all."""
+"""Bounds how many open files a process may come to use up: with a lower limit it is prepared for that."""
 
 
 def role(name: str, arguments: Sequence[str]) -> int:

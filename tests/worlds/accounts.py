@@ -103,9 +103,8 @@ class Accounts:
         status = statuses.get(destination)
         was_taken = tries is not None and tries.taken
         not_delivered = self._ledger.disconnected(position, lane, destination)
-        # A try of which nothing was known when the process ended was none: what reads it again may meet other filters.
-        was_tried = tries is not None and (tries.answered_at is not None or tries.failed_at is not None)
-        if status == "filtered" and not was_tried and self._may_be_filtered(position, lane, destination):
+        is_untried = self._watch.is_untried((lane, position))
+        if status == "filtered" and is_untried and self._may_be_filtered(position, lane, destination):
             return
         if self._is_settled_by_replay(position, lane, tries):
             return

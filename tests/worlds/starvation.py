@@ -109,7 +109,7 @@ class Starvation:
             if (
                 disconnected
                 or position in self._ledger.erasing
-                or (tries is None and self._ledger.may_be_filtered(position, lane))
+                or (self._watch.is_untried((lane, position)) and self._ledger.may_be_filtered(position, lane))
                 or (lane, position) in self._watch.lost
                 or (tries is not None and (tries.answered_at is not None or tries.final))
                 or (tries is not None and self._watch.may_be_done((lane, position), tries))

@@ -240,6 +240,18 @@ def test_a_crash_may_forget_what_one_url_took(scene: Scene) -> None:
     assert scene.watch.violations == []
 
 
+def test_a_try_that_ended_with_its_process_was_none(scene: Scene) -> None:
+    """While it is under way, and once something is known of it, the event was tried."""
+    untried = [scene.watch.is_untried((1, PLACE))]
+    scene.send()
+    untried.append(scene.watch.is_untried((1, PLACE)))
+    scene.watch.crashed(scene.clock.seconds, ring_kept=True)
+    untried.append(scene.watch.is_untried((1, PLACE)))
+    scene.fail()
+    untried.append(scene.watch.is_untried((1, PLACE)))
+    assert untried == [True, False, True, False]
+
+
 def test_what_was_erased_is_not_sent(scene: Scene) -> None:
     """Until deliver answers it may be; then nothing of it is under way, and nothing leaves."""
     scene.ledger.erasing.add(PLACE)

@@ -238,6 +238,15 @@ class Watch:
         self._probes.clear()
         self.pace.restarted()
 
+    def is_untried(self, key: LanePlace) -> bool:
+        """Return whether nothing is known of a try, and none is under way: a try that ended with its process was none,
+        and what reads the event again may meet other filters."""
+        tries = self.tries.get(key)
+        if tries is None:
+            return True
+        is_known = tries.answered_at is not None or tries.failed_at is not None
+        return not is_known and not self._is_under_way(key[0], self._ledger.events[key[1]].record.message_id)
+
     def erased(self, places: set[Place]) -> None:
         """Deliver has answered that it has nothing of these events any more: nothing of them is under way, but for
         requests that no longer matter, because another URL has taken the event."""

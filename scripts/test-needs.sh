@@ -26,41 +26,14 @@ need git git
 [ -x /usr/sbin/haproxy ] || need haproxy haproxy
 [ -x /usr/sbin/apache2 ] || need apache2 apache2
 need caddy caddy
+need go golang-go
+need javac default-jdk-headless
+need mvn maven
 # Debian keeps the server out of PATH.
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || need postgres postgresql
 # shellcheck disable=SC2086
 [ -z "$missing" ] || sh scripts/apt-install.sh $missing
 
-uv=uv
-uv --version >/dev/null 2>&1 || uv=.tools/bin/uv
-
-# Node SDKs: build/sdks/node_modules, as locked and checked by hash. Not `npm ci`: it insists on optional packages of
-# other platforms, which not every registry carries.
-mkdir -p build
-if ! cmp -s scripts/sdks/package-lock.json build/sdks/package-lock.json 2>/dev/null || [ ! -e build/sdks/.ready ]; then
-    rm -rf build/sdks
-    mkdir -p build/sdks
-    cp scripts/sdks/package.json scripts/sdks/package-lock.json build/sdks/
-    (cd build/sdks && npm install --silent --no-save --omit=optional --no-audit --no-fund --ignore-scripts && touch .ready)
-fi
-
-sh scripts/sdk-bundles.sh
-
-# Python SDKs in an environment of their own, so that their old dependencies do not meet ours.
-if [ ! -e build/sdk-venv/.ready ] || [ scripts/sdks/requirements.lock -nt build/sdk-venv/.ready ]; then
-    rm -rf build/sdk-venv
-    UV_PYTHON_DOWNLOADS=never "$uv" venv --quiet --python .venv/bin/python build/sdk-venv
-    "$uv" pip install --quiet --python build/sdk-venv/bin/python --compile-bytecode --require-hashes -r scripts/sdks/requirements.lock
-    touch build/sdk-venv/.ready
-fi
-
-# Every Python that the client library supports and this machine has.
-sh scripts/client-pythons.sh
-
-# A Go that is new enough for the Go client library, and PHP for its own. Where one cannot be had, its library is left out
-# and the test run says so.
-sh scripts/go.sh
-sh scripts/s3-server.sh
 if ! command -v phpcs >/dev/null || ! command -v phpunit >/dev/null; then
     sh scripts/apt-install.sh php-cli php-curl php-mbstring php-xml phpunit php-codesniffer ||
         echo "PHPUnit and phpcs cannot be had here: the PHP client library is not tested" >&2
@@ -72,8 +45,59 @@ for framework in symfony-framework-bundle:Symfony/Bundle/FrameworkBundle laravel
         echo "php-${framework%:*} cannot be had here: its example is not tested" >&2
 done
 
-# SDKs of Go, Java, PHP and Ruby, with the programs that use them.
-sh scripts/sdk-programs.sh
+# What follows waits for the network most of the time, so it goes side by side. Only one of these installs packages of the
+# system, of which no more than one can be installed at a time.
+mkdir -p build
+running=
+beside() { # COMMAND…
+    ("$@") &
+    running="$running $!"
+}
 
-# Kafka brokers.
-sh scripts/kafka-jars.sh
+uv=uv
+uv --version >/dev/null 2>&1 || uv=.tools/bin/uv
+
+# As locked and checked by hash. Not `npm ci`: it insists on optional packages of other platforms, which not every registry
+# carries.
+node_sdks() {
+    if ! cmp -s scripts/sdks/package-lock.json build/sdks/package-lock.json 2>/dev/null || [ ! -e build/sdks/.ready ]; then
+        rm -rf build/sdks
+        mkdir -p build/sdks
+        cp scripts/sdks/package.json scripts/sdks/package-lock.json build/sdks/
+        (cd build/sdks && npm install --silent --no-save --omit=optional --no-audit --no-fund --ignore-scripts && touch .ready)
+    fi
+    sh scripts/sdk-bundles.sh
+}
+# In an environment of their own, so that their old dependencies do not meet ours.
+python_sdks() {
+    [ ! -e build/sdk-venv/.ready ] || [ scripts/sdks/requirements.lock -nt build/sdk-venv/.ready ] || return 0
+    rm -rf build/sdk-venv
+    UV_PYTHON_DOWNLOADS=never "$uv" venv --quiet --python .venv/bin/python build/sdk-venv
+    "$uv" pip install --quiet --python build/sdk-venv/bin/python --compile-bytecode --require-hashes -r scripts/sdks/requirements.lock
+    touch build/sdk-venv/.ready
+}
+# A Go that is new enough for the Go client library, and what it builds. Where none can be had, the library is left out and
+# the test run says so.
+go_programs() {
+    sh scripts/go.sh
+    sh scripts/s3-server.sh
+}
+# SDKs of Go, Java, PHP and Ruby, then Kafka brokers: two Mavens at once would write the same files.
+programs_and_brokers() {
+    sh scripts/sdk-programs.sh
+    sh scripts/kafka-jars.sh
+}
+# Each process of the first run would rewrite the assertions of all tests.
+rewritten_assertions() {
+    [ -n "${PYTHONDONTWRITEBYTECODE:-}" ] || [ -d tests/__pycache__ ] || .venv/bin/python -m pytest --collect-only --quiet >/dev/null 2>&1 || true
+}
+beside node_sdks
+beside python_sdks
+beside sh scripts/client-pythons.sh
+beside go_programs
+beside programs_and_brokers
+beside rewritten_assertions
+for each in $running; do
+    wait "$each" || failed=1
+done
+exit "${failed:-0}"

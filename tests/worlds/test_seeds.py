@@ -17,9 +17,9 @@ from tests.worlds.plan import LATER_FROM, MAPPED_FROM, Plan, plain_plan_of, plan
 from tests.worlds.run import run
 from tests.worlds.shrink import shrink
 
-SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "60"))
+SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "30"))
 FIRST = int(os.environ.get("HOOKLINE_TEST_SIMULATION_FIRST", "0"))
-SEEDS_PER_TEST = 15
+SEEDS_PER_TEST = 10
 ROOT = Path(__file__).parents[2]
 FOUND = (8, 65, 109, 173, 307, 5017, 5266, 6664)
 """Seeds of plain runs that find what was wrong once, or what was broken on purpose."""

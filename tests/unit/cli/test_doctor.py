@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from hookline.cli.checkup import configured, database, machine, running
 from hookline.cli.checkup.here import Finding, Here
+from hookline.cli.launch import Launch
 from hookline.cli.service.doctor import examine
 from hookline.cli.target import Target
 from hookline.connections.model import Pause
@@ -392,3 +393,21 @@ def test_client_certificates_that_end_or_are_gone_are_named(folder: Path) -> Non
     (folder / "crm.key").write_bytes(key)
     ((status, message),) = [each for each in found(configured.check_destinations, at) if "certificate" in each[1]]
     assert (status, "its client certificate expires at" in message) == ("warn", True)
+
+
+def test_a_connections_file_is_the_one_the_server_was_started_with(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that lies in this folder is nothing to a server that was started without one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "connections.yaml").write_text("sources: []")
+    named = tmp_path / "named.yaml"
+    named.write_text("sources: []")
+    stopped = here(folder)
+    launches = [None, *(Launch(settings=stopped.settings, connections=name) for name in (None, str(named)))]
+    messages = [found(configured.check_connections, stopped._replace(launch=launch))[0][1] for launch in launches]
+    assert [message.partition(" is ")[0] for message in messages] == [
+        "connections.yaml",
+        "no connections file",
+        str(named),
+    ]

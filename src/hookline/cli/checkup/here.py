@@ -47,12 +47,13 @@ class Here(NamedTuple):
         return any(report.fresh for report in self.reports.values())
 
     def connections_file(self) -> Path | None:
-        """Return the connections file that a start applies, if there is one."""
-        named = self.launch.connections if self.launch is not None else None
-        if named is None and not may_enter_folder():
-            return None
-        file = Path(named or "connections.yaml")
-        return file if file.is_file() else None
+        """Return the connections file that the running server was started with, else the one that a start here would
+        apply, if there is one."""
+        if self.launch is not None:
+            named = self.launch.connections
+        else:
+            named = "connections.yaml" if may_enter_folder() else None
+        return Path(named) if named is not None and Path(named).is_file() else None
 
     def processes(self) -> list[int]:
         """Return the supervisor, whose roles have its limits and its user, and roles that were started alone."""

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -38,17 +38,26 @@ class Example(NamedTuple):
     port: int
     secret: str
 
-    def destination(self, secret: str) -> dict[str, Any]:
-        """A destination that sends to it, signed with ``secret``."""
-        made = webhook("crm", f"http://127.0.0.1:{self.port}/")
+    def connect(self, hookline: Hookline, secret: str) -> str:
+        """Make a destination that sends to it, signed with ``secret``, and return its id."""
+        made = webhook(f"at-{self.port}", f"http://127.0.0.1:{self.port}/")
         standard = SETTINGS[self.secret] == "standardWebhooks"
         made["settings"] |= {"standardWebhooks": {"secret": secret}} if standard else {"sharedSecret": secret}
-        return made
+        answer = hookline.api("POST", "destinations", made)
+        assert answer.status == 201, answer
+        return str(made["id"])
 
     def line(self) -> Any:
         """The next body it printed."""
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
+    """A service that all examples are receivers of."""
+    with Hookline(tmp_path_factory.mktemp("examples")) as running:
+        yield running
 
 
 @pytest.fixture(params=RECEIVERS)
@@ -79,28 +88,27 @@ def standard(seconds: float, secret: str = WHSEC) -> dict[str, str]:
     return {"webhook-id": "m-1", "webhook-timestamp": str(int(seconds)), "webhook-signature": signature}
 
 
-def test_an_example_receiver_takes_what_hookline_signs(example: Example, new_hookline: Callable[..., Hookline]) -> None:
+def test_an_example_receiver_takes_what_hookline_signs(example: Example, hookline: Hookline) -> None:
     """It verifies the signature of an event that is hard to sign alike, and prints it."""
-    with new_hookline(example.destination(example.secret)) as hookline:
-        message_id = hookline.track("Größe “42”", properties={"z": 1, "1": 1.0, "a": "</script>\u2028"})
-        hookline.wait_status(message_id, "crm", "delivered")
-        body = example.line()
-        assert body["event"] == "Größe “42”"
-        assert body["properties"] == {"z": 1, "1": 1, "a": "</script>\u2028"}
+    destination = example.connect(hookline, example.secret)
+    message_id = hookline.track("Größe “42”", properties={"z": 1, "1": 1.0, "a": "</script>\u2028"})
+    hookline.wait_status(message_id, destination, "delivered")
+    body = example.line()
+    assert body["event"] == "Größe “42”"
+    assert body["properties"] == {"z": 1, "1": 1, "a": "</script>\u2028"}
 
 
-def test_an_example_receiver_is_ready_before_the_old_secret_ends(
-    example: Example, new_hookline: Callable[..., Hookline]
-) -> None:
+def test_an_example_receiver_is_ready_before_the_old_secret_ends(example: Example, hookline: Hookline) -> None:
     """In the overlap the receiver may already have the new secret: it finds its own among the two signatures."""
     old = "whsec_" + base64.b64encode(b"o" * 32).decode() if example.secret == WHSEC else "the-old-secret"
-    with new_hookline(example.destination(old)) as hookline:
-        # Until deliver has the old secret in force, no later one is a change, and nothing would be logged.
-        hookline.wait_status(hookline.track("Too early"), "crm", "failed")
-        hookline.api("POST", "destinations/crm/rotate-secret", {"secret": example.secret, "overlap": "24h"})
-        wait_until(lambda: "destination_changed" in hookline.log)
-        hookline.wait_status(hookline.track("Switched"), "crm", "delivered")
-        assert example.line()["event"] == "Switched"
+    destination = example.connect(hookline, old)
+    # Until deliver has the old secret in force, no later one is a change, and nothing would be logged.
+    hookline.wait_status(hookline.track("Too early"), destination, "failed")
+    changes = hookline.log.count("destination_changed")
+    hookline.api("POST", f"destinations/{destination}/rotate-secret", {"secret": example.secret, "overlap": "24h"})
+    wait_until(lambda: hookline.log.count("destination_changed") > changes)
+    hookline.wait_status(hookline.track("Switched"), destination, "delivered")
+    assert example.line()["event"] == "Switched"
 
 
 @pytest.mark.parametrize("example", ["standard_webhooks.py", "standard_webhooks.mjs"], indirect=True)

@@ -31,7 +31,7 @@ def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: New
             os.kill(before, signal.SIGKILL)
             wait_until(lambda role=role, before=before: running(hookline, role) not in (None, before), what=role)
             hookline.wait_ready()
-        receiver.wait_for(hookline.track())
+            hookline.wait_status(hookline.track(), "crm", "delivered")
 
 
 def test_roles_end_when_their_supervisor_is_killed(new_hookline: NewHookline) -> None:

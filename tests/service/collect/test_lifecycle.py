@@ -80,30 +80,6 @@ def test_events_wait_for_a_receiver_through_a_restart(receiver: Receiver, new_ho
         hookline.wait_status(message_id, "crm", "delivered", 60)
 
 
-def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: NewHookline) -> None:
-    """kill -9 of each role in turn: the supervisor brings it back and events flow on."""
-    hookline = new_hookline(webhook("crm", receiver.url())).start()
-    for role in ("deliver", "collect", "control"):
-        pid = hookline.role(role)
-        os.kill(pid, 9)
-        wait_until(lambda pid=pid: pid not in hookline.members())  # type: ignore[misc]
-        wait_until(lambda role=role: any(role in c.split() for c in hookline.members().values()))  # type: ignore[misc]
-        hookline.wait_ready()
-        message_id = hookline.track()
-        receiver.wait_for(message_id)
-        hookline.wait_status(message_id, "crm", "delivered")
-
-
-def test_children_end_with_their_supervisor(new_hookline: NewHookline) -> None:
-    """kill -9 of the supervisor alone leaves no role behind and frees the data folder."""
-    hookline = new_hookline().start()
-    assert hookline.process is not None
-    hookline.process.kill()
-    hookline.process.wait(WAIT_SECONDS)
-    wait_until(lambda: not hookline.members(), what="roles ended when their pipe closed")
-    hookline.start()
-
-
 def test_files_are_private(new_hookline: NewHookline) -> None:
     """The data folder is 0700 and nothing in it is readable by others."""
     hookline = new_hookline().start()

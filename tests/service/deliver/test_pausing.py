@@ -1,4 +1,4 @@
-"""Pause, resume and 410 on the real service, through API and command line."""
+"""Pause, resume and disable on the real service, through API and command line."""
 
 from __future__ import annotations
 
@@ -45,21 +45,6 @@ def test_what_comes_while_paused_is_sent_after_it(new_hookline: Callable[..., Ho
     for message_id in sent:
         hookline.wait_status(message_id, "crm", "delivered", seconds=30)
         assert len(receiver.of(message_id)) == 1
-
-
-def test_gone_everywhere_pauses_it(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
-    """410 is no failure to be tried again: the destination waits for a person, and nothing is burnt."""
-    receiver.reply_with(410)
-    hookline = new_hookline(webhook("crm", receiver.url())).start()
-    message_id = hookline.track()
-    wait_until(lambda: standing(hookline)["state"] == "paused", what="paused by itself, and deliver knows")
-    assert standing(hookline)["paused"]["by"] == "hookline"  # type: ignore[index]
-    tried = len(receiver.of(message_id))
-    holds_for(lambda: len(receiver.of(message_id)) == tried, 1.0, "not tried any more")
-    receiver.reply_with(200)
-    assert hookline.api("POST", "destinations/crm/resume").status == 200
-    hookline.wait_status(message_id, "crm", "delivered", seconds=30)
-    holds_for(lambda: standing(hookline)["paused"] is None, 2.5, "it stays resumed")
 
 
 def test_changing_a_paused_destination_leaves_it_paused(new_hookline: Callable[..., Hookline]) -> None:

@@ -90,7 +90,8 @@ def test_no_final_answer_is_tried_again_and_no_redirect_followed(
 def test_a_passing_failure_is_tried_again_until_it_is_taken(
     status: int, outcome: str, cases: Cases, receivers: dict[str, Receiver]
 ) -> None:
-    """The event waits with the outcome of the closed set and is delivered once the receiver recovers."""
+    """The event waits with the outcome of the closed set and is delivered once the receiver recovers; every attempt has
+    the same bytes."""
     receiver = receivers[f"s{status}"]
     receiver.reply_with(status, body=b"later")
     message_id = cases.send(f"s{status}")
@@ -100,6 +101,7 @@ def test_a_passing_failure_is_tried_again_until_it_is_taken(
     assert [(a["outcome"], a["httpStatus"]) for a in attempts[:-1]] == [(outcome, status)] * (len(attempts) - 1)
     assert (attempts[-1]["outcome"], attempts[-1]["httpStatus"]) == ("success", 200)
     assert [a["number"] for a in attempts] == list(range(1, len(attempts) + 1))
+    assert len({(request.body, request.headers["x-message-id"]) for request in receiver.of(message_id)}) == 1
 
 
 def test_retry_after_in_seconds_is_honoured_beyond_retry_max(cases: Cases, receivers: dict[str, Receiver]) -> None:
@@ -157,13 +159,20 @@ def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: 
     attempt = cases.wait_attempts("gone", first)[0]
     assert (attempt["outcome"], attempt["httpStatus"]) == ("refused", 410)
     later = [cases.send("gone") for _ in range(5)]
-    wait_until(lambda: cases.hookline.api("GET", "destinations/gone/metrics").json["state"] == "paused", what="paused")
+    wait_until(lambda: _standing(cases)["state"] == "paused", what="paused")
+    assert _standing(cases)["paused"]["by"] == "hookline"
     assert not cases.hookline.wait_status(later[-1], "gone", "queued", reason="paused")["attempts"]
     receiver.reply_with(200)
     assert cases.hookline.api("POST", "destinations/gone/resume").status == 200
     for message_id in (first, *later):
         cases.hookline.wait_status(message_id, "gone", "delivered")
     assert len(receiver.of(later[-1])) == 1
+    holds_for(lambda: _standing(cases)["paused"] is None, 2.5, "it stays resumed")
+
+
+def _standing(cases: Cases) -> dict[str, Any]:
+    """How the destination whose receiver is gone stands."""
+    return dict(cases.hookline.api("GET", "destinations/gone/metrics").json)
 
 
 def _two_attempts(cases: Cases, receiver: Receiver, name: str, status: int, retry_after: str) -> tuple[float, float]:
@@ -171,7 +180,8 @@ def _two_attempts(cases: Cases, receiver: Receiver, name: str, status: int, retr
     receiver.reply_with(status, headers={"Retry-After": retry_after})
     message_id = cases.send(name)
     receiver.wait_for(message_id)
-    wait_until(lambda: cases.part(name, message_id).get("status") == "retrying", what="the failure noted")
+    attempt = cases.hookline.wait_status(message_id, name, "retrying")["attempts"][0]
+    assert attempt["nextAt"] > attempt["at"]
     receiver.reply_with(200)
     first, second = receiver.wait_for(message_id, 2)[:2]
     return first.at, second.at

@@ -97,6 +97,7 @@ beside sh scripts/client-pythons.sh
 beside go_programs
 beside programs_and_brokers
 beside rewritten_assertions
+trap 'kill $running 2>/dev/null' INT TERM
 for each in $running; do
     wait "$each" || failed=1
 done

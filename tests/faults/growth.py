@@ -22,7 +22,7 @@ WARM_UP_SHARE = 0.25
 profile; and every page and fault is met once, with the modules that it loads and the room it takes in the heap."""
 SLOPE_MB_MAX = 2.0
 FILES_MORE_MAX = 3
-"""A pool's connections come and go: so many more are no growth."""
+"""So many more at the quietest moments are no growth."""
 FIFTHS = 5
 MB = 1_000_000
 
@@ -130,12 +130,15 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def grows(counts: Sequence[int]) -> bool:
-    """The median of each fifth is above that of the one before, and the last one by more than a pool's changes."""
+    """The lowest tenth of each fifth is above that of the one before, and the last one by more than a few.
+
+    Connections to receivers come and go by tens, so that medians rise by chance; what is never closed raises the floor.
+    """
     size = len(counts) // FIFTHS
     if not size:
         return False
-    medians = [statistics.median(counts[n * size : (n + 1) * size]) for n in range(FIFTHS)]
-    return all(a < b for a, b in pairwise(medians)) and medians[-1] - medians[0] > FILES_MORE_MAX
+    floors = [sorted(counts[n * size : (n + 1) * size])[size // 10] for n in range(FIFTHS)]
+    return all(a < b for a, b in pairwise(floors)) and floors[-1] - floors[0] > FILES_MORE_MAX
 
 
 def _is_long(samples: Sequence[Sample]) -> bool:

@@ -55,11 +55,13 @@ def test_a_single_peak_is_no_slope() -> None:
 
 
 def test_open_files_that_rise_steadily_grow_and_a_pool_does_not() -> None:
-    """Twenty an hour; a pool that comes and goes, and one that took five more once, do not."""
+    """Twenty an hour; a pool that comes and goes, one whose busy moments have more each time, and one that took five
+    more once do not."""
     leaking = life("collect", samples(files_per_hour=20.0))
     assert leaking.files_grow
     assert leaking.files_last > leaking.files_first
     assert not grows([30, 40] * 50)
+    assert not grows([count for busy in range(60, 110, 10) for count in [50] * 5 + [busy] * 15])
     assert not grows([30] * 20 + [35] * 80)
     assert not grows([30, 31])
 

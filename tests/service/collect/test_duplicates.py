@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from tests.service.collect.conftest import Site
 from tests.service.harness import Hookline, Receiver, new_id, wait_until, webhook
 
 NewHookline = Callable[..., Hookline]
@@ -25,27 +27,32 @@ def test_a_resend_is_dropped_and_counted_across_restarts(receiver: Receiver, new
     wait_until(lambda: (hookline.event(message_id) or {})["duplicates"] == 3, what="three duplicates counted")
 
 
-def test_a_resend_in_the_same_batch_is_dropped(receiver: Receiver, new_hookline: NewHookline) -> None:
+def test_a_resend_in_the_same_batch_is_dropped(site: Site) -> None:
     """Two items of one batch with one messageId are one event."""
-    hookline = new_hookline(webhook("crm", receiver.url())).start()
     message_id = new_id()
     item = {"type": "track", "userId": "u", "event": "E", "messageId": message_id}
-    assert hookline.post("/v1/batch", {"batch": [item, item, {**item, "event": "F"}]}).status == 200
-    receiver.wait_for(hookline.track())
-    [request] = receiver.of(message_id)
+    assert site.hookline.post("/v1/batch", {"batch": [item, item, {**item, "event": "F"}]}).status == 200
+    site.at("plain", site.hookline.track())
+    [request] = [each for each in site.receiver.of(message_id) if each.path == "/plain"]
     assert request.json["event"] == "E"
 
 
-def test_the_same_id_from_two_sources_is_two_events(receiver: Receiver, new_hookline: NewHookline) -> None:
+def test_the_same_id_from_two_sources_is_two_events(site: Site) -> None:
     """messageIds are compared within a source; ``why`` needs ``source`` to tell the two apart."""
-    sources = [
-        {"id": "site", "name": "Site", "writeKeys": ["wk_site"]},
-        {"id": "app", "name": "App", "writeKeys": ["wk_app"]},
-    ]
-    hookline = new_hookline(webhook("crm", receiver.url(), sources=["site", "app"]), sources=sources).start()
-    message_id = hookline.track()
-    event = {"userId": "u", "event": "E", "messageId": message_id}
-    assert hookline.post("/v1/track", event, key="wk_app").status == 200
-    receiver.wait_for(message_id, 2)
-    assert (hookline.event(message_id, "app") or {})["source"] == "app"
-    assert (hookline.event(message_id, "site") or {})["source"] == "site"
+    hookline, sources = site.hookline, ("shop", "app")
+    for source in sources:
+        made = {"id": source, "name": source, "writeKeys": [f"wk_{source}"]}
+        assert hookline.api("POST", "sources", made).status == 201
+    both = webhook("both", site.receiver.url("/both"), sources=sources)
+    assert hookline.api("POST", "destinations", both).status == 201
+    message_id = new_id()
+
+    def is_taken(source: str) -> bool:
+        event = {"userId": "u", "event": "E", "messageId": message_id}
+        return hookline.post("/v1/track", event, key=f"wk_{source}").status == 200
+
+    for source in sources:
+        wait_until(partial(is_taken, source), what=f"the key of {source} in force")
+    site.receiver.wait_for(message_id, 2)
+    for source in sources:
+        assert (hookline.event(message_id, source) or {})["source"] == source

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,18 +75,30 @@ class Calls:
             self.outcomes[outcome] += 1
 
 
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
+    """One service for the tests that end a role of it: each leaves behind one that is ready."""
+    with Hookline(tmp_path_factory.mktemp("farewell")) as running:
+        yield running
+    assert "Traceback (most recent call last)" not in running.log, running.log[-4000:]
+
+
 def restarted(hookline: Hookline) -> None:
     """End the role in order and wait for the next one."""
     before = hookline.role("collect")
     os.kill(before, signal.SIGTERM)
+    wait_for_the_next(hookline, before)
+
+
+def wait_for_the_next(hookline: Hookline, before: int) -> None:
+    """Wait until another process is the role, and ready; who asks meanwhile waits, and is not refused."""
     wait_until(lambda: hookline.role("collect", required=False) not in (0, before), what="the next role")
     wait_until(lambda: send(hookline.collect_port, "GET", "/readyz").status == 200, what="it is ready")
 
 
 @pytest.mark.parametrize("name", FRONTS)
-def test_a_restarted_role_is_not_noticed_behind(name: str, tmp_path: Path, new_hookline: NewHookline) -> None:
+def test_a_restarted_role_is_not_noticed_behind(name: str, tmp_path: Path, hookline: Hookline) -> None:
     """The supervisor keeps the socket: of calls that go on through its restarts all are answered 200."""
-    hookline = new_hookline().start()
     with FRONTS[name](tmp_path, [hookline.collect_port]) as front, Calls(front.port) as calls:
         for _ in range(RESTARTS):
             calls.go_on(CALLS_PER_SECOND // 2)
@@ -109,9 +121,8 @@ def test_two_that_end_in_turn_are_not_noticed_behind(name: str, tmp_path: Path, 
     assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])
 
 
-def test_control_is_ready_all_through_its_restart(new_hookline: NewHookline) -> None:
+def test_control_is_ready_all_through_its_restart(hookline: Hookline) -> None:
     """Whoever asks ``/readyz`` of control while the supervisor starts it again is answered 200 each time."""
-    hookline = new_hookline().start()
     before, answers = hookline.role("control"), Counter[int]()
 
     def another_is_ready() -> bool:
@@ -175,9 +186,8 @@ def test_idle_connections_are_kept_as_long_as_is_set(new_hookline: NewHookline) 
             assert time.monotonic() - answered > 1.4  # collect's clock goes in half seconds
 
 
-def test_an_upload_keeps_nobody_waiting(new_hookline: NewHookline) -> None:
+def test_an_upload_keeps_nobody_waiting(hookline: Hookline) -> None:
     """While a body is still arriving others are served; it has three seconds before the restart goes on without it."""
-    hookline = new_hookline().start()
     before = hookline.role("collect")
     with RawSocket(hookline.collect_port) as upload:
         upload.write(HEAD + BODY[:5])
@@ -189,7 +199,7 @@ def test_an_upload_keeps_nobody_waiting(new_hookline: NewHookline) -> None:
         answer = upload.answer()
     assert answer is not None
     assert (answer.status, answer.headers["connection"]) == (200, "close")
-    wait_until(lambda: hookline.role("collect", required=False) not in (0, before), what="the next role")
+    wait_for_the_next(hookline, before)
 
 
 def test_a_role_that_cannot_start_refuses(new_hookline: NewHookline) -> None:
@@ -212,12 +222,14 @@ def test_a_role_that_cannot_start_refuses(new_hookline: NewHookline) -> None:
     assert hookline.track(message_id=new_id())
 
 
-def test_who_is_told_to_end_again_and_again_has_not_failed(new_hookline: NewHookline) -> None:
+def test_who_is_told_to_end_again_and_again_has_not_failed(hookline: Hookline) -> None:
     """Each restart follows at once: only a role that failed waits longer each time, and refuses in the end."""
-    hookline = new_hookline().start()
-    for _ in range(6):
-        before = hookline.role("collect")
-        os.kill(before, signal.SIGTERM)
-        wait_until(lambda before=before: hookline.role("collect", required=False) not in (0, before))
-        hookline.track()  # it waits, and is not refused
-    assert hookline.log.count("collect ended with code 0; starting it again in 0.1 s") == 6
+
+    def at_once() -> int:
+        return hookline.log.count("collect ended with code 0; starting it again in 0.1 s")
+
+    before = at_once()
+    for _ in range(3):
+        restarted(hookline)
+        hookline.track()
+    assert at_once() - before == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -64,28 +63,6 @@ def test_sigterm_does_not_wait_for_a_hanging_receiver(receiver: Receiver, new_ho
     receiver.respond = lambda request: Reply()
     hookline.start()
     hookline.wait_status(message_id, "crm", "delivered")
-
-
-def test_events_wait_for_a_receiver_through_a_restart(receiver: Receiver, new_hookline: NewHookline) -> None:
-    """Events whose receiver refuses them with 503 are still due after stop and start."""
-    receiver.reply_with(503)
-    hookline = new_hookline(webhook("crm", receiver.url()), settings={"deliver.retry_max": "1s"}).start()
-    ids = [hookline.track() for _ in range(20)]
-    held = {"queued", "retrying"}  # so many failures may stop the lane before each event was tried
-    for message_id in ids:
-        wait_until(lambda id=message_id: hookline.status_at(id, "crm").get("status") in held, 60)  # type: ignore[misc]
-    hookline.restart()
-    receiver.reply_with(200)
-    for message_id in ids:
-        hookline.wait_status(message_id, "crm", "delivered", 60)
-
-
-def test_files_are_private(new_hookline: NewHookline) -> None:
-    """The data folder is 0700 and nothing in it is readable by others."""
-    hookline = new_hookline().start()
-    hookline.track()
-    assert stat.S_IMODE(hookline.data.stat().st_mode) == 0o700
-    assert stat.S_IMODE((hookline.data / "admin-token").stat().st_mode) == 0o600
 
 
 def test_starting_takes_no_patience(new_hookline: NewHookline) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +13,22 @@ from tests.service.client import basic, send
 from tests.service.fronts import FRONTS
 from tests.service.harness import WRITE_KEY, Hookline
 
-NewHookline = Callable[..., Hookline]
 TRIES = int(os.environ.get("HOOKLINE_TEST_TRIES", "1"))
 """Of each size behind each front; the whole table takes 24."""
 MEGABYTE = 1024 * 1024
 
 
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
+    """One service behind all of them."""
+    with Hookline(tmp_path_factory.mktemp("refused-bodies")) as running:
+        yield running
+    assert "Traceback (most recent call last)" not in running.log, running.log[-4000:]
+
+
 @pytest.mark.parametrize("name", FRONTS)
-def test_a_body_that_is_too_large_is_413_behind(name: str, tmp_path: Path, new_hookline: NewHookline) -> None:
+def test_a_body_that_is_too_large_is_413_behind(name: str, tmp_path: Path, hookline: Hookline) -> None:
     """From a little above what was drained once to nearly all that is: never 502, which clients would repeat."""
-    hookline = new_hookline().start()
     with FRONTS[name](tmp_path, [hookline.collect_port]) as front:
         statuses: Counter[tuple[float, int | str]] = Counter()
         for size in (1.1, 4.0, 15.0):

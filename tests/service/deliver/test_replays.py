@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from hookline.limits import LIMITS
-from tests.service.harness import Hookline, Receiver, holds_for, new_id, wait_until, webhook
+from tests.service.deliver.per_case import Cases, service_per_case
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, holds_for, new_id, wait_until, webhook
 
 EVENTS = 3_000
 BATCH = 500
@@ -23,12 +25,33 @@ def other() -> Iterator[Receiver]:
         yield running
 
 
-def fill(hookline: Hookline, count: int = EVENTS) -> list[str]:
+@pytest.fixture(scope="module")
+def receivers() -> Iterator[dict[str, Receiver]]:
+    """A receiver per case, told by each test how to answer."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(Receiver()) for name in ("live", "counted", "mended", "given-up")}
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory, receivers: dict[str, Receiver]) -> Iterator[Cases]:
+    """One service for all that do not stop it."""
+    urls = {name: [receiver.url()] for name, receiver in receivers.items()}
+    with service_per_case(tmp_path_factory.mktemp("replays"), urls) as running:
+        yield running
+
+
+@pytest.fixture
+def hookline(cases: Cases) -> Hookline:
+    """The service of the cases."""
+    return cases.hookline
+
+
+def fill(hookline: Hookline, count: int = EVENTS, key: str = WRITE_KEY) -> list[str]:
     """Store so many events."""
     sent = [new_id() for _ in range(count)]
     for first in range(0, count, BATCH):
         batch = [{"type": "track", "userId": "u1", "event": "Day", "messageId": id} for id in sent[first:][:BATCH]]
-        assert hookline.post("/v1/batch", {"batch": batch}).status == 200
+        assert hookline.post("/v1/batch", {"batch": batch}, key=key).status == 200
     return sent
 
 
@@ -76,28 +99,28 @@ def test_a_range_to_a_second_destination_over_kill_9(
     )
 
 
-def test_live_events_go_on_beside_a_replay(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+def test_live_events_go_on_beside_a_replay(hookline: Hookline, cases: Cases, receivers: dict[str, Receiver]) -> None:
     """While a slow replay runs, what comes in now is sent at once, without the header."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        sent = fill(hookline, 200)
-        receiver.wait_for(sent[-1])
-        id = replay(hookline, destination="crm", rate=20)
-        wait_until(lambda: any("x-hookline-replay" in each.headers for each in receiver.requests), what="the replay")
-        (live,) = receiver.wait_for(hookline.track(), seconds=5)
-        assert "x-hookline-replay" not in live.headers
-        wait_until(lambda: view(hookline, id)["state"] == "running", what="its first checkpoint")
+    receiver = receivers["live"]
+    sent = fill(hookline, 200, "wk_live")
+    receiver.wait_for(sent[-1])
+    id = replay(hookline, destination="live", rate=20)
+    wait_until(lambda: any("x-hookline-replay" in each.headers for each in receiver.requests), what="the replay")
+    (live,) = receiver.wait_for(cases.send("live"), seconds=5)
+    assert "x-hookline-replay" not in live.headers
+    wait_until(lambda: view(hookline, id)["state"] == "running", what="its first checkpoint")
 
 
-def test_a_dry_run_sends_nothing(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+def test_a_dry_run_sends_nothing(hookline: Hookline, receivers: dict[str, Receiver]) -> None:
     """It says how many, shows a few, and nothing arrives."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        sent = fill(hookline, 300)
-        wait_until(lambda: len(receiver.requests) == 300, what="the first delivery")
-        run = hookline.api("POST", "replays", {"destination": "crm", "dryRun": True}).json
-        wait_until(lambda: view(hookline, run["id"])["state"] == "counted", what="the count")
-        found = view(hookline, run["id"])
-        assert (found["total"], found["sample"][0]["messageId"]) == (300, sent[0])
-        holds_for(lambda: len(receiver.requests) == 300, 1.0, "nothing is sent")
+    receiver = receivers["counted"]
+    sent = fill(hookline, 300, "wk_counted")
+    wait_until(lambda: len(receiver.requests) == 300, what="the first delivery")
+    run = hookline.api("POST", "replays", {"destination": "counted", "dryRun": True}).json
+    wait_until(lambda: view(hookline, run["id"])["state"] == "counted", what="the count")
+    found = view(hookline, run["id"])
+    assert (found["total"], found["sample"][0]["messageId"]) == (300, sent[0])
+    holds_for(lambda: len(receiver.requests) == 300, 1.0, "nothing is sent")
 
 
 def test_paused_resumed_cancelled(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
@@ -120,38 +143,43 @@ def test_paused_resumed_cancelled(new_hookline: Callable[..., Hookline], receive
     assert [each["status"] for each in hookline.status_at(sent[-1], "crm")["replays"]] == ["discarded"]
 
 
+def dead_letters(hookline: Hookline, destination: str) -> list[dict[str, Any]]:
+    """What a destination did not get, the newest first."""
+    return list(hookline.api("GET", f"dead-letters?destination={destination}").json["items"])
+
+
 def test_dead_letters_are_retried_after_the_receiver_was_mended(
-    new_hookline: Callable[..., Hookline], receiver: Receiver
+    hookline: Hookline, cases: Cases, receivers: dict[str, Receiver]
 ) -> None:
     """Refused events become dead letters; retried they are delivered once, and none is left; one is discarded."""
+    receiver = receivers["mended"]
     receiver.reply_with(400)
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        sent = [hookline.track() for _ in range(5)]
-        wait_until(lambda: len(hookline.api("GET", "dead-letters").json["items"]) == 5, what="dead letters")
-        newest = hookline.api("GET", "dead-letters").json["items"][0]
-        assert hookline.api("POST", f"dead-letters/{newest['id']}/discard").json == {"matched": 1, "discarded": 1}
-        receiver.reply_with(200)
-        (made,) = hookline.api("POST", "dead-letters/retry", {"destination": "crm"}).json["items"]
-        result = ended(hookline, made["id"])
-        assert (result["delivered"], result["total"]) == (4, 4)
-        assert hookline.api("GET", "dead-letters").json["items"] == []
-        retried = [message_id for message_id in sent if message_id != newest["messageId"]]
-        assert [len(receiver.of(message_id)) for message_id in retried] == [2, 2, 2, 2]
-        assert len(receiver.of(newest["messageId"])) == 1
-        assert hookline.status_at(newest["messageId"], "crm")["status"] == "discarded"
-        assert hookline.status_at(retried[0], "crm")["replays"][0]["status"] == "delivered"
+    sent = [cases.send("mended") for _ in range(5)]
+    wait_until(lambda: len(dead_letters(hookline, "mended")) == 5, what="dead letters")
+    newest = dead_letters(hookline, "mended")[0]
+    assert hookline.api("POST", f"dead-letters/{newest['id']}/discard").json == {"matched": 1, "discarded": 1}
+    receiver.reply_with(200)
+    (made,) = hookline.api("POST", "dead-letters/retry", {"destination": "mended"}).json["items"]
+    result = ended(hookline, made["id"])
+    assert (result["delivered"], result["total"]) == (4, 4)
+    assert dead_letters(hookline, "mended") == []
+    retried = [message_id for message_id in sent if message_id != newest["messageId"]]
+    assert [len(receiver.of(message_id)) for message_id in retried] == [2, 2, 2, 2]
+    assert len(receiver.of(newest["messageId"])) == 1
+    assert cases.part("mended", newest["messageId"])["status"] == "discarded"
+    assert cases.part("mended", retried[0])["replays"][0]["status"] == "delivered"
 
 
-def test_everything_given_up_since(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+def test_everything_given_up_since(hookline: Hookline, cases: Cases, receivers: dict[str, Receiver]) -> None:
     """`deadLetteredSince` sends again what was given up and leaves alone what was delivered."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        fill(hookline, 50)
-        wait_until(lambda: len(receiver.requests) == 50, what="the good ones")
-        receiver.reply_with(404)
-        bad = [hookline.track() for _ in range(3)]
-        wait_until(lambda: len(hookline.api("GET", "dead-letters").json["items"]) == 3, what="dead letters")
-        receiver.reply_with(200)
-        id = replay(hookline, destination="crm", deadLetteredSince="2020-01-01T00:00:00Z")
-        assert ended(hookline, id)["delivered"] == 3
-        assert [len(receiver.of(message_id)) for message_id in bad] == [2, 2, 2]
-        assert len(receiver.requests) == 56
+    receiver = receivers["given-up"]
+    fill(hookline, 50, "wk_given-up")
+    wait_until(lambda: len(receiver.requests) == 50, what="the good ones")
+    receiver.reply_with(404)
+    bad = [cases.send("given-up") for _ in range(3)]
+    wait_until(lambda: len(dead_letters(hookline, "given-up")) == 3, what="dead letters")
+    receiver.reply_with(200)
+    id = replay(hookline, destination="given-up", deadLetteredSince="2020-01-01T00:00:00Z")
+    assert ended(hookline, id)["delivered"] == 3
+    assert [len(receiver.of(message_id)) for message_id in bad] == [2, 2, 2]
+    assert len(receiver.requests) == 56

@@ -47,12 +47,16 @@ def test_the_window_is_wall_clock_from_the_first_attempt(
 
 
 def test_a_long_wait_is_kept_over_a_restart(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
-    """A Retry-After is not forgotten by a restart: the second attempt comes when the receiver asked for it."""
+    """A Retry-After is not forgotten by a restart: the second attempt comes when the receiver asked for it, and what
+    had to wait meanwhile arrives, too."""
     receiver.reply_with(429, headers={"Retry-After": "4"})
     hookline = new_hookline(webhook("crm", receiver.url())).start()
     message_id = hookline.track()
     wait_until(lambda: hookline.status_at(message_id, "crm").get("status") == "retrying", what="the failure noted")
-    receiver.reply_with(200)
+    later = [hookline.track() for _ in range(EVENTS)]
     hookline.restart()
+    receiver.reply_with(200)
     first, second = receiver.wait_for(message_id, 2)[:2]
     assert second.at - first.at >= 3.5
+    for message_id in later:
+        hookline.wait_status(message_id, "crm", "delivered")

@@ -19,7 +19,6 @@ from tests.service.client import Answer
 from tests.service.harness import Hookline, Receiver, free_port, is_ready, wait_until, webhook
 from tests.service.profiles.test_audience import audience, told
 
-ROUNDS = 3
 ORDERS = 400
 END_THE_TURN = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hookline {} turn'"
 NOTE_WHO_WRITES = """
@@ -101,20 +100,19 @@ def test_profiles_that_stood_still_write_nothing(
         wait_until(lambda: "u" in told(receiver), what="profiles are at work")
         note_who_writes(server, database_url, "hookline_profiles")
         place = "SELECT sum(next_offset) FROM hookline_profiles.places"
-        for _ in range(ROUNDS):
-            old = hookline.role("profiles")
-            os.kill(old, signal.SIGSTOP)
-            ((before,),) = server.run(database_url, place)
-            batch = [{"type": "track", "event": "Order", "userId": "u"}] * ORDERS
-            assert hookline.post("/v1/batch", {"batch": batch}).status == 200
-            with second(hookline, "profiles"):
-                server.run(database_url, END_THE_TURN.format("profiles"))
-                wait_until(lambda: server.run(database_url, place)[0][0] >= before + ORDERS, what="it is taken over")  # noqa: B023
-                writers()
-                resume(hookline, old, "profiles")
-                assert {writer for writer, _ in writers()} <= {"second"}
-            hookline.track("Order", userId=f"after-{before}")
-            wait_until(lambda: f"after-{before}" in told(receiver), what="the first has it again")  # noqa: B023
+        old = hookline.role("profiles")
+        os.kill(old, signal.SIGSTOP)
+        ((before,),) = server.run(database_url, place)
+        batch = [{"type": "track", "event": "Order", "userId": "u"}] * ORDERS
+        assert hookline.post("/v1/batch", {"batch": batch}).status == 200
+        with second(hookline, "profiles"):
+            server.run(database_url, END_THE_TURN.format("profiles"))
+            wait_until(lambda: server.run(database_url, place)[0][0] >= before + ORDERS, what="it is taken over")
+            writers()
+            resume(hookline, old, "profiles")
+            assert {writer for writer, _ in writers()} <= {"second"}
+        hookline.track("Order", userId="after")
+        wait_until(lambda: "after" in told(receiver), what="the first has it again")
     assert "turn_lost" in hookline.log
 
 
@@ -129,24 +127,23 @@ def test_a_control_that_stood_still_writes_nothing(
     with on_postgres(webhook("crm", receiver.url())) as hookline, ThreadPoolExecutor() as threads:
         note_who_writes(server, database_url, "hookline_control, hookline_privacy")
 
-        def suppress(user: str) -> Answer | None:
+        def suppress() -> Answer | None:
             try:
-                return hookline.api("POST", "deletion-requests", {"userId": user, "action": "suppress"})
+                return hookline.api("POST", "deletion-requests", {"userId": "u", "action": "suppress"})
             except OSError:  # it ended before it answered
                 return None
 
-        for number in range(ROUNDS):
-            old = hookline.role("control")
-            os.kill(old, signal.SIGSTOP)
-            asked = threads.submit(suppress, f"u{number}")
-            with second(hookline, "control") as port:
-                server.run(database_url, END_THE_TURN.format("control"))
-                wait_until(lambda: is_ready(port), what="it is taken over")
-                writers()
-                resume(hookline, old, "control")
-                assert {writer for writer, _ in writers()} <= {"second"}
-                answer = asked.result()
-                assert answer is None or answer.status == 503
-            hookline.wait_ready()
+        old = hookline.role("control")
+        os.kill(old, signal.SIGSTOP)
+        asked = threads.submit(suppress)
+        with second(hookline, "control") as port:
+            server.run(database_url, END_THE_TURN.format("control"))
+            wait_until(lambda: is_ready(port), what="it is taken over")
+            writers()
+            resume(hookline, old, "control")
+            assert {writer for writer, _ in writers()} <= {"second"}
+            answer = asked.result()
+            assert answer is None or answer.status == 503
+        hookline.wait_ready()
         assert hookline.api("GET", "deletion-requests").json["items"] == []
     assert "turn_lost" in hookline.log

@@ -24,8 +24,12 @@ FILE = {
 DROP = {"if": 'event = "Heartbeat"', "do": "drop"}
 
 
-def test_a_file_is_compared_applied_and_exported(new_hookline: Callable[..., Hookline], run: Run) -> None:
-    """diff changes nothing, apply does what it announced, a second apply nothing, and export can be applied."""
+def test_a_file_is_compared_applied_and_exported_and_a_change_undone(
+    new_hookline: Callable[..., Hookline], run: Run
+) -> None:
+    """diff changes nothing, apply does what it announced, a second apply nothing, and export can be applied; history
+    lists a change, shows its fields, and rollback undoes it after a look; what is no longer in the file stays until its
+    deletion is asked for."""
     with new_hookline(sources=[]) as hookline:
         file = hookline.folder / "more.yaml"
         file.write_text(json.dumps(FILE))
@@ -38,26 +42,6 @@ def test_a_file_is_compared_applied_and_exported(new_hookline: Callable[..., Hoo
         assert "s3cret" not in exported
         file.write_text(exported)
         assert run(hookline, "apply", str(file)).stdout == "nothing to change\n"
-
-
-def test_only_prune_deletes(new_hookline: Callable[..., Hookline], run: Run) -> None:
-    """What is no longer in the file stays until deletion is asked for."""
-    with new_hookline(sources=[]) as hookline:
-        file = hookline.folder / "more.yaml"
-        file.write_text(json.dumps(FILE))
-        run(hookline, "apply", str(file))
-        file.write_text(json.dumps({**FILE, "destinations": []}))
-        assert run(hookline, "apply", str(file)).stdout == "nothing to change\n"
-        assert "- destination crm" in run(hookline, "apply", str(file), "--prune").stdout
-        assert hookline.api("GET", "destinations/crm").status == 404
-
-
-def test_a_change_is_found_and_undone(new_hookline: Callable[..., Hookline], run: Run) -> None:
-    """history lists it, shows its fields, and rollback undoes it after a look."""
-    with new_hookline(sources=[]) as hookline:
-        file = hookline.folder / "more.yaml"
-        file.write_text(json.dumps(FILE))
-        run(hookline, "apply", str(file))
         before = len(run(hookline, "history").stdout.splitlines())
         hookline.api("PATCH", "destinations/crm", {"name": "Other"})
         lines = run(hookline, "history").stdout.splitlines()
@@ -69,6 +53,10 @@ def test_a_change_is_found_and_undone(new_hookline: Callable[..., Hookline], run
         assert hookline.api("GET", "destinations/crm").json["name"] == "Other"
         assert f"undo with: hookline rollback {version}" in run(hookline, "rollback", str(version - 1)).stdout
         assert hookline.api("GET", "destinations/crm").json["name"] == "CRM"
+        file.write_text(json.dumps({**FILE, "destinations": []}))
+        assert run(hookline, "apply", str(file)).stdout == "nothing to change\n"
+        assert "- destination crm" in run(hookline, "apply", str(file), "--prune").stdout
+        assert hookline.api("GET", "destinations/crm").status == 404
 
 
 def test_a_bad_file_is_refused_with_its_place(new_hookline: Callable[..., Hookline], run: Run) -> None:

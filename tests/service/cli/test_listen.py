@@ -5,20 +5,31 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import pytest
 
 from tests.service.cli.conftest import Run, command, environment
 from tests.service.harness import Hookline, free_port, wait_until
 
 
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
+    """One service for those that need no other: each listens at a port of its own."""
+    with Hookline(tmp_path_factory.mktemp("listen")) as running:
+        yield running
+    assert "Traceback (most recent call last)" not in running.log, running.log[-4000:]
+
+
 def listen(hookline: Hookline, *arguments: str) -> subprocess.Popen[str]:
-    """Start the receiver and wait until it is a destination."""
+    """Start the receiver and wait until it is one destination more."""
+    before = destinations(hookline)
     line = command(hookline, "listen", "--json", *arguments)
     process = subprocess.Popen(
         line, cwd=hookline.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    wait_until(lambda: destinations(hookline) or process.poll() is not None, what="listen is a destination")
+    wait_until(lambda: destinations(hookline) != before or process.poll() is not None, what="listen is a destination")
     return process
 
 
@@ -34,25 +45,22 @@ def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, 
     return process.returncode, output, errors
 
 
-def test_an_event_is_sent_received_and_explained(new_hookline: Callable[..., Hookline], run: Run) -> None:
+def test_an_event_is_sent_received_and_explained(hookline: Hookline, run: Run) -> None:
     """The README's first event: listen shows it verified, why shows it delivered, and listen leaves nothing behind."""
-    with new_hookline() as hookline:
-        port = free_port()
-        receiver = listen(hookline, "--port", str(port))
-        assert destinations(hookline) == [f"listen-{port}"]
-        sent = run(
-            hookline, "send", "track", "--user-id", "u1", "--event", "Signed Up", "--properties", "n=1", "--json"
-        )
-        message_id = json.loads(sent.stdout)["messageId"]
-        hookline.wait_status(message_id, f"listen-{port}", "delivered")
-        status: dict[str, Any] = json.loads(run(hookline, "why", message_id, "--json").stdout)
-        assert status["destinations"][0]["attempts"][0]["outcome"] == "success"
-        assert "delivered" in run(hookline, "why", message_id).stdout
-        code, output, _ = ended(receiver, signal.SIGTERM)
-        arrival = json.loads(output)
-        assert (code, arrival["signature"], arrival["messageId"]) == (0, "valid", message_id)
-        assert arrival["body"]["properties"] == {"n": 1}
-        assert destinations(hookline) == []
+    port = free_port()
+    receiver = listen(hookline, "--port", str(port))
+    assert f"listen-{port}" in destinations(hookline)
+    sent = run(hookline, "send", "track", "--user-id", "u1", "--event", "Signed Up", "--properties", "n=1", "--json")
+    message_id = json.loads(sent.stdout)["messageId"]
+    hookline.wait_status(message_id, f"listen-{port}", "delivered")
+    status: dict[str, Any] = json.loads(run(hookline, "why", message_id, "--json").stdout)
+    assert status["destinations"][0]["attempts"][0]["outcome"] == "success"
+    assert "delivered" in run(hookline, "why", message_id).stdout
+    code, output, _ = ended(receiver, signal.SIGTERM)
+    arrival = json.loads(output)
+    assert (code, arrival["signature"], arrival["messageId"]) == (0, "valid", message_id)
+    assert arrival["body"]["properties"] == {"n": 1}
+    assert f"listen-{port}" not in destinations(hookline)
 
 
 def test_sources_that_come_later_are_listened_to(new_hookline: Callable[..., Hookline]) -> None:
@@ -79,13 +87,13 @@ def test_sources_that_come_later_are_listened_to(new_hookline: Callable[..., Hoo
         assert "listening to the new source Second (second) too" in errors
 
 
-def test_ctrl_c_takes_the_destination_out(new_hookline: Callable[..., Hookline]) -> None:
+def test_ctrl_c_takes_the_destination_out(hookline: Hookline) -> None:
     """Ctrl-C ends it as cleanly as SIGTERM."""
-    with new_hookline() as hookline:
-        receiver = listen(hookline, "--port", "0")
-        code, _, errors = ended(receiver, signal.SIGINT)
-        assert (code, destinations(hookline)) == (0, [])
-        assert "refused" not in errors
+    before = destinations(hookline)
+    receiver = listen(hookline, "--port", "0")
+    code, _, errors = ended(receiver, signal.SIGINT)
+    assert (code, destinations(hookline)) == (0, before)
+    assert "refused" not in errors
 
 
 def test_it_says_when_nothing_can_arrive(new_hookline: Callable[..., Hookline]) -> None:
@@ -96,15 +104,12 @@ def test_it_says_when_nothing_can_arrive(new_hookline: Callable[..., Hookline]) 
         assert "deliver.allow_networks" in errors
 
 
-def test_a_status_to_answer_shows_retries(new_hookline: Callable[..., Hookline]) -> None:
+def test_a_status_to_answer_shows_retries(hookline: Hookline) -> None:
     """Answering 500 makes the same message come again."""
-    with new_hookline() as hookline:
-        port = free_port()
-        receiver = listen(hookline, "--port", str(port), "--status", "500")
-        message_id = hookline.track()
-        wait_until(
-            lambda: len(hookline.status_at(message_id, f"listen-{port}").get("attempts", [])) > 1, what="a retry"
-        )
-        _, output, _ = ended(receiver, signal.SIGTERM)
-        assert {json.loads(line)["messageId"] for line in output.splitlines()} == {message_id}
-        assert len(output.splitlines()) > 1
+    port = free_port()
+    receiver = listen(hookline, "--port", str(port), "--status", "500")
+    message_id = hookline.track()
+    wait_until(lambda: len(hookline.status_at(message_id, f"listen-{port}").get("attempts", [])) > 1, what="a retry")
+    _, output, _ = ended(receiver, signal.SIGTERM)
+    assert {json.loads(line)["messageId"] for line in output.splitlines()} == {message_id}
+    assert len(output.splitlines()) > 1

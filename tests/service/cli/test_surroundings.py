@@ -105,17 +105,9 @@ def test_closed_descriptors(new_hookline: NewHookline, closed: str) -> None:
             assert not [path for path in taken if path.startswith(str(hookline.data))], taken
 
 
-def test_sigquit_ends_it_in_order(new_hookline: NewHookline) -> None:
-    """As SIGTERM does, also as a container's first process, which hears only what it listens to."""
-    hookline = new_hookline().start()
-    assert hookline.process is not None
-    hookline.process.send_signal(signal.SIGQUIT)
-    assert hookline.process.wait(WAIT_SECONDS) == 0
-    wait_until(lambda: not hookline.members(), what="its roles are gone")
-
-
 def test_a_process_that_cannot_be_made_is_made_later(new_hookline: NewHookline) -> None:
-    """While the system refuses processes a role that died waits, with a sentence; the others go on."""
+    """While the system refuses processes a role that died waits, with a sentence; the others go on. SIGQUIT then ends
+    all in order, as SIGTERM does, also a container's first process, which hears only what it listens to."""
     hookline = new_hookline().start()
     assert hookline.process is not None
     supervisor = hookline.process.pid
@@ -127,7 +119,9 @@ def test_a_process_that_cannot_be_made_is_made_later(new_hookline: NewHookline) 
     assert hookline.process.poll() is None
     resource.prlimit(supervisor, resource.RLIMIT_AS, before)
     wait_until(lambda: hookline.role("deliver", required=False), what="deliver is started")
-    assert hookline.stop() == 0
+    hookline.process.send_signal(signal.SIGQUIT)
+    assert hookline.process.wait(WAIT_SECONDS) == 0
+    wait_until(lambda: not hookline.members(), what="its roles are gone")
 
 
 def test_a_locked_database_is_waited_for_in_an_upgrade(new_hookline: NewHookline) -> None:

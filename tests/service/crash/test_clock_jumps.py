@@ -12,7 +12,7 @@ from bench.crash.clock_jumps import JUMPS, clock_jumps, faked, library
 
 def test_jumps_lose_and_repeat_nothing() -> None:
     """Retries follow the time that has passed, not what the clock says."""
-    score = clock_jumps(500, library())
+    score = clock_jumps(150, library())
     print(f"\n{score}")
     assert (score.not_run, score.cycles) == (None, len(JUMPS)), "scripts/test-needs.sh installs faketime"
     assert (score.lost, score.duplicates) == (0, 0)
@@ -20,7 +20,7 @@ def test_jumps_lose_and_repeat_nothing() -> None:
 
 def test_without_the_library_it_says_so() -> None:
     """A machine that cannot fake a clock gets a reason in place of figures."""
-    score = clock_jumps(500, None)
+    score = clock_jumps(150, None)
     assert score.cycles == 0
     assert score.not_run is not None
     assert "libfaketime" in score.not_run

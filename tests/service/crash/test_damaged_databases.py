@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.crash.begun import Begun
+from tests.service.harness import Hookline, Receiver, free_port, wait_until, webhook
 
 PAGE_BYTES = 4096
 
@@ -28,14 +29,24 @@ def doctor(hookline: Hookline) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
-def test_a_damaged_database_is_named(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    """A service that has sent an event, before anything of it is damaged."""
+    with Receiver(port=free_port()) as receiver:
+        hookline = Hookline(tmp_path_factory.mktemp("whole"), [webhook("crm", receiver.url())])
+        with hookline:
+            receiver.wait_for(hookline.track())
+    return Begun(hookline, receiver.port)
+
+
+def test_a_damaged_database_is_named(new_hookline: Callable[..., Hookline], whole: Begun) -> None:
     """Deliver ends with one line that names its file; doctor says it stopped and running, a notice while running."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        receiver.wait_for(hookline.track())
+    hookline = whole.copied(new_hookline)
+    hookline.write_files()
     path = hookline.data / "deliver.db"
     ruin(path)
     assert f"{path} is damaged" in doctor(hookline)
-    with hookline:
+    with Receiver(port=whole.port) as receiver, hookline:
         waiting = hookline.track()
         wait_until(lambda: hookline.api("GET", "notices?state=open&kind=database_damaged").json["items"])
         assert f"{path} is damaged" in doctor(hookline)
@@ -45,12 +56,9 @@ def test_a_damaged_database_is_named(new_hookline: Callable[..., Hookline], rece
 
 
 @pytest.mark.parametrize("name", ["control.db", "insights.db"])
-def test_other_databases_are_named_as_well(
-    new_hookline: Callable[..., Hookline], receiver: Receiver, name: str
-) -> None:
+def test_other_databases_are_named_as_well(new_hookline: Callable[..., Hookline], whole: Begun, name: str) -> None:
     """Without a traceback, whichever role it is."""
-    with new_hookline(webhook("crm", receiver.url())) as hookline:
-        receiver.wait_for(hookline.track())
+    hookline = whole.copied(new_hookline)
     ruin(hookline.data / name)
     hookline.launch()
     wait_until(lambda: "database_damaged" in hookline.log)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hookline.database.open import ensure
-from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.crash.begun import Begun
+from tests.service.harness import Hookline, Receiver, free_port, wait_until, webhook
 from tests.service.profiles.test_audience import audience, told
 
 TWICE = {"event": "Order", "count": {"gte": 2}, "where": "properties.total >= 5"}
@@ -62,16 +63,23 @@ def test_a_condition_nobody_asked_for(receiver: Receiver, new_hookline: Callable
         assert set(told(receiver)) == {f"u{n}" for n in range(0, PEOPLE, 3)}
 
 
+@pytest.fixture(scope="module")
+def ordered(tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    """A service that has the orders, and whose role is there from the next start on, so that it can be armed."""
+    with Receiver(port=free_port()) as receiver:
+        hookline = Hookline(tmp_path_factory.mktemp("ordered"), [webhook("crm", receiver.url())])
+        with hookline:
+            send(hookline)
+    ensure(hookline.data / "profiles.db", "profiles")
+    return Begun(hookline, receiver.port)
+
+
 @pytest.mark.parametrize("point", ["profiles.preview_taken", "profiles.before_commit:2", "profiles.preview_step"])
-def test_the_role_dies_in_the_middle(receiver: Receiver, new_hookline: Callable[..., Hookline], point: str) -> None:
+def test_the_role_dies_in_the_middle(new_hookline: Callable[..., Hookline], ordered: Begun, point: str) -> None:
     """Taken up, reading, counting: the next process finishes it, with the right number, and tells nobody."""
-    hookline = new_hookline(webhook("crm", receiver.url()))
-    with hookline:
-        send(hookline)
-        hookline.stop()
-        ensure(hookline.data / "profiles.db", "profiles")  # so that the role is there from the start, and armed
-        hookline.environment["HOOKLINE_CRASH_POINT"] = point
-        hookline.start()
+    hookline = ordered.copied(new_hookline)
+    hookline.environment["HOOKLINE_CRASH_POINT"] = point
+    with Receiver(port=ordered.port) as receiver, hookline:
         id = ask(hookline, TWICE)
         assert wait_done(hookline, id)["members"] == PEOPLE // 3
         wait_until(lambda: "profiles ended by SIGKILL" in hookline.log, what="the armed point")

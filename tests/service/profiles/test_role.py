@@ -14,6 +14,7 @@ from hookline.database.sqlite import OperationalError, connect
 from hookline.people.definitions.feature import Feature
 from hookline.people.store.people import People
 from tests.service.cli.test_roles import start
+from tests.service.crash.begun import Begun
 from tests.service.harness import Hookline, wait_until
 
 ORDERS = Feature("track", "Order", "properties.total >= 10", "properties.total")
@@ -105,24 +106,28 @@ def test_killed_again_and_again_it_loses_nothing_and_counts_nothing_twice(
             assert person.traits()["number"].value == newest
 
 
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    """A service whose first batch is applied."""
+    hookline = Hookline(tmp_path_factory.mktemp("applied"), definitions=DEFINITIONS)
+    with hookline:
+        wait_applied(hookline, send(hookline, 0))
+    return Begun(hookline)
+
+
 @pytest.mark.parametrize("point", ["profiles.before_commit", "profiles.after_commit"])
-def test_a_crash_around_the_commit(new_hookline: Callable[..., Hookline], point: str) -> None:
+def test_a_crash_around_the_commit(new_hookline: Callable[..., Hookline], applied: Begun, point: str) -> None:
     """A batch is applied as a whole or not at all, and its place with it."""
-    with new_hookline(definitions=DEFINITIONS) as hookline:
-        sent = send(hookline, 0)
+    hookline = applied.copied(new_hookline)
+    hookline.environment["HOOKLINE_CRASH_POINT"] = f"{point}:2"
+    with hookline:
+        sent = send(hookline, BATCH, batches=2)
         wait_applied(hookline, sent)
-        hookline.stop()
-        hookline.environment["HOOKLINE_CRASH_POINT"] = f"{point}:2"
-        with hookline:
-            sent = send(hookline, sent, batches=2)
-            wait_applied(hookline, sent)
-            sent = send(hookline, sent)
-            wait_applied(hookline, sent)
-            wait_until(lambda: "profiles ended by SIGKILL" in hookline.log, what="the armed point")
-            sent = send(hookline, sent)
-            wait_applied(hookline, sent)
-        hookline.environment.clear()
-        hookline.start()
+        sent = send(hookline, sent)
+        wait_applied(hookline, sent)
+        wait_until(lambda: "profiles ended by SIGKILL" in hookline.log, what="the armed point")
+        sent = send(hookline, sent)
+        wait_applied(hookline, sent)
 
 
 def test_alone_it_needs_nobody(new_hookline: Callable[..., Hookline]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -88,32 +89,43 @@ def address(cluster: Cluster, topic: str) -> KafkaAddress:
     return KafkaAddress(cluster.addresses, topic)
 
 
+@asynccontextmanager
+async def appending(
+    folder: Path,
+    address: KafkaAddress,
+    partitions: int = 1,
+    *,
+    delivery_seconds: float = DELIVERY_SECONDS,
+    pending_bytes_max: int = PENDING_BYTES_MAX,
+) -> AsyncIterator[KafkaAppender]:
+    """An appender, open meanwhile and closed afterwards."""
+    appender = KafkaAppender(
+        folder,
+        address,
+        partitions,
+        retention_seconds=86_400,
+        retention_bytes=1 << 40,
+        delivery_seconds=delivery_seconds,
+        pending_bytes_max=pending_bytes_max,
+    )
+    try:
+        appender.open()
+        yield appender
+    finally:
+        await appender.close()
+
+
 def use(
     folder: Path,
     address: KafkaAddress,
     body: Callable[[KafkaAppender], Awaitable[None]],
-    *,
-    partitions: int = 1,
-    delivery_seconds: float = DELIVERY_SECONDS,
-    pending_bytes_max: int = PENDING_BYTES_MAX,
+    **options: Any,
 ) -> None:
     """Run ``body`` with an appender."""
 
     async def run() -> None:
-        appender = KafkaAppender(
-            folder,
-            address,
-            partitions,
-            retention_seconds=86_400,
-            retention_bytes=1 << 40,
-            delivery_seconds=delivery_seconds,
-            pending_bytes_max=pending_bytes_max,
-        )
-        try:
-            appender.open()
+        async with appending(folder, address, **options) as appender:
             await body(appender)
-        finally:
-            await appender.close()
 
     asyncio.run(run())
 
@@ -205,14 +217,28 @@ def test_a_partition_that_rested_is_read_where_reading_begins_anew(
     assert [record.message_id for record in found] == [f"m{number}" for number in range(200)]
 
 
-def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(
+def test_without_brokers_nothing_is_acknowledged_and_what_was_is_there_once_they_are_back(
     tmp_path: Path, cluster: Cluster, address: KafkaAddress
 ) -> None:
-    """All brokers killed: an append fails within its bound, others are refused at once; back again, it works."""
+    """All brokers killed: an append fails within its bound, others are refused at once, and who waits when an appender
+    is closed is told that nothing was stored for sure; back again, it works, and nothing acknowledged is lost."""
 
     async def body(appender: KafkaAppender) -> None:
         await appender.append([a_record(1)])
-        cluster.kill()
+        async with appending(tmp_path / "patient", address, delivery_seconds=300) as patient:
+            cluster.kill()
+            waiting = asyncio.ensure_future(patient.append([a_record(4)]))
+            await fails_within_its_bound(appender)
+            assert not waiting.done()
+            await asyncio.wait_for(patient.close(), BOUND_SECONDS)
+            with pytest.raises(JournalAway):
+                await waiting
+        await asyncio.to_thread(cluster.start)
+        assert appender.state() == ""
+        back = Ledger(appender, "u1")
+        await back.go_on(lambda: len(back.acknowledged) > 0)
+
+    async def fails_within_its_bound(appender: KafkaAppender) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         with pytest.raises(JournalAway):
@@ -228,29 +254,24 @@ def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(
             await probing
         assert appender.pending_bytes == 0
         assert appender.state() != ""
-        await asyncio.to_thread(cluster.start)
-        assert appender.state() == ""
-        back = Ledger(appender, "u1")
-        await back.go_on(lambda: len(back.acknowledged) > 0)
 
-    use(tmp_path, address, body)
+    with kept(tmp_path / "kept", KafkaAddress(cluster.addresses, f"{address.topic}-kept")):
+        use(tmp_path, address, body)
     (ids,) = read_ids(tmp_path, address)
     assert (ids[0], ids[-1]) == ("m1", "m0")
 
 
-def test_closing_without_brokers_ends_and_acknowledges_nothing(
-    tmp_path: Path, cluster: Cluster, address: KafkaAddress
-) -> None:
-    """Who waits when the appender is closed and brokers are away is told that nothing was stored for sure."""
-    waiting: list[asyncio.Future[None]] = []
-
-    async def body(appender: KafkaAppender) -> None:
-        cluster.kill()
-        waiting.append(asyncio.ensure_future(appender.append([a_record(1)])))
-        await asyncio.sleep(0)
-
-    use(tmp_path, address, body, delivery_seconds=300)
-    assert isinstance(waiting[0].exception(), JournalAway)
+@contextmanager
+def kept(folder: Path, address: KafkaAddress) -> Iterator[None]:
+    """Fill four partitions: whatever is done meanwhile, each ends afterwards where it ended, and goes on."""
+    many = [a_record(number, user=f"u{number}") for number in range(300)]
+    use(folder, address, lambda appender: appender.append(many), partitions=4)
+    before = read_ids(folder, address, 4)
+    assert sorted(itertools.chain(*before)) == sorted(record.message_id for record in many)
+    yield
+    assert read_ids(folder, address, 4) == before
+    use(folder, address, lambda appender: appender.append([a_record(300)]), partitions=4)
+    assert sum(map(len, read_ids(folder, address, 4))) == 301
 
 
 def test_two_brokers_away_are_too_many_to_acknowledge(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
@@ -272,24 +293,6 @@ def test_two_brokers_away_are_too_many_to_acknowledge(tmp_path: Path, cluster: C
     (ids,) = read_ids(tmp_path, address)
     assert ids[0] == "m1"
     assert "m0" in ids
-
-
-def test_what_was_acknowledged_is_there_after_all_were_killed(
-    tmp_path: Path, cluster: Cluster, address: KafkaAddress
-) -> None:
-    """kill -9 for every broker at once, then all started: the journal ends where it ended, and goes on."""
-
-    async def fill(appender: KafkaAppender) -> None:
-        await appender.append([a_record(number, user=f"u{number}") for number in range(300)])
-
-    use(tmp_path, address, fill, partitions=4)
-    before = read_ids(tmp_path, address, 4)
-    cluster.kill()
-    cluster.start()
-    assert read_ids(tmp_path, address, 4) == before
-    assert sorted(itertools.chain(*before)) == sorted(f"m{number}" for number in range(300))
-    use(tmp_path, address, lambda appender: appender.append([a_record(300)]), partitions=4)
-    assert sum(map(len, read_ids(tmp_path, address, 4))) == 301
 
 
 def test_what_waits_for_slow_brokers_is_bounded(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
@@ -345,15 +348,11 @@ def test_two_machines_append_side_by_side(tmp_path: Path, address: KafkaAddress)
     """Appenders of two data folders share a topic: everything is there, each one's records in its order."""
 
     async def both(appender: KafkaAppender) -> None:
-        second = KafkaAppender(tmp_path / "b", address, retention_seconds=86_400, retention_bytes=1 << 40)
-        try:
-            second.open()
+        async with appending(tmp_path / "b", address) as second:
             await asyncio.gather(
                 *(appender.append([a_record(n, user="a")]) for n in range(200)),
                 *(second.append([a_record(n, user="b")]) for n in range(200)),
             )
-        finally:
-            await second.close()
 
     use(tmp_path / "a", address, both)
     (read,) = _by_user(tmp_path, address)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -179,6 +180,18 @@ class Broker:
                 env={"PATH": os.environ["PATH"]},
                 start_new_session=True,
             )
+
+
+@contextmanager
+def standing_still(brokers: Sequence[Broker]) -> Iterator[None]:
+    """Have these brokers be there and do nothing meanwhile."""
+    for broker in brokers:
+        broker.pause()
+    try:
+        yield
+    finally:
+        for broker in brokers:
+            broker.resume()
 
 
 class Cluster:

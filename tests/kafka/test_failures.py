@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,7 +37,7 @@ from hookline.journal.record import Record
 from hookline.outcomes.positions import SavedPositions
 from hookline.outcomes.positions import encode as encode_offset_sets
 from hookline.settings import Journal, Settings
-from tests.kafka.cluster import Cluster
+from tests.kafka.cluster import Cluster, standing_still
 from tests.service.waiting import wait_until
 
 DELIVERY_SECONDS = 3.0
@@ -88,32 +89,43 @@ def address(cluster: Cluster, topic: str) -> KafkaAddress:
     return KafkaAddress(cluster.addresses, topic)
 
 
+@asynccontextmanager
+async def appending(
+    folder: Path,
+    address: KafkaAddress,
+    partitions: int = 1,
+    *,
+    delivery_seconds: float = DELIVERY_SECONDS,
+    pending_bytes_max: int = PENDING_BYTES_MAX,
+) -> AsyncIterator[KafkaAppender]:
+    """An appender, open meanwhile and closed afterwards."""
+    appender = KafkaAppender(
+        folder,
+        address,
+        partitions,
+        retention_seconds=86_400,
+        retention_bytes=1 << 40,
+        delivery_seconds=delivery_seconds,
+        pending_bytes_max=pending_bytes_max,
+    )
+    try:
+        appender.open()
+        yield appender
+    finally:
+        await appender.close()
+
+
 def use(
     folder: Path,
     address: KafkaAddress,
     body: Callable[[KafkaAppender], Awaitable[None]],
-    *,
-    partitions: int = 1,
-    delivery_seconds: float = DELIVERY_SECONDS,
-    pending_bytes_max: int = PENDING_BYTES_MAX,
+    **options: Any,
 ) -> None:
     """Run ``body`` with an appender."""
 
     async def run() -> None:
-        appender = KafkaAppender(
-            folder,
-            address,
-            partitions,
-            retention_seconds=86_400,
-            retention_bytes=1 << 40,
-            delivery_seconds=delivery_seconds,
-            pending_bytes_max=pending_bytes_max,
-        )
-        try:
-            appender.open()
+        async with appending(folder, address, **options) as appender:
             await body(appender)
-        finally:
-            await appender.close()
 
     asyncio.run(run())
 
@@ -121,10 +133,12 @@ def use(
 def test_a_killed_leader_loses_nothing_that_was_acknowledged(
     tmp_path: Path, cluster: Cluster, address: KafkaAddress
 ) -> None:
-    """kill -9 of the broker that leads, in the middle of appends: every acknowledged record is there, in order."""
+    """kill -9 of the broker that leads, in the middle of appends: every acknowledged record is there, in order, and who
+    has asked the old leader where the partition ends asks the new one, while the old one stays away."""
     ledgers: list[Ledger] = []
 
     async def body(appender: KafkaAppender) -> None:
+        assert asking.of(0) == (0, 0)
         ledgers.extend(Ledger(appender, f"user-{number}") for number in range(8))
         killed: list[int] = []
 
@@ -137,24 +151,13 @@ def test_a_killed_leader_loses_nothing_that_was_acknowledged(
 
         await asyncio.gather(*(ledger.go_on(enough) for ledger in ledgers))
 
-    use(tmp_path, address, body)
-    (read,) = _by_user(tmp_path, address)
+    with closing(Watermarks(address)) as asking:
+        use(tmp_path, address, body)
+        (read,) = _by_user(tmp_path, address)
+        assert asking.of(0) == (0, sum(map(len, read.values())))
     for number, ledger in enumerate(ledgers):
         mine = without_repeats(read[f"user-{number}"])
         assert mine[: len(ledger.acknowledged)] == ledger.acknowledged
-
-
-def test_where_a_partition_ends_is_known_without_its_old_leader(
-    tmp_path: Path, cluster: Cluster, address: KafkaAddress
-) -> None:
-    """Somebody who has asked the old leader asks the new one, while the old one stays away."""
-    open_topic(address, 1, retention_seconds=60.0, retention_bytes=1_000_000)
-    asking = Watermarks(address)
-    assert asking.of(0) == (0, 0)
-    cluster.leader(address.topic, 0).kill()
-    cluster.wait_for(2)
-    assert asking.of(0) == (0, 0)
-    asking.close()
 
 
 def test_who_follows_does_not_wait_for_a_broker_that_stands_still(
@@ -170,13 +173,9 @@ def test_who_follows_does_not_wait_for_a_broker_that_stands_still(
         follower.follow(0, 1)
         follower.begin()
         await asyncio.to_thread(wait_until, partial(read_all, follower, found, [], 1))
-        leader = cluster.leader(address.topic, 0)
-        leader.pause()
-        try:
+        with standing_still([cluster.leader(address.topic, 0)]):
             async with asyncio.timeout(SILENCE_SECONDS_MAX):
                 await Ledger(appender, "u1").go_on(lambda: read_all(follower, found, [], 0) or len(found) > 1)
-        finally:
-            leader.resume()
 
     with closing(follower):
         use(tmp_path, address, body, delivery_seconds=DELIVERY_SECONDS_OF_ROLE)
@@ -205,14 +204,28 @@ def test_a_partition_that_rested_is_read_where_reading_begins_anew(
     assert [record.message_id for record in found] == [f"m{number}" for number in range(200)]
 
 
-def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(
+def test_without_brokers_nothing_is_acknowledged_and_what_was_is_there_once_they_are_back(
     tmp_path: Path, cluster: Cluster, address: KafkaAddress
 ) -> None:
-    """All brokers killed: an append fails within its bound, others are refused at once; back again, it works."""
+    """All brokers killed: an append fails within its bound, others are refused at once, and who waits when an appender
+    is closed is told that nothing was stored for sure; back again, it works, and nothing acknowledged is lost."""
 
     async def body(appender: KafkaAppender) -> None:
         await appender.append([a_record(1)])
-        cluster.kill()
+        async with appending(tmp_path / "patient", address, delivery_seconds=300) as patient:
+            cluster.kill()
+            waiting = asyncio.ensure_future(patient.append([a_record(4)]))
+            await fails_within_its_bound(appender)
+            assert not waiting.done()
+            await asyncio.wait_for(patient.close(), BOUND_SECONDS)
+            with pytest.raises(JournalAway):
+                await waiting
+        await asyncio.to_thread(cluster.start)
+        assert appender.state() == ""
+        back = Ledger(appender, "u1")
+        await back.go_on(lambda: len(back.acknowledged) > 0)
+
+    async def fails_within_its_bound(appender: KafkaAppender) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         with pytest.raises(JournalAway):
@@ -228,43 +241,35 @@ def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(
             await probing
         assert appender.pending_bytes == 0
         assert appender.state() != ""
-        await asyncio.to_thread(cluster.start)
-        assert appender.state() == ""
-        back = Ledger(appender, "u1")
-        await back.go_on(lambda: len(back.acknowledged) > 0)
 
-    use(tmp_path, address, body)
+    with kept(tmp_path / "kept", KafkaAddress(cluster.addresses, f"{address.topic}-kept")):
+        use(tmp_path, address, body)
     (ids,) = read_ids(tmp_path, address)
     assert (ids[0], ids[-1]) == ("m1", "m0")
 
 
-def test_closing_without_brokers_ends_and_acknowledges_nothing(
-    tmp_path: Path, cluster: Cluster, address: KafkaAddress
-) -> None:
-    """Who waits when the appender is closed and brokers are away is told that nothing was stored for sure."""
-    waiting: list[asyncio.Future[None]] = []
-
-    async def body(appender: KafkaAppender) -> None:
-        cluster.kill()
-        waiting.append(asyncio.ensure_future(appender.append([a_record(1)])))
-        await asyncio.sleep(0)
-
-    use(tmp_path, address, body, delivery_seconds=300)
-    assert isinstance(waiting[0].exception(), JournalAway)
+@contextmanager
+def kept(folder: Path, address: KafkaAddress) -> Iterator[None]:
+    """Fill four partitions: whatever is done meanwhile, each ends afterwards where it ended, and goes on."""
+    many = [a_record(number, user=f"u{number}") for number in range(300)]
+    use(folder, address, lambda appender: appender.append(many), partitions=4)
+    before = read_ids(folder, address, 4)
+    assert sorted(itertools.chain(*before)) == sorted(record.message_id for record in many)
+    yield
+    assert read_ids(folder, address, 4) == before
+    use(folder, address, lambda appender: appender.append([a_record(300)]), partitions=4)
+    assert sum(map(len, read_ids(folder, address, 4))) == 301
 
 
 def test_two_brokers_away_are_too_many_to_acknowledge(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
-    """One copy is not enough: with two of three brokers killed nothing is acknowledged until one is back."""
+    """One copy is not enough: while two of three brokers stand still nothing is acknowledged."""
 
     async def body(appender: KafkaAppender) -> None:
         await appender.append([a_record(1)])
         leader = cluster.leader(address.topic, 0)
-        for broker in cluster.brokers:
-            if broker is not leader:
-                broker.kill()
-        with pytest.raises(JournalAway):
+        others = [broker for broker in cluster.brokers if broker is not leader]
+        with pytest.raises(JournalAway), standing_still(others):
             await asyncio.wait_for(appender.append([a_record(2)]), BOUND_SECONDS)
-        await asyncio.to_thread(cluster.start)
         back = Ledger(appender, "u1")
         await back.go_on(lambda: len(back.acknowledged) > 0)
 
@@ -274,37 +279,16 @@ def test_two_brokers_away_are_too_many_to_acknowledge(tmp_path: Path, cluster: C
     assert "m0" in ids
 
 
-def test_what_was_acknowledged_is_there_after_all_were_killed(
-    tmp_path: Path, cluster: Cluster, address: KafkaAddress
-) -> None:
-    """kill -9 for every broker at once, then all started: the journal ends where it ended, and goes on."""
-
-    async def fill(appender: KafkaAppender) -> None:
-        await appender.append([a_record(number, user=f"u{number}") for number in range(300)])
-
-    use(tmp_path, address, fill, partitions=4)
-    before = read_ids(tmp_path, address, 4)
-    cluster.kill()
-    cluster.start()
-    assert read_ids(tmp_path, address, 4) == before
-    assert sorted(itertools.chain(*before)) == sorted(f"m{number}" for number in range(300))
-    use(tmp_path, address, lambda appender: appender.append([a_record(300)]), partitions=4)
-    assert sum(map(len, read_ids(tmp_path, address, 4))) == 301
-
-
 def test_what_waits_for_slow_brokers_is_bounded(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
     """Brokers that stand still: more than may wait is refused, what waits is stored once they go on."""
     pending_bytes_max = 200_000
 
     async def body(appender: KafkaAppender) -> None:
         await appender.append([a_record(0)])
-        for broker in cluster.brokers:
-            broker.pause()
-        calls = [asyncio.ensure_future(appender.append([a_record(n, body=b"x" * 2_000)])) for n in range(1, 200)]
-        await asyncio.sleep(0)
-        assert appender.pending_bytes <= pending_bytes_max
-        for broker in cluster.brokers:
-            broker.resume()
+        with standing_still(cluster.brokers):
+            calls = [asyncio.ensure_future(appender.append([a_record(n, body=b"x" * 2_000)])) for n in range(1, 200)]
+            await asyncio.sleep(0)
+            assert appender.pending_bytes <= pending_bytes_max
         ends = await asyncio.gather(*calls, return_exceptions=True)
         stored = [number for number, end in enumerate(ends, 1) if end is None]
         assert all(end is None or type(end) is JournalFull for end in ends)
@@ -322,14 +306,9 @@ def test_what_waits_behind_a_failed_turn_fails_with_it(tmp_path: Path, cluster: 
 
     async def body(appender: KafkaAppender) -> None:
         await appender.append([a_record(0)])
-        for broker in cluster.brokers:
-            broker.pause()
-        try:
+        with standing_still(cluster.brokers):
             calls = [asyncio.ensure_future(appender.append([a_record(n)])) for n in range(1, 20)]
             ends = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), BOUND_SECONDS)
-        finally:
-            for broker in cluster.brokers:
-                broker.resume()
         assert {type(end) for end in ends} == {JournalAway}
         assert appender.pending_bytes == 0
         await back_again(appender)
@@ -345,15 +324,11 @@ def test_two_machines_append_side_by_side(tmp_path: Path, address: KafkaAddress)
     """Appenders of two data folders share a topic: everything is there, each one's records in its order."""
 
     async def both(appender: KafkaAppender) -> None:
-        second = KafkaAppender(tmp_path / "b", address, retention_seconds=86_400, retention_bytes=1 << 40)
-        try:
-            second.open()
+        async with appending(tmp_path / "b", address) as second:
             await asyncio.gather(
                 *(appender.append([a_record(n, user="a")]) for n in range(200)),
                 *(second.append([a_record(n, user="b")]) for n in range(200)),
             )
-        finally:
-            await second.close()
 
     use(tmp_path / "a", address, both)
     (read,) = _by_user(tmp_path, address)
@@ -585,51 +560,41 @@ def read_all(journal: KafkaReader | KafkaFollower, found: list[Record], lost: li
 def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
     tmp_path: Path, cluster: Cluster, address: KafkaAddress
 ) -> None:
-    """As a power cut of all of them leaves it: the partition is not taken up while it is too short, and when it is not
-    any more, which events came at offsets known from before is said."""
-    settings = Settings(data_dir=str(tmp_path), journal=Journal(url=address.url))
+    """As a power cut of all of them leaves it: who takes the partition up is refused while it is too short, and who
+    lives through the loss stands still; when it is not any more, both go on behind, and each says which events came at
+    offsets that it knew."""
+    survivor = tmp_path / "survivor"
+    settings = Settings(data_dir=str(tmp_path / "anew"), journal=Journal(url=address.url))
     claim(settings)
-    journal = tmp_path / FOLDER
-    use(journal, address, lambda appender: appender.append([a_record(0)]))
+    journal = settings.data_path / FOLDER
+    use(survivor, address, lambda appender: appender.append([a_record(0)]))
     kept_bytes = stored_bytes(cluster, address)
-    use(journal, address, lambda appender: appender.append([a_record(1), a_record(2)]))
+    use(survivor, address, lambda appender: appender.append([a_record(1), a_record(2)]))
     ensure(location_of(settings, "control"), "control")
     with closing(open_deliver(location_of(settings, "deliver"))) as database:
         row = (0, 3, 0, encode_offset_sets(SavedPositions({})))
         database.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (?, ?, ?, ?)", row)
-    lose_end(cluster, address, kept_bytes)
     shelf = SharedIndexStore(location_of(settings, "deliver"))
-    with closing(shelf), closing(Claims(settings, shelf, lambda: 1)) as claims:
-        with pytest.raises(JournalAway, match="ends at 1, before 3"):
-            claims.take(0, lambda: True)
-        assert read_lost(journal) == ()
-        use(journal, address, lambda appender: appender.append([a_record(3), a_record(4)]))
-        taken = claims.take(0, lambda: True)
-        assert taken is not None
-        taken.duplicates.close()
-    assert [(each.partition, each.first, each.next_offset) for each in read_lost(journal)] == [(0, 1, 3)]
-
-
-def test_who_follows_goes_on_when_offsets_that_all_brokers_lost_are_given_again(
-    tmp_path: Path, cluster: Cluster, address: KafkaAddress
-) -> None:
-    """A process that lives through the loss stands still until the topic has come to where it was, says which events
-    came at offsets that it knew, and goes on behind."""
-    use(tmp_path, address, lambda appender: appender.append([a_record(0)]))
-    kept_bytes = stored_bytes(cluster, address)
-    use(tmp_path, address, lambda appender: appender.append([a_record(1), a_record(2)]))
-    follower = KafkaFollower(tmp_path, address, lambda: None)
-    with closing(follower):
+    follower = KafkaFollower(survivor, address, lambda: None)
+    with closing(follower), closing(shelf), closing(Claims(settings, shelf, lambda: 1)) as claims:
         follower.follow(0, 3)
         follower.begin()
         found: list[Record] = []
         wait_until(partial(read_all, follower, found, [], 3))
         lose_end(cluster, address, kept_bytes)
-        use(tmp_path, address, lambda appender: appender.append([a_record(number) for number in (3, 4, 5)]))
+        with pytest.raises(JournalAway, match="ends at 1, before 3"):
+            claims.take(0, lambda: True)
+        assert read_lost(journal) == read_lost(survivor) == ()
+        use(survivor, address, lambda appender: appender.append([a_record(3), a_record(4)]))
+        taken = claims.take(0, lambda: True)
+        assert taken is not None
+        taken.duplicates.close()
+        use(survivor, address, lambda appender: appender.append([a_record(5)]))
         wait_until(partial(read_all, follower, found, [], 4))
         assert [each.message_id for each in found] == ["m0", "m1", "m2", "m5"]
         assert follower.end(0) == 4
-    assert [(each.partition, each.first, each.next_offset) for each in read_lost(tmp_path)] == [(0, 1, 3)]
+    for folder in (journal, survivor):
+        assert [(each.partition, each.first, each.next_offset) for each in read_lost(folder)] == [(0, 1, 3)]
 
 
 def stored_bytes(cluster: Cluster, address: KafkaAddress) -> int:

@@ -17,7 +17,7 @@ from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.fetching import FetchingReader
 from hookline.journal.port import Group, JournalAway, JournalFetching, OffsetExpired
-from tests.kafka.cluster import Cluster
+from tests.kafka.cluster import Cluster, standing_still
 from tests.service.waiting import wait_until
 
 T = TypeVar("T")
@@ -113,14 +113,9 @@ def test_a_stretch_is_read_group_by_group(loop: Loop) -> None:
 def test_without_brokers_it_says_so_and_goes_on_by_itself(loop: Loop, cluster: Cluster) -> None:
     """What is here stays here; for the rest brokers are away, and are asked again later."""
     assert loop.ask(lambda: loop.reader.get(0, 0)) is not None
-    for broker in cluster.brokers:
-        broker.pause()
-    try:
+    with standing_still(cluster.brokers):
         wait_until(lambda: _is_away(loop), SECONDS, "the thread has waited in vain, and the loop has not")
         assert loop.reader.get(0, 1) is not None
-    finally:
-        for broker in cluster.brokers:
-            broker.resume()
     wait_until(lambda: not _is_away(loop), SECONDS, "brokers answer again")
     assert loop.ask(lambda: loop.reader.get(0, RECORDS - 1)) is not None
 

@@ -79,62 +79,57 @@ def test_events_are_shown_with_their_status(
         assert (tail.end(), tail.errors) == (0, "")
 
 
-@pytest.fixture(scope="module")
-def hookline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hookline]:
-    """One service without a destination: each test has events of its own name."""
-    with Hookline(tmp_path_factory.mktemp("tail")) as running:
-        yield running
-    assert "Traceback (most recent call last)" not in running.log, running.log[-4000:]
-
-
-def test_filters_and_json(hookline: Hookline, follow: Callable[..., Tail]) -> None:
+def test_filters_and_json(new_hookline: Callable[..., Hookline], follow: Callable[..., Tail]) -> None:
     """Only what is asked for, one object per line; SIGTERM ends it as well."""
-    for name in ("Wanted", "Other", "Wanted"):
-        hookline.track(name)
-    tail = follow(hookline, "--json", "--event", "Wanted", "--last", "1")
-    tail.wait_for("Wanted")
-    hookline.track("Other")
-    message_id = hookline.track("Wanted")
-    tail.wait_for(message_id)
-    messages: list[dict[str, Any]] = [json.loads(line) for line in tail.lines]
-    assert [each["data"]["event"]["event"] for each in messages] == ["Wanted", "Wanted"]
-    assert messages[-1]["data"]["status"] == "not_routed"
-    assert tail.end(signal.SIGTERM) == 0
+    with new_hookline() as hookline:
+        for name in ("Wanted", "Other", "Wanted"):
+            hookline.track(name)
+        tail = follow(hookline, "--json", "--event", "Wanted", "--last", "1")
+        tail.wait_for("Wanted")
+        hookline.track("Other")
+        message_id = hookline.track("Wanted")
+        tail.wait_for(message_id)
+        messages: list[dict[str, Any]] = [json.loads(line) for line in tail.lines]
+        assert [each["data"]["event"]["event"] for each in messages] == ["Wanted", "Wanted"]
+        assert messages[-1]["data"]["status"] == "not_routed"
+        assert tail.end(signal.SIGTERM) == 0
 
 
-def test_it_goes_on_where_it_was_after_a_restart(hookline: Hookline, follow: Callable[..., Tail]) -> None:
+def test_it_goes_on_where_it_was_after_a_restart(
+    new_hookline: Callable[..., Hookline], follow: Callable[..., Tail]
+) -> None:
     """What came while the page's process was away is shown too, and both turns are said."""
-    hookline.track("Earlier")
-    tail = follow(hookline, "--last", "1")
-    tail.wait_for("Earlier")
-    hookline.track("Just before")
-    tail.wait_for("Just before")
-    control = hookline.role("control")
-    os.kill(control, signal.SIGSTOP)
-    os.kill(control, signal.SIGKILL)
-    for number in range(3):
-        hookline.track(f"Meanwhile {number}")
-    for number in range(3):
-        tail.wait_for(f"Meanwhile {number}")
-    assert len(tail.lines) == 5
-    assert "lost" in tail.errors
-    assert "connected again" in tail.errors
-    hookline.wait_ready()
+    with new_hookline() as hookline:
+        tail = follow(hookline)
+        first = hookline.track("First")
+        tail.wait_for("First")
+        control = hookline.role("control")
+        os.kill(control, signal.SIGSTOP)
+        os.kill(control, signal.SIGKILL)
+        meanwhile = [hookline.track(f"Meanwhile {number}") for number in range(3)]
+        for number in range(3):
+            tail.wait_for(f"Meanwhile {number}")
+        assert len({first, *meanwhile}) == 4
+        assert len(tail.lines) == 4
+        assert "lost" in tail.errors
+        assert "connected again" in tail.errors
+        hookline.wait_ready()
 
 
-def test_what_is_too_much_is_counted(hookline: Hookline, follow: Callable[..., Tail]) -> None:
+def test_what_is_too_much_is_counted(new_hookline: Callable[..., Hookline], follow: Callable[..., Tail]) -> None:
     """Of a burst only the newest are shown; the numbers add up."""
-    hookline.track("First")
-    tail = follow(hookline, "--json", "--last", "1")
-    tail.wait_for("First")
-    batch = [{"type": "track", "userId": "u1", "event": f"Burst {number}"} for number in range(500)]
-    assert hookline.post("/v1/batch", {"batch": batch}).status == 200
-    tail.wait_for("Burst 499")
-    messages = [json.loads(line) for line in tail.lines]
-    left_out = sum(each["data"]["count"] for each in messages if each["kind"] == "skipped")
-    shown = sum(each["kind"] == "event" for each in messages)
-    assert left_out > 0
-    assert left_out + shown == 501
+    with new_hookline() as hookline:
+        hookline.track("First")
+        tail = follow(hookline, "--json", "--last", "1")
+        tail.wait_for("First")
+        batch = [{"type": "track", "userId": "u1", "event": f"Burst {number}"} for number in range(500)]
+        assert hookline.post("/v1/batch", {"batch": batch}).status == 200
+        tail.wait_for("Burst 499")
+        messages = [json.loads(line) for line in tail.lines]
+        left_out = sum(each["data"]["count"] for each in messages if each["kind"] == "skipped")
+        shown = sum(each["kind"] == "event" for each in messages)
+        assert left_out > 0
+        assert left_out + shown == 501
 
 
 def test_without_a_server_it_fails_with_a_sentence(new_hookline: Callable[..., Hookline], run: Run) -> None:

@@ -32,6 +32,8 @@ SPEND = {
 }
 KILLED = -signal.SIGKILL
 RUN_SECONDS = 480
+PAUSE_SECONDS = 0.01
+"""Between two events: a move needs a client that sends, not one that takes the machine."""
 
 
 class Client:
@@ -59,8 +61,9 @@ class Client:
     def _run(self) -> None:
         while not self._stop.is_set():
             body = {"userId": f"user-{len(self.acknowledged) % 20}", "event": "Test", "messageId": new_id()}
-            while not self._posted(body) and not self._stop.wait(0.01):
+            while not self._posted(body) and not self._stop.wait(PAUSE_SECONDS):
                 pass
+            self._stop.wait(PAUSE_SECONDS)
 
     def _posted(self, body: dict[str, Any]) -> bool:
         try:
@@ -253,6 +256,14 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         assert len(live.requests) == 3 + len(since)
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Hookline:
+    """A service that was stopped, and its data folder."""
+    with Hookline(tmp_path_factory.mktemp("ended"), settings={"journal.partitions": PARTITIONS}) as ran:
+        pass
+    return ran
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -261,11 +272,10 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         ({"journal.partitions": 1}, "set journal.partitions to 2"),
     ],
 )
-def test_settings_that_cannot_be_moved_to_are_told(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+def test_settings_that_cannot_be_moved_to_are_told(
+    tmp_path: Path, ended: Hookline, change: dict[str, Any], says: str
+) -> None:
     """With what to set instead, before anything is touched."""
-    old = Hookline(tmp_path / "old", settings={"journal.partitions": PARTITIONS})
-    with old:
-        pass
     on = {
         "journal.url": "kafka://127.0.0.1:1/t",
         "database.url": "postgresql://x@127.0.0.1:1/x",
@@ -273,7 +283,7 @@ def test_settings_that_cannot_be_moved_to_are_told(tmp_path: Path, change: dict[
     }
     new = Hookline(tmp_path / "new", settings={**on, **change})
     new.write_files()
-    told = migrate(old, new)
+    told = migrate(ended, new)
     assert told.returncode == 1
     assert says in told.stderr
     assert not new.data.exists()

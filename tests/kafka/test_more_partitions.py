@@ -21,6 +21,8 @@ USERS = 16
 READY_SECONDS = 60.0
 ARRIVED_SECONDS = 120.0
 """Who takes many partitions over reads a part of each again, one after another."""
+PAUSE_SECONDS = 0.01
+"""Between two events: machines that restart need the processor more."""
 MORE = 2 * USERS
 """Events that come in between two restarts."""
 
@@ -55,6 +57,7 @@ class Load:
             while not self._is_taken(self._machines[number % len(self._machines)], body):
                 number += 1
             self.acknowledged.append(message)
+            self._end.wait(PAUSE_SECONDS)
 
     def _is_taken(self, machine: Hookline, body: dict[str, str]) -> bool:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -62,19 +63,6 @@ def test_names_ids_users_and_properties(page: Page, hookline: Hookline) -> None:
         page.goto(f"/events/{quote('id-' + payload, safe='')}")
         expect(page.locator("h2.big")).to_be_visible()
         assert_inert(page)
-
-
-def test_what_a_receiver_answers(page: Page, hookline: Hookline, receiver: Receiver) -> None:
-    """A refusal whose body is markup is shown as the text it is."""
-    receiver.reply_with(400, body=PAYLOADS[0].encode() + PAYLOADS[1].encode())
-    sign_in(page, hookline)
-    message_id = hookline.track("Refused")
-    hookline.wait_status(message_id, "crm", "failed")
-    expect(page.locator("tr", has_text="Refused").get_by_text("failed")).to_be_visible()
-    assert_inert(page)
-    page.goto(f"/events/{message_id}")
-    expect(page.locator("table.attempts")).to_contain_text("400")
-    assert_inert(page)
 
 
 def test_rejected_items(page: Page, hookline: Hookline) -> None:
@@ -139,8 +127,8 @@ def test_the_debugger_draws_every_payload_as_text(page: Page, hookline: Hookline
 
 
 def test_what_receivers_answer_is_text_wherever_it_is_shown(page: Page, hookline: Hookline, receiver: Receiver) -> None:
-    """Bodies and headers of refusals in attempts, dead letters, causes and on the destination's head."""
-    left = list(PAYLOADS)
+    """Bodies and headers of refusals in attempts, dead letters, causes, issues and on the destination's head."""
+    left = list(reversed(PAYLOADS))  # only the first answers get issues of their own: those that differ most
 
     def refuse(request: Request) -> Reply:
         if request.json["event"] == "Fine":  # among refusals alone the breaker would open
@@ -153,12 +141,21 @@ def test_what_receivers_answer_is_text_wherever_it_is_shown(page: Page, hookline
     events = [name for payload in PAYLOADS for name in (payload, "Fine", "Fine")]
     batch = [{"type": "track", "event": event, "userId": "u"} for event in events]
     assert hookline.post("/v1/batch", {"batch": batch}).status == 200
-    letters = "dead-letters?destination=crm&limit=200"
-    wait_until(lambda: hookline.api("GET", letters).json["after"] is not None and not left, what="all refused")
+
+    def issues() -> list[dict[str, Any]]:  # on a busy machine there is another one, of answers that came too late
+        return [each for each in hookline.api("GET", "issues").json["items"] if each["outcome"] == "refused"]
+
+    wait_until(lambda: sum(each["events"] for each in issues()) == len(PAYLOADS), what="all refused, and in issues")
     sign_in(page, hookline)
-    for path in ("/destinations", "/destinations/crm", "/destinations/crm/tester", "/destinations/crm/filters"):
+    expect(page.locator("table.events").get_by_text("failed").first).to_be_visible()
+    assert_inert(page)
+    letter = hookline.api("GET", "dead-letters").json["items"][0]
+    shown = {f"/events/{letter['messageId']}": "table.attempts", "/issues": "table.issues"}
+    shown |= {f"/issues/{issue['id']}": "[data-part=sample]" for issue in issues()}
+    shown |= {f"/destinations{rest}": "#light[data-state=good]" for rest in ("", "/crm", "/crm/tester", "/crm/filters")}
+    for path, part in shown.items():
         page.goto(path)
-        expect(page.locator("#light[data-state=good]")).to_be_visible()
+        expect(page.locator(part)).to_be_visible()
         assert_inert(page)
     for tab in ("attempts", "dead-letters"):
         page.goto(f"/destinations/crm/{tab}?outcome=refused")

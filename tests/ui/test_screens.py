@@ -150,19 +150,27 @@ def problems_of(pytestconfig: pytest.Config) -> Look:
     return partial(look, pictures=pytestconfig.getoption("--pictures", default=False))
 
 
+def on_screens(page: Page) -> Iterator[str]:
+    """Show the open page in every size and theme, and name each; it stays in the last one, on a phone."""
+    for scheme, width in SCREENS:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        yield f"{width}-{scheme}"
+
+
+def misfits(page: Page) -> list[str]:
+    """Return what sticks out of the page as it stands, and what is hard to read."""
+    return [*(["sticks out"] if sticks_out(page) else []), *page.evaluate(CONTRAST)]
+
+
 def look(page: Page, name: str, pictures: bool) -> list[str]:
     """Look at the open page in every size and theme."""
     found = []
     page.evaluate(AXE.read_text())
-    for scheme, width in SCREENS:
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 900})
-        if sticks_out(page):
-            found.append(f"{name} {width}: sticks out")
-        found += [f"{name} {scheme}: {text}" for text in page.evaluate(CONTRAST)]
+    for screen in on_screens(page):
         if pictures:
-            page.screenshot(path=PICTURES / f"{name}-{width}-{scheme}.png", full_page=True)
-        found += [f"{name} {width} {scheme}: {text}" for text in page.evaluate(BARRIERS)]
+            page.screenshot(path=PICTURES / f"{name}-{screen}.png", full_page=True)
+        found += [f"{name} {screen}: {text}" for text in [*misfits(page), *page.evaluate(BARRIERS)]]
     return found
 
 

@@ -24,8 +24,8 @@ from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Delete, Request, Rig, destination, source
 
-SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "16"))
-LATE_SEEDS = SEEDS // 4
+SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "8"))
+LATE_SEEDS = SEEDS // 2
 STEPS = 140
 SMALL: dict[str, float] = {
     "queue_low": 4,

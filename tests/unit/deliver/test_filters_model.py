@@ -17,7 +17,7 @@ from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Delete, Request, destination, source
 from tests.unit.deliver.test_checkpoint_model import DESTINATIONS, SMALL, SOURCES, Place, World, live
 
-SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "12"))
+SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "6"))
 CHOICES: tuple[tuple[Filter, ...], ...] = (
     (),
     (Filter(condition='match(messageId, "*3") or match(messageId, "*7")', do="drop"),),
@@ -36,7 +36,8 @@ class FilteredWorld(World):
             return
         sources = tuple(self.rng.sample(SOURCES, self.rng.randint(1, 2)))
         enabled, filters = self.rng.random() < 0.85, self.rng.choice(CHOICES)
-        self.change(destination(self.rng.choice(DESTINATIONS), sources=sources, enabled=enabled, filters=filters))
+        id, urls = self.rng.choice(DESTINATIONS), self.rng.choice((1, 1, 2))
+        self.change(destination(id, sources=sources, urls=urls, enabled=enabled, filters=filters))
 
     def stopped(self, position: Place, id: str, version: int) -> bool:
         """Whether the filters of a version stop the event."""

@@ -208,11 +208,11 @@ def test_signing_out_everywhere(control: Running) -> None:
     assert control.call("POST", "/api/v1/users/me/sign-out", None, headers).json["code"] == "no_sessions"
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201])
-def test_a_name_that_cannot_be_shown_is_refused(control: Running, name: str) -> None:
+def test_a_name_that_cannot_be_shown_is_refused(control: Running) -> None:
     """Names are printable and of a length that fits; a taken one is said to be."""
-    answer = control.api("POST", "/users", {"name": name})
-    assert (answer.status, answer.json["code"]) == (422, "invalid_name")
+    for name in ("", " ", "a\nb", "x" * 201):
+        answer = control.api("POST", "/users", {"name": name})
+        assert (answer.status, answer.json["code"]) == (422, "invalid_name"), name
     control.api("POST", "/users", {"name": "Vera"})
     assert control.api("POST", "/users", {"name": " vera "}).json["code"] == "already_exists"
 

@@ -128,6 +128,7 @@ def test_a_later_outage_is_another_message(rig: Rig) -> None:
     assert ended.token == first.token
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)  # what a rule is about is asked of no database
 @pytest.mark.parametrize(
     ("rule", "notice", "speaks"),
     [

@@ -63,21 +63,21 @@ def test_a_dry_run_counts_and_shows_and_changes_nothing(control: Running) -> Non
     assert control.api("GET", "/replays").json["items"] == []
 
 
-@pytest.mark.parametrize(
-    ("request_", "total"),
-    [
-        ({"type": "page"}, 1),
-        ({"event": "Order"}, 2),
-        ({"userId": "u9"}, 1),
-        ({"source": "app"}, 1),
-        ({"messageIds": ["m0", "m3", "never"]}, 2),
-        ({"event": "Order", "userId": "u9"}, 1),
-        ({"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00+01:00"}, 4),
-        ({"to": "2020-01-01T00:00:00Z"}, 0),
-        ({"deadLetteredSince": "2020-01-01T00:00:00Z"}, 0),
-    ],
+RESTRICTIONS: tuple[tuple[dict[str, object], int], ...] = (
+    ({"type": "page"}, 1),
+    ({"event": "Order"}, 2),
+    ({"userId": "u9"}, 1),
+    ({"source": "app"}, 1),
+    ({"messageIds": ["m0", "m3", "never"]}, 2),
+    ({"event": "Order", "userId": "u9"}, 1),
+    ({"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00+01:00"}, 4),
+    ({"to": "2020-01-01T00:00:00Z"}, 0),
+    ({"deadLetteredSince": "2020-01-01T00:00:00Z"}, 0),
 )
-def test_what_a_request_comes_to(control: Running, request_: dict[str, object], total: int) -> None:
+"""What a request says, and how many events it comes to."""
+
+
+def test_what_a_request_comes_to(control: Running) -> None:
     """Every field restricts, and fields restrict together; rejected events are never sent."""
     begin(
         control,
@@ -88,7 +88,8 @@ def test_what_a_request_comes_to(control: Running, request_: dict[str, object], 
         record("m4", "Other"),
         record("m5", source="app"),
     )
-    assert counted(control, **request_)["total"] == total
+    for request, total in RESTRICTIONS:
+        assert counted(control, **request)["total"] == total, request
 
 
 def test_many_message_ids_are_found_by_reading(control: Running) -> None:
@@ -139,28 +140,28 @@ def test_pages(control: Running) -> None:
     assert control.api("GET", "/replays?after=x").status == 400
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
-        ({"destination": "nobody"}, 422, "unknown_destination"),
-        ({"destination": "off"}, 409, "destination_disabled"),
-        ({"destination": "crm", "source": "nobody"}, 422, "unknown_source"),
-        ({"destination": "crm", "from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, 422, "invalid_object"),
-        ({"destination": "crm", "from": "2026-01-02"}, 422, "invalid_object"),
-        ({"destination": "crm", "rate": 0}, 422, "invalid_object"),
-        ({"destination": "crm", "messageIds": []}, 422, "invalid_object"),
-        ({"destination": "crm", "deadLetters": {}}, 422, "invalid_object"),
-        ({"destination": "crm", "colour": "red"}, 422, "invalid_object"),
-        ({}, 422, "invalid_object"),
-    ],
+REFUSED: tuple[tuple[dict[str, object], int, str], ...] = (
+    ({"destination": "nobody"}, 422, "unknown_destination"),
+    ({"destination": "off"}, 409, "destination_disabled"),
+    ({"destination": "crm", "source": "nobody"}, 422, "unknown_source"),
+    ({"destination": "crm", "from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, 422, "invalid_object"),
+    ({"destination": "crm", "from": "2026-01-02"}, 422, "invalid_object"),
+    ({"destination": "crm", "rate": 0}, 422, "invalid_object"),
+    ({"destination": "crm", "messageIds": []}, 422, "invalid_object"),
+    ({"destination": "crm", "deadLetters": {}}, 422, "invalid_object"),
+    ({"destination": "crm", "colour": "red"}, 422, "invalid_object"),
+    ({}, 422, "invalid_object"),
 )
-def test_what_cannot_be_replayed(control: Running, body: dict[str, object], status: int, code: str) -> None:
+
+
+def test_what_cannot_be_replayed(control: Running) -> None:
     """Each refusal has a code, and nothing is made."""
     begin(control, record("m0"))
     control.api("PUT", "/destinations/off", destination("off", enabled=False))
-    answer = control.api("POST", "/replays", body)
-    assert (answer.status, answer.json["code"]) == (status, code)
-    assert control.api("GET", "/replays").json["items"] == []
+    for body, status, code in REFUSED:
+        answer = control.api("POST", "/replays", body)
+        assert (answer.status, answer.json["code"]) == (status, code), body
+        assert control.api("GET", "/replays").json["items"] == [], body
 
 
 def test_only_so_many_at_once(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

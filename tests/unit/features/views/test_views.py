@@ -51,23 +51,23 @@ def test_own_views_and_those_of_everybody(control: Running) -> None:
     assert names(control, vera) == []
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"path": "//evil.example"},
-        {"path": "https://evil.example"},
-        {"path": "/events?x=1"},
-        {"path": "javascript:alert(1)"},
-        {"path": "/\\evil"},
-        {"query": "a\nb"},
-        {"query": "x" * 2_001},
-        {"name": ""},
-    ],
+WRONG: tuple[dict[str, str], ...] = (
+    {"path": "//evil.example"},
+    {"path": "https://evil.example"},
+    {"path": "/events?x=1"},
+    {"path": "javascript:alert(1)"},
+    {"path": "/\\evil"},
+    {"query": "a\nb"},
+    {"query": "x" * 2_001},
+    {"name": ""},
 )
-def test_a_view_leads_to_a_page_of_ours(control: Running, wrong: dict[str, str]) -> None:
+
+
+def test_a_view_leads_to_a_page_of_ours(control: Running) -> None:
     """Anything else is refused."""
-    assert control.api("POST", "/views", {"name": "A", "path": "/events", **wrong}).status == 422
-    assert control.api("GET", "/views").json["items"] == []
+    for wrong in WRONG:
+        assert control.api("POST", "/views", {"name": "A", "path": "/events", **wrong}).status == 422, wrong
+        assert control.api("GET", "/views").json["items"] == [], wrong
 
 
 def test_views_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

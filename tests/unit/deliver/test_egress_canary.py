@@ -19,7 +19,7 @@ from tests.unit.deliver.test_egress_guard import v4_spellings, v6_spellings
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST, Results
 
 SPELLINGS = 2_000
-REBINDING_TRIES = 10_000
+REBINDING_TRIES = 2_000
 NAMES_AT_ONCE = 50
 OPEN = ("0.0.0.0/0", "::/0")
 """A guard that lets everything pass: the control."""
@@ -135,7 +135,7 @@ async def try_rebinding(guard: Guard, tries: int) -> tuple[Counter[Outcome], Can
     return found, canary
 
 
-def test_ten_thousand_rebinding_tries_never_reach_the_canary() -> None:
+def test_two_thousand_rebinding_tries_never_reach_the_canary() -> None:
     """Whatever DNS answers, a request goes to an address that was checked, or nowhere."""
     found, canary = asyncio.run(try_rebinding(Guard([f"{ALLOWED}/32"]), REBINDING_TRIES))
     assert canary.hits == []

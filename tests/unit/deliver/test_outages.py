@@ -100,6 +100,8 @@ def test_an_answer_after_4_9_seconds_is_a_success(rig: Rig) -> None:
         for request in list(rig.network.waiting):
             rig.answer(request, 200, milliseconds=4_900)
         rig.turn()
+        if not rig.network.waiting:
+            break
         rig.pass_time(4.9)
     assert rig.lane("crm").breaker.state == "closed"
     assert rig.lane("crm").breaker.allowance > 64

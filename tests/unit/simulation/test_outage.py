@@ -49,7 +49,7 @@ def test_the_first_event_is_tried_until_it_arrives(report: Report) -> None:
 def test_a_repaired_receiver_gets_events_within_a_minute(failure: int | Outcome, retry_after: int | None) -> None:
     """However long it was away, and whatever it answered meanwhile."""
     away = msgspec.structs.replace(
-        PLAIN, outage_seconds=7_300.0, rate=5.0, failure=failure, retry_after_seconds=retry_after
+        PLAIN, outage_seconds=7_300.0, rate=1.0, failure=failure, retry_after_seconds=retry_after
     )
     report = simulate(away)
     assert report.noticed_after_seconds is not None

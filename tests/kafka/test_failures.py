@@ -208,7 +208,7 @@ def test_without_brokers_nothing_is_acknowledged_and_what_was_is_there_once_they
     tmp_path: Path, cluster: Cluster, address: KafkaAddress
 ) -> None:
     """All brokers killed: an append fails within its bound, others are refused at once, and who waits when an appender
-    is closed is told that nothing was stored for sure; back again, it works, and nothing acknowledged is lost."""
+    is closed hears that nothing was stored for sure; back again, it works, and nothing acknowledged is lost."""
 
     async def body(appender: KafkaAppender) -> None:
         await appender.append([a_record(1)])

@@ -283,7 +283,7 @@ def test_settings_that_cannot_be_moved_to_are_told(
     }
     new = Hookline(tmp_path / "new", settings={**on, **change})
     new.write_files()
-    told = migrate(ended, new)
-    assert told.returncode == 1
-    assert says in told.stderr
+    refused = migrate(ended, new)
+    assert refused.returncode == 1
+    assert says in refused.stderr
     assert not new.data.exists()

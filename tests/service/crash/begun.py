@@ -1,4 +1,4 @@
-"""What several tests begin with is lived through once; each goes on with a copy of the stopped folder."""
+"""Live once through what several tests begin with; each goes on with a copy of the stopped folder."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ another. At the end the deliver role must be the process it was at the start, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.service.harness import Hookline, new_id, wait_until, webhook
+from tests.service.harness import Hookline, Receiver, new_id, wait_until, webhook
 
 RETRY_SECONDS = 30.0
 TIMEOUT_SECONDS = 3.0
@@ -66,6 +66,15 @@ def service_per_case(
         yield Cases(hookline)
         assert hookline.role("deliver") == deliver, f"deliver was restarted; log:\n{hookline.log[-4000:]}"
         assert "Traceback (most recent call last)" not in hookline.log, hookline.log[-4000:]
+
+
+@contextmanager
+def receiver_per_case(folder: Path, *names: str) -> Iterator[tuple[Cases, dict[str, Receiver]]]:
+    """Start a service whose destination of each name has a receiver of its own."""
+    with ExitStack() as stack:
+        receivers = {name: stack.enter_context(Receiver()) for name in names}
+        urls = {name: [receiver.url()] for name, receiver in receivers.items()}
+        yield stack.enter_context(service_per_case(folder, urls)), receivers
 
 
 def rss_bytes(pid: int) -> int:

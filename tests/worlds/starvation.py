@@ -41,7 +41,7 @@ class Starvation:
         self._window_ms = int(deliver.retry_window * 1000)
         self._patience_seconds = 2 * deliver.retry_max + deliver.timeout + SLACK_SECONDS
         self._patience_seconds += SECONDS_PER_DESTINATION * destinations
-        self._hanging_seconds = destinations * deliver.timeout * FOUND_OUT
+        self._found_out_seconds = _found_out_seconds(destinations, deliver.timeout)
         self._open: dict[int, dict[Place, float]] = {}
         """By lane: what it has to get, with the time it was stored."""
         self._names: dict[int, str] = {}
@@ -88,12 +88,9 @@ class Starvation:
             if self._names[lane] in self.spared:
                 held_up = now - max(min(due.values()), self.ready_since)
                 rate = self._ledger.rate_of(self._names[lane], now)
-                if held_up > self._held_up_max() + (self._stored[lane] / rate if rate is not None else 0):
+                held_up_max = HELD_UP_SECONDS + self._found_out_seconds
+                if held_up > held_up_max + (self._stored[lane] / rate if rate is not None else 0):
                     yield f"lane {lane}, always well, waits for offset {min(due)} for {held_up:.1f} s"
-
-    def _held_up_max(self) -> float:
-        found_out = self._hanging_seconds * SMALL.narrow_failures / SMALL.in_flight_max
-        return HELD_UP_SECONDS + found_out
 
     def _is_held(self, lane: int) -> bool:
         """Whether the lane is paused; remembers until when."""
@@ -148,3 +145,14 @@ class Starvation:
         tries = self._watch.tries.get((lane, position))
         wait_ms = tries.not_before_ms - self._clock.steady_ms() if tries is not None and tries.not_before_ms else None
         return at if wait_ms is None else max(at, self._clock.seconds + wait_ms / 1000)
+
+
+def _found_out_seconds(destinations: int, timeout: float) -> float:
+    """Return how long it takes at most until all are known that begin to hang, or to be slow, together.
+
+    Each has to fail a few times, all of them in as many places as there are; those that come when as many are known to
+    be slow as may hold places have only the places that are left.
+    """
+    late = max(0, destinations - SMALL.slow_in_flight_max)
+    turns = destinations / SMALL.in_flight_max + late / (SMALL.in_flight_max - SMALL.slow_in_flight_max)
+    return turns * SMALL.narrow_failures * timeout * FOUND_OUT

@@ -1,7 +1,8 @@
 """The ledger of the long runs: a line of JSON for each piece, in ``docs/reports/long-runs.jsonl``.
 
-A piece counts for the code that it ran on: the last commit that changed what an event passes on its way. A test that
-stays within its own process counts as long as nothing changes that it imports.
+A piece counts for the code that it ran on: the last commit that changed what an event passes on its way. A run on the
+embedded backend counts though the journal on Kafka changes, which it never loads, and a test that stays within its own
+process as long as nothing changes that it imports.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ BESIDE = (
     "web",
 )
 """Names what an event does not pass: a new page makes no old run worthless. ``transfer`` is loaded by a move alone."""
+ON_KAFKA = "journal/kafka"
+"""What is loaded on that backend alone."""
 IMPORTED = """
 import importlib, sys
 importlib.import_module(sys.argv[1])
@@ -82,10 +85,16 @@ def append(piece: Piece, path: Path = PATH) -> None:
 
 def code(root: Path = ROOT) -> str:
     """Return the commit of what is measured; RuntimeError where that is not committed."""
-    measured = ("--", "src/hookline", *(f":(exclude)src/hookline/{name}" for name in BESIDE))
+    measured = _all_but(*BESIDE)
     if _git(root, "status", "--porcelain", *measured):
         raise RuntimeError("src/hookline has changes: commit them first, or nobody can say what was measured")
     return _last_change(root, measured)
+
+
+def embedded(root: Path = ROOT) -> frozenset[str]:
+    """Return the commits since the last one that changed what an event passes on the embedded backend, that one
+    first."""
+    return _since(_last_change(root, _all_but(*BESIDE, ON_KAFKA)), root)
 
 
 def since(module: str, root: Path = ROOT) -> frozenset[str]:
@@ -93,8 +102,7 @@ def since(module: str, root: Path = ROOT) -> frozenset[str]:
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, module], cwd=root, check=True, capture_output=True, text=True
     )
-    last = _last_change(root, ("--", *done.stdout.split()))
-    return frozenset((last, *_git(root, "rev-list", "--abbrev-commit", "--abbrev=8", f"{last}..HEAD").split()))
+    return _since(_last_change(root, ("--", *done.stdout.split())), root)
 
 
 def now() -> str:
@@ -114,6 +122,14 @@ def flush_us(folder: Path) -> float:
             took.append(time.perf_counter() - began)
     path.unlink()
     return statistics.median(took) * 1e6
+
+
+def _all_but(*names: str) -> tuple[str, ...]:
+    return "--", "src/hookline", *(f":(exclude)src/hookline/{name}" for name in names)
+
+
+def _since(commit: str, root: Path) -> frozenset[str]:
+    return frozenset((commit, *_git(root, "rev-list", "--abbrev-commit", "--abbrev=8", f"{commit}..HEAD").split()))
 
 
 def _last_change(root: Path, paths: Sequence[str]) -> str:

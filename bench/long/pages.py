@@ -29,9 +29,10 @@ TITLES = {
 LONG_PROSE = """\
 Runs that take too long for CI, made piece by piece. Each piece is a line of [long-runs.jsonl](long-runs.jsonl), with
 the commit, the load of the machine and how long its disk takes to flush. **On this code** counts the pieces made since
-the code that an event passes has changed last (commit {code}), and those of a test that stays within its own process
-since what it imports has; **in all** counts every piece. Deliveries owed, lost and
-twice are of all pieces. A delivery comes twice when its answer was under way as something was killed or cut.
+the code that an event passes has changed last (commit {code}); for the embedded backend the journal on Kafka is no part
+of it, and a test that stays within its own process passes what it imports. **In all** counts every piece. Deliveries
+owed, lost and twice are of all pieces. A delivery comes twice when its answer was under way as something was killed or
+cut.
 
 Before there was a ledger, on 20 and 21 November 2026, 1,608 kills, 200 power cuts, ten minutes of a full disk and a
 backlog of ten million events that was killed and drained lost nothing. One of 6,000 simulated seeds found a defect."""

@@ -35,6 +35,7 @@ class Run(NamedTuple):
     play: Callable[[float, int, Path], Outcome]
     imports: str | None = None
     """The module of a test that starts no process: what it imports is all that it tries."""
+    on_kafka: bool = False
 
 
 def crash(kind: str) -> Callable[[float, int, Path], Outcome]:
@@ -141,7 +142,7 @@ RUNS = (
     ),
     Run("clock-jumps", "the clock jumps by an hour, four times", "rounds", 5, 1, crash("clock-jumps")),
     Run("soak-embedded", "soak on the embedded backend", "minutes", 120, 120, soak("embedded")),
-    Run("soak-kafka", "soak on Kafka and PostgreSQL", "minutes", 120, 120, soak("kafka")),
+    Run("soak-kafka", "soak on Kafka and PostgreSQL", "minutes", 120, 120, soak("kafka"), on_kafka=True),
     Run(
         "fuzz-collect",
         "fuzzing: collect's port",
@@ -203,8 +204,10 @@ Codes = Mapping[str, Collection[str]]
 
 def codes() -> Codes:
     """Return which pieces count; RuntimeError where what is measured is not committed."""
-    of_all = {ledger.code()}
-    return {run.name: of_all if run.imports is None else ledger.since(run.imports) for run in RUNS}
+    on_kafka, embedded = {ledger.code()}, ledger.embedded()
+    return {
+        run.name: ledger.since(run.imports) if run.imports else on_kafka if run.on_kafka else embedded for run in RUNS
+    }
 
 
 def made(run: Run, pieces: Sequence[Piece], codes: Codes) -> float:

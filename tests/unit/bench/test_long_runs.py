@@ -101,6 +101,16 @@ def test_only_committed_code_is_measured(tmp_path: Path) -> None:
         ledger.code(tmp_path)
 
 
+def test_the_embedded_backend_counts_though_the_journal_on_kafka_changes(tmp_path: Path) -> None:
+    """It never loads it; what both load is other code for both."""
+    git(tmp_path, "init", "--quiet")
+    pages, kafka, lane = committed(tmp_path, {"lane.py": "", "journal/kafka/reader.py": "", "web/page.py": ""})
+    assert ledger.code(tmp_path) == kafka
+    assert ledger.embedded(tmp_path) == {pages, kafka, lane}
+    newest, *_ = committed(tmp_path, {"lane.py": "changed = 1"})
+    assert ledger.embedded(tmp_path) == {newest} == {ledger.code(tmp_path)}
+
+
 def test_a_test_counts_while_what_it_imports_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also pieces that were made after later changes of other files."""
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}/src")

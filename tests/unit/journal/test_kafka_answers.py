@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -25,11 +26,12 @@ from hookline.journal.kafka import appender, fetching, reader, topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
 from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
-from hookline.journal.kafka.fetching import FetchingReader
+from hookline.journal.kafka.fetching import KEPT_SECONDS, FetchingReader
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import Admin, Watermarks, answered
 from hookline.journal.port import Group, JournalAway, JournalFetching, JournalFull
 from hookline.journal.remote import RemoteAppender, serve_append
+from tests.service.waiting import wait_until
 
 MESSAGE = SimpleNamespace(partition=lambda: 0, offset=lambda: None)
 LARGE = b'{"x":"%b"}' % (b"x" * (TURN_BYTES * 3 // 4))
@@ -223,6 +225,33 @@ def test_a_record_that_is_kept_while_it_is_fetched_counts_once(tmp_path: Path, m
         answers.set()
         assert arrived.wait(10)
         assert reading._size_bytes == 1_000_000
+
+
+def test_what_nobody_asks_for_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed until there was no room for more: memory grew for hours."""
+    stand_in = SimpleNamespace(around=lambda partition, offset: None, limit_wait=lambda *_: None, close=lambda: None)
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
+    seconds = [0.0]
+    address = KafkaAddress("127.0.0.1:9", "topic")
+    with closing(FetchingReader(tmp_path, address, lambda: None, lambda: seconds[0])) as reading:
+        for offset in (5, 50):
+            reading.keep(0, offset, a_record(offset))
+        seconds[0] += KEPT_SECONDS / 2
+        assert reading.get(0, 5) == a_record(5)
+        seconds[0] += KEPT_SECONDS / 2
+        reading.keep(0, 500, a_record(500))
+        assert reading.get(0, 5) == a_record(5)
+        with pytest.raises(JournalFetching):
+            reading.get(0, 50)
+
+
+def test_what_was_fetched_is_forgotten_though_nothing_more_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread looks by itself: when nothing more is asked for, nothing more is kept."""
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: MagicMock())
+    monkeypatch.setattr(fetching, "KEPT_SECONDS", 0.1)
+    with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
+        reading.keep(0, 5, a_record(5))
+        wait_until(lambda: reading._size_bytes == 0, 10, "it is forgotten")
 
 
 def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(

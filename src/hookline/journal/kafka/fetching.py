@@ -32,6 +32,9 @@ WANTED_MAX = 1_024
 KEPT_MAX = 16_384
 KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Of what is at hand: what nobody asks for goes first."""
+KEPT_SECONDS = 60.0
+"""How long something stays at hand that nobody asks for: nearly everything is asked for within a moment, and then no
+more; kept until there is no room, it would be memory that grows for hours."""
 _RECORD_OVERHEAD_BYTES = 1_000
 
 
@@ -45,6 +48,13 @@ class Fetch(NamedTuple):
 
 Found = Group | JournalError | None
 """None: there is nothing at that place."""
+
+
+class _Kept(NamedTuple):
+    """What was found, and when it was asked for last, or came."""
+
+    found: Found
+    asked_seconds: float
 
 
 class FetchingReader:
@@ -64,7 +74,8 @@ class FetchingReader:
         self._clock = clock
         self._changed = threading.Condition()
         self._wanted: OrderedDict[Fetch, None] = OrderedDict()
-        self._found: OrderedDict[Fetch, Found] = OrderedDict()
+        self._found: OrderedDict[Fetch, _Kept] = OrderedDict()
+        """What was asked for last is last."""
         self._size_bytes = 0
         self._starts: dict[int, tuple[int, float]] = {}
         self._recent: dict[int, Group] = {}
@@ -133,8 +144,9 @@ class FetchingReader:
         with self._changed:
             if wish not in self._found:
                 raise self._wish(wish)
+            found = self._found[wish].found
+            self._found[wish] = _Kept(found, self._clock())
             self._found.move_to_end(wish)
-            found = self._found[wish]
         if isinstance(found, JournalError):
             raise found
         return found
@@ -143,9 +155,7 @@ class FetchingReader:
         with self._changed:
             if wish not in self._found:
                 raise self._wish(wish)
-            found = self._found.pop(wish)
-            self._size_bytes -= _size_of(found)
-        return found
+            return self._forget(wish)
 
     def _want(self, wish: Fetch) -> None:
         with self._changed:
@@ -193,7 +203,8 @@ class FetchingReader:
     def _next(self) -> Fetch | None:
         with self._changed:
             while not self._wanted and not self._closing:
-                self._changed.wait()
+                self._changed.wait(KEPT_SECONDS)
+                self._forget_old()
             return None if self._closing else next(iter(self._wanted))
 
     def _fetch(self, wish: Fetch) -> Found:
@@ -204,11 +215,29 @@ class FetchingReader:
         self._starts[wish.partition] = self._reader.start(wish.partition), self._clock()
         return None
 
+    # the lock is held
+
     def _keep(self, wish: Fetch, found: Found) -> None:
-        self._size_bytes += _size_of(found) - _size_of(self._found.get(wish))  # it may have been kept meanwhile
-        self._found[wish] = found
+        if wish in self._found:
+            self._forget(wish)  # it was kept meanwhile
+        self._size_bytes += _size_of(found)
+        self._found[wish] = _Kept(found, self._clock())
         while (self._size_bytes > KEPT_BYTES_MAX and len(self._found) > 1) or len(self._found) > KEPT_MAX:
-            self._size_bytes -= _size_of(self._found.popitem(last=False)[1])
+            self._forget(next(iter(self._found)))
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        oldest_seconds = self._clock() - KEPT_SECONDS
+        while self._found:
+            wish, kept = next(iter(self._found.items()))
+            if kept.asked_seconds > oldest_seconds:
+                return
+            self._forget(wish)
+
+    def _forget(self, wish: Fetch) -> Found:
+        found = self._found.pop(wish).found
+        self._size_bytes -= _size_of(found)
+        return found
 
 
 def _size_of(found: Found) -> int:

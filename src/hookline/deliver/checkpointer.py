@@ -230,7 +230,7 @@ class Checkpointer:
             if lane.closed:
                 continue
             undone = positions.to_ranges(lane.undone(partition))
-            if lane.cursors[partition].attached and not lane.backfills:
+            if lane.cursors[partition].attached and not lane.backfills and lane.catch_up_rate is None:
                 if undone:
                     open_positions[lane.number] = undone
                 if partition in lane.rows:
@@ -238,7 +238,7 @@ class Checkpointer:
                     batch.lanes_gone.add((lane.number, partition))
             else:
                 lane.note_row(partition, True)
-                batch.lanes[lane.number, partition] = _lane_row(lane, partition, undone)
+                batch.lanes[lane.number, partition] = _lane_row(lane, shared, undone)
         blob = positions.encode(positions.SavedPositions(open_positions))
         batch.checkpoints.append(CheckpointRow(partition, shared.next_offset, self.version, blob))
         self._saved[partition] = shared.next_offset
@@ -341,8 +341,10 @@ def _block(first: int, last: int, now_ms: int, entries: bytes) -> BlockRow:
     return BlockRow(first >> POSITION_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, at_ms, entries)
 
 
-def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
+def _lane_row(lane: Lane, shared: SharedReader, undone: positions.Ranges) -> LaneRow:
+    partition = shared.partition
     cursor = lane.cursors[partition]
+    next_offset = shared.next_offset if cursor.attached else cursor.next_offset
     backfills = tuple(
         positions.SavedBackfill(backfill.next_offset, backfill.end or 0, backfill.source or "")
         for backfill in lane.backfills
@@ -352,4 +354,4 @@ def _lane_row(lane: Lane, partition: int, undone: positions.Ranges) -> LaneRow:
     ahead = [each & OFFSET_MASK for each in lane.already_delivered if each >> POSITION_SHIFT == partition]
     done = positions.to_ranges(sorted(ahead))
     blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms, done))
-    return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)
+    return LaneRow(lane.number, partition, next_offset, lane.state, blob)

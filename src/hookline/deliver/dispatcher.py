@@ -75,6 +75,8 @@ class Dispatcher(Work, Sink):
         self.stopping = False
         self.is_saturated = False
         """Whether this process has no time left: then answers wait for it, and more requests at once would wait too."""
+        self.reads_back: Callable[[], bool] = lambda: False
+        """Whether the readers have not come yet to where the journal ended when they began."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
@@ -141,9 +143,20 @@ class Dispatcher(Work, Sink):
         if queue and len(lane.in_flight) < lane.allowance and lane not in self._paced:
             self._want_slot(lane)
         if lane.catch_up_rate is not None:
-            lane.end_catch_up(self._steady_ms())
+            self.look_at_catch_up(lane)
         if lane.full and not lane.measure():
             self.on_room(lane)
+
+    def look_at_catch_up(self, lane: Lane) -> None:
+        """Have a lane that is level keep no longer to the rate that was chosen for the time after a pause. Until then
+        it is saved as one that is not: after a restart it goes on with that rate."""
+        if not self.reads_back():
+            lane.end_catch_up(self._steady_ms())
+        if lane.catch_up_rate is None or lane.closed:
+            self.catching_up.discard(lane)
+        else:
+            self.catching_up.add(lane)
+        self.open_lanes.add(lane)
 
     def fed(self, lane: Lane, full: set[Lane] | None = None) -> None:
         """Send what a reader has put into a lane; one that has enough is put into ``full``."""

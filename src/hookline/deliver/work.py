@@ -142,6 +142,8 @@ class Work:
         """Lanes that have retry rows."""
         self.probing: set[Lane] = set()
         """Lanes whose breaker lets through one event at a time."""
+        self.catching_up: set[Lane] = set()
+        """Lanes that keep to the rate that was chosen for the time after a pause."""
         self.stale: set[Lane] = set()
         """Lanes whose rows say something else once the next checkpoint is saved: until then none of them is tried."""
         self.recount: set[Lane] = set()

@@ -147,6 +147,37 @@ def test_retries_that_waited_keep_the_chosen_rate_too(crm: Rig) -> None:
     assert crm.lane("crm").rate is None
 
 
+@pytest.mark.parametrize("saved", ["saved", "unsaved"])
+def test_a_chosen_rate_outlives_a_kill(crm: Rig, saved: str) -> None:
+    """The rest comes no faster, also where it was all in memory by then, and where no checkpoint knew of the pause."""
+    pause(crm)
+    crm.append(*(f"p{n}" for n in range(50)))
+    if saved == "saved":
+        resume(crm, rate=10.0)
+        crm.answer_all(200)
+        crm.checkpoint()
+        assert not crm.lane("crm").detached
+    else:
+        crm.store.resume("crm", 10.0, "test", crm.appender.ends)
+    crm.kill()
+    crm.start()
+    before = len(crm.network.sent)
+    for _ in range(20):
+        crm.pass_time(0.1)
+        crm.answer_all(200)
+    assert 18 <= len(crm.network.sent) - before <= 23
+    crm.come_to_rest(seconds=0.1)
+    assert crm.lane("crm").rate is None
+    assert set(crm.offsets("crm")) == set(range(51))
+
+
+def test_a_pause_that_nobody_saw_leaves_nothing_to_catch_up_with(crm: Rig) -> None:
+    """It began and ended between two looks: the rate would have stayed until something came."""
+    crm.store.pause("crm", Pause(since=crm.clock.now_ms(), reason="a test"), "test", crm.appender.ends)
+    resume(crm, rate=10.0)
+    assert crm.lane("crm").rate is None
+
+
 @pytest.mark.parametrize("how", ["changed", "restarted"])
 def test_catching_up_does_not_begin_again(crm: Rig, how: str) -> None:
     """The chosen rate was for what had waited then: a destination that gets more than that would never be level."""

@@ -249,6 +249,7 @@ def test_what_was_fetched_is_forgotten_though_nothing_more_is(tmp_path: Path, mo
     """The thread looks by itself: when nothing more is asked for, nothing more is kept."""
     monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: MagicMock())
     monkeypatch.setattr(fetching, "KEPT_SECONDS", 0.1)
+    monkeypatch.setattr(fetching, "READS_ON_SECONDS", 0.1)
     with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
         reading.keep(0, 5, a_record(5))
         wait_until(lambda: reading._size_bytes == 0, 10, "it is forgotten")
@@ -262,7 +263,7 @@ def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(
     def lost(*_: object) -> None:
         raise KafkaException(KafkaError(KafkaError._AUTO_OFFSET_RESET))
 
-    monkeypatch.setattr(reader, "Cursors", lambda address: SimpleNamespace(take=lost))
+    monkeypatch.setattr(reader, "Cursors", lambda address: SimpleNamespace(take=lost, rest=lambda *_: None))
     monkeypatch.setattr(reader, "partition_count", lambda address, seconds: 1)
     monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: SimpleNamespace(of=lambda partition: (3, 10)))
     asking = KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))

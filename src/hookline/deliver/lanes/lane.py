@@ -144,6 +144,7 @@ class Lane(Health):
         "targets",
         "to_all",
         "urls",
+        "urls_apart",
         "wants_slot",
     )
 
@@ -206,6 +207,9 @@ class Lane(Health):
         """Events that were not taken because of a filter."""
         self.to_all = False
         """Whether every URL, or every request of a mapping, has to accept an event."""
+        self.urls_apart: list[str] = []
+        """The URLs of its requests as they were when the settings could be used last, where each has one of its own: by
+        it an attempt at one is known from an attempt at another."""
         self.configure(destination, start, targets, filters, mapped)
 
     def __hash__(self) -> int:
@@ -252,6 +256,8 @@ class Lane(Health):
             self.order = UserOrder(self.limits.held_events_max)
         # What is under way while the settings cannot be used has as many requests as it had.
         self.to_all = options.fan_out == "all" or mapped is not None or (self.to_all and not targets)
+        if targets:
+            self.urls_apart = [each.url for each in targets] if mapped is None or mapped.has_urls_apart else []
         self.breaker.limit(options.max_concurrency)
         self.pace()
         self.grant(self.granted, self.part)

@@ -35,6 +35,7 @@ class SharedReader:
         self.frozen = False
         """Whether it reads no further: its partition is being given up."""
         self._journal = journal
+        self._end_at_first = journal.end(partition)
         self._groups: Iterator[Group] = iter(())
         self._held: Group | None = None
         self._index_fails = False
@@ -46,6 +47,11 @@ class SharedReader:
     def end(self) -> int:
         """Return the journal's end as it is now."""
         return self._journal.end(self.partition)
+
+    @property
+    def reads_back(self) -> bool:
+        """Return whether it has not come yet to where the journal ended when it began."""
+        return self.next_offset < self._end_at_first
 
     @property
     def should_read(self) -> bool:
@@ -307,9 +313,8 @@ class CatchUp:
             and not lane.halted
         ):
             shared.attach(lane)
-            lane.end_catch_up(self._engine.clock.steady_ms())
+            self._engine.look_at_catch_up(lane)
             self._engine.counters.attached_again += 1
-            self._engine.open_lanes.add(lane)
             crash_point("deliver.attached_again")
 
     def _wants(self, lane: Lane, cursor: LaneCursor, record: Record, offset: int) -> bool:

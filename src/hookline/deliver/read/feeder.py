@@ -37,6 +37,7 @@ class Feeder:
         self.catch_up = CatchUp(engine, journal, self.shared)
         self.filtering: dict[str, list[Lane]] | None = None
         """All lanes of each source that some lane filters; None when it is to be made anew."""
+        engine.reads_back = lambda: any(shared.reads_back for shared in self.shared.values())
         engine.on_room = self.room
         engine.on_open = self.detach
         engine.on_recovered = self.room

@@ -261,8 +261,8 @@ class Failures:
         batch = self._work.batch
         batch.requeues.append(Requeue(lane.number, since_ms, refusals=lane.breaker.refuses))
         lane.requeue(True)
-        if lane.to_all and (lane.mapped is None or lane.mapped.has_urls_apart):
-            batch.requeue_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
+        if lane.to_all and lane.urls_apart:
+            batch.requeue_urls[lane.number] = msgspec.json.encode(lane.urls_apart).decode()
 
     def settle_row(self, delivery: Delivery) -> None:
         """The delivery's retry row is no longer needed."""

@@ -71,8 +71,8 @@ class Retries:
                     continue  # with a later turn
                 except (JournalAway, DatabaseAway):
                     lane.look_at_rows(now_ms + RECHECK_MS)
-            if lane.catch_up_rate is not None:
-                lane.end_catch_up(now_ms)
+        for lane in list(self._engine.catching_up):
+            self._engine.look_at_catch_up(lane)
         for lane in list(self._engine.probing):
             probes, probe_at = lane.probes, lane.probe_at_seconds
             try:

@@ -56,16 +56,17 @@ class Cursor:
 
     def position(self, partition: int, offset: int) -> None:
         """Go on from here."""
-        self._left.clear()
+        self.rest()
         self.partition, self.offset = partition, offset
         self._consumer.assign([TopicPartition(self._topic, partition, offset)])
 
     def rest(self) -> None:
-        """Fetch nothing more until it is placed again."""
+        """Fetch nothing more until it is placed again, and let go of what was read ahead."""
         if self.partition >= 0:
             self._left.clear()
             self.partition = -1
             self._consumer.unassign()
+            self._consumer.poll(0)  # until it is asked the client keeps what it had fetched: tens of megabytes
 
     def take(self, end: int, wait_seconds: float) -> Run | None:
         """Return the next messages below ``end``, None when none came in time; raise JournalCorrupt where some are
@@ -110,7 +111,7 @@ class Cursor:
                 if not self._left and self.offset < end <= (message.offset() or 0):
                     raise JournalCorrupt(f"{self._topic}[{self.partition}]", self.offset, end, is_missing=True)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                self.partition = -1
+                self.rest()
                 raise KafkaException(error)
             # Others are told again for as long as they last, and end as a wait that was too long.
 

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import blanked
+from hookline.journal.kafka.cursors import CURSORS_MAX
 from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, JournalFetching
@@ -35,6 +36,9 @@ KEPT_BYTES_MAX = 32 * 1024 * 1024
 KEPT_SECONDS = 60.0
 """How long something stays at hand that nobody asks for: nearly everything is asked for within a moment, and then no
 more; kept until there is no room, it would be memory that grows for hours."""
+READS_ON_SECONDS = 5.0
+"""A reading that nobody goes on with for so long is let go of, with what was read ahead for it. The thread looks so
+often whether there is one."""
 _RECORD_OVERHEAD_BYTES = 1_000
 
 
@@ -80,6 +84,8 @@ class FetchingReader:
         self._starts: dict[int, tuple[int, float]] = {}
         self._recent: dict[int, Group] = {}
         """By partition: the group that the last record was in, for the next one is often its neighbour."""
+        self._readings: OrderedDict[tuple[int, int], tuple[Iterator[Group], float]] = OrderedDict()
+        """Of the thread: by partition and offset what goes on from there, and since when it waits; the newest last."""
         self._away_until = 0.0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="kafka-fetching", daemon=True)
@@ -180,7 +186,11 @@ class FetchingReader:
     # on the thread
 
     def _run(self) -> None:
-        while (wish := self._next()) is not None:
+        while not self._closing:
+            wish = self._next()
+            self._let_go()
+            if wish is None:
+                continue
             try:
                 found = self._fetch(wish)
             except JournalAway:
@@ -201,19 +211,37 @@ class FetchingReader:
             self._on_arrival()
 
     def _next(self) -> Fetch | None:
+        """Return what has been wanted longest, None if for a while nothing was."""
         with self._changed:
-            while not self._wanted and not self._closing:
-                self._changed.wait(KEPT_SECONDS)
+            if not self._wanted and not self._closing:
+                self._changed.wait(READS_ON_SECONDS)
                 self._forget_old()
-            return None if self._closing else next(iter(self._wanted))
+            return next(iter(self._wanted), None)
 
     def _fetch(self, wish: Fetch) -> Found:
         if wish.kind == "record":
             return self._reader.around(wish.partition, wish.offset)
         if wish.kind == "group":
-            return next(self._reader.read(wish.partition, wish.offset), None)
+            return self._following(wish.partition, wish.offset)
         self._starts[wish.partition] = self._reader.start(wish.partition), self._clock()
         return None
+
+    def _following(self, partition: int, offset: int) -> Group | None:
+        """Return the next group of the reading that stands there, or of a new one."""
+        reading, _ = self._readings.pop((partition, offset), (iter(()), 0.0))
+        group = next(reading, None)
+        if group is None:
+            reading = self._reader.read(partition, offset)
+            group = next(reading, None)
+        if group is not None:
+            self._readings[partition, group.next_offset] = reading, self._clock()
+            if len(self._readings) > CURSORS_MAX:
+                self._readings.popitem(last=False)
+        return group
+
+    def _let_go(self) -> None:
+        while self._readings and next(iter(self._readings.values()))[1] <= self._clock() - READS_ON_SECONDS:
+            self._readings.popitem(last=False)
 
     # the lock is held
 

@@ -126,7 +126,6 @@ class KafkaReader:
                 group = next(self._groups(partition, offset, min(end, offset + GET_RECORDS)))
             except OffsetExpired:
                 return None
-            self._cursors.rest(partition, group.next_offset)
             self._recent, self._recent_partition = group, partition
         return group
 
@@ -151,17 +150,21 @@ class KafkaReader:
         """Yield the groups in ``[start, end)`` that hold one of these texts in their raw bytes, oldest first."""
         kept, last = self._ask(partition)
         offset, end = max(start, kept), min(end, last)
-        while offset < end:
-            try:
-                run = self._run(partition, offset, end)
-                following = run.first_offset + len(run.values)
-                if any(text in value for value in run.values for text in texts):
-                    group = self._group(partition, run)
-                    following = group.next_offset  # less, where a message in it is no record
+        try:
+            while offset < end:
+                group = None
+                try:
+                    run = self._run(partition, offset, end)
+                    offset = run.first_offset + len(run.values)
+                    if any(text in value for value in run.values for text in texts):
+                        group = self._group(partition, run)
+                        offset = group.next_offset  # less, where a message in it is no record
+                except (OffsetExpired, JournalCorrupt) as lost:
+                    offset = max(lost.next_offset, offset + 1)
+                if group is not None:
                     yield group
-                offset = following
-            except (OffsetExpired, JournalCorrupt) as lost:
-                offset = max(lost.next_offset, offset + 1)
+        finally:
+            self._cursors.rest(partition, offset)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -191,10 +194,14 @@ class KafkaReader:
             raise
 
     def _groups(self, partition: int, offset: int, end: int) -> Iterator[Group]:
-        while offset < end:
-            group = self._group(partition, self._run(partition, offset, end))
-            offset = group.next_offset
-            yield group
+        """Read on while somebody asks for more; what was read ahead goes with the iterator."""
+        try:
+            while offset < end:
+                group = self._group(partition, self._run(partition, offset, end))
+                offset = group.next_offset
+                yield group
+        finally:
+            self._cursors.rest(partition, offset)
 
     def _groups_left(self, partition: int, offset: int, end: int) -> Iterator[Group]:
         """As ``_groups``, without what is lost."""

@@ -44,6 +44,7 @@ __all__ = [
     "environment_name",
     "keys",
     "load",
+    "may_enter_folder",
     "parse_duration",
     "parse_listen",
     "parse_size",
@@ -284,8 +285,8 @@ def load(
 ) -> tuple[Settings, list[Origin]]:
     """Read the settings: flags over environment over file over defaults.
 
-    ``config`` None means ``./hookline.yaml`` where it exists. ``flags`` maps dotted keys to values; None values
-    are ignored. Raise SettingsError naming the key for anything unknown or unreadable.
+    ``config`` None means ``./hookline.yaml`` where it exists and may be looked for. ``flags`` maps dotted keys to
+    values; None values are ignored. Raise SettingsError naming the key for anything unknown or unreadable.
     """
     environment = os.environ if environment is None else environment
     values = _from_file(config)
@@ -336,16 +337,29 @@ def environment_name(key: str) -> str:
     return "HOOKLINE_" + key.replace(".", "_").upper()
 
 
+def may_enter_folder() -> bool:
+    """Return whether the current folder may hold files for this user.
+
+    Root's is closed to the service's user, as whom root runs commands (``runuser``, ``sudo -u``): what root has there
+    is no file of theirs, and that it cannot be looked for is no reason to refuse.
+    """
+    return os.access(".", os.X_OK)
+
+
 def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
     path = config or Path("hookline.yaml")
-    if config is None and not path.exists():
-        return {}
+    try:
+        if config is None and not (may_enter_folder() and path.exists()):
+            return {}
+        text = path.read_text()
+    except OSError as error:
+        raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     import yaml  # here: only a process that has a file pays for the import
 
     try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from None
+        document = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         # Neither the line itself nor a name in quotes: where a value lacks its own quotes, both may be a secret.
         reason = re.sub("'[^']{2,}'", "…", error.problem or error.context or "it cannot be read")
@@ -353,8 +367,6 @@ def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
         raise SettingsError(f"{path}{line}: this is not valid YAML: {reason}") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{path} is not valid YAML: {error}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     except (ValueError, LookupError, OverflowError):  # what YAML raises for a date in no calendar, say
         raise SettingsError(f"{path}: a date or number cannot be read; write texts in quotes") from None
     if not isinstance(document, dict | None):

@@ -7,7 +7,6 @@ environment and file, since it may have been started with flags.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -44,10 +43,7 @@ class Target:
 
     def own_settings(self) -> tuple[Settings, list[Origin]]:
         """The settings of this shell; raise SettingsError when they cannot be read."""
-        config = self.config
-        if config is None and not may_enter_folder():
-            config = Path(os.devnull)
-        return load(config, flags={"data_dir": self.data_dir})
+        return load(self.config, flags={"data_dir": self.data_dir})
 
     def settings(self) -> Settings:
         """The settings of the server as far as they can be known from here."""
@@ -110,15 +106,6 @@ class Options(Target):
 
     as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False, group="Parameters")] = False
     """Print the answer as JSON."""
-
-
-def may_enter_folder() -> bool:
-    """Return whether the current folder may hold files for this user.
-
-    Root's is closed to the service's user, as whom root runs commands (``runuser``, ``sudo -u``): what root has there
-    is no settings file of theirs, and that it cannot be looked for is no reason to refuse.
-    """
-    return os.access(".", os.X_OK)
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from hookline.kinds.catalog import kind_of
 from hookline.kinds.model import Json, KindSettings
+from hookline.kinds.schema_shape import shape_problems
 
 Path: TypeAlias = tuple[str | int, ...]
 Schema: TypeAlias = Mapping[str, Json]
@@ -25,7 +26,6 @@ Schema: TypeAlias = Mapping[str, Json]
 STRING_CHARACTERS_MAX = 4_096
 """What a string may have where its schema says nothing."""
 ENTRIES_MAX = 100
-DEPTH_MAX = 8
 PATTERN_CHARACTERS_MAX = 200
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -52,27 +52,28 @@ def schema_of(kind: str) -> Schema:
     return {"type": "object", **schema}
 
 
-def schema_problems(schema: Schema, path: str = "settings", depth: int = 0) -> Iterator[str]:
-    """Yield what is wrong with a schema itself, as sentences for who writes a kind."""
-    if depth > DEPTH_MAX:
-        yield f"{path}: settings are nested at most {DEPTH_MAX} deep"
-        return
-    for keyword in sorted(schema.keys() - _KEYWORDS):
+def schema_problems(schema: Json, path: str = "settings") -> Iterator[str]:
+    """Yield what is wrong with a schema itself, whatever it holds, as sentences for who writes a kind."""
+    misshapen = [f"{'.'.join((path, *place))}: {text}" for place, text in shape_problems(schema)]
+    yield from misshapen or _rule_problems(schema, path)
+
+
+def _rule_problems(schema: Schema, path: str) -> Iterator[str]:
+    for keyword in sorted(map(str, schema.keys() - _KEYWORDS)):
         close = difflib.get_close_matches(keyword, _KEYWORDS, n=1)
         yield f"{path}.{keyword}: {keyword!r} is not understood" + (f"; did you mean {close[0]!r}?" if close else "")
     if schema.get("type", "object") not in _TYPES:
         yield f"{path}.type: write one of {', '.join(_TYPES)} as type"
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str):
+    if "pattern" in schema:
         try:
-            re.compile(pattern[:PATTERN_CHARACTERS_MAX])
-        except re.error as error:
+            re.compile(schema["pattern"][:PATTERN_CHARACTERS_MAX])
+        except (re.error, OverflowError) as error:
             yield f"{path}.pattern: the pattern cannot be read: {error}"
     if schema.get("secret") and schema.get("type") != "string":
         yield f"{path}: only a string can be a secret"
     yield from _default_problems(schema.get("properties", {}), path)
     for name, inner in schema.get("properties", {}).items():
-        yield from schema_problems(inner, f"{path}.properties.{name}", depth + 1)
+        yield from _rule_problems(inner, f"{path}.properties.{name}")
         if inner.get("advanced") and name in schema.get("required", ()) and "default" not in inner:
             text = "a required setting without a default stands in view; take advanced out, or give it a default"
             yield f"{path}.properties.{name}.advanced: {text}"
@@ -81,7 +82,7 @@ def schema_problems(schema: Schema, path: str = "settings", depth: int = 0) -> I
                 yield f"{path}.properties.{name}.when: when names {other!r}, which is no setting beside it"
     for keyword in ("items", "additionalProperties"):
         if isinstance(schema.get(keyword), dict):
-            yield from schema_problems(schema[keyword], f"{path}.{keyword}", depth + 1)
+            yield from _rule_problems(schema[keyword], f"{path}.{keyword}")
 
 
 def settings_problems(kind: str, settings: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
@@ -144,11 +145,11 @@ def _default_problems(properties: Mapping[str, Json], path: str) -> Iterator[str
         if usual is None:
             continue
         place = f"{path}.properties.{name}.defaultBy"
-        beside = properties.get(str(usual.get("setting"))) if isinstance(usual, dict) else None
+        beside = properties.get(usual["setting"])
         choices = None if beside is None else beside.get("enum")
         if choices is None:
             yield f"{place}: defaultBy names a setting beside it that has an enum"
-        elif usual.get("values", {}).keys() != set(choices):
+        elif usual["values"].keys() != set(choices):
             yield f"{place}: defaultBy gives a value for each of {', '.join(map(str, choices))}"
 
 

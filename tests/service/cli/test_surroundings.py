@@ -197,7 +197,8 @@ def test_a_folder_of_another_user_is_said_to_be_so(new_hookline: NewHookline) ->
 
 
 def test_a_closed_current_folder_holds_no_files(tmp_path: Path) -> None:
-    """A command that root runs as the service's user works in a folder that this user may not enter."""
+    """A command that root runs as the service's user works in a folder that this user may not enter, and so does the
+    service; a file that is named there is said to be out of reach."""
     other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
     closed = tmp_path / "closed"
     closed.mkdir()
@@ -209,6 +210,9 @@ def test_a_closed_current_folder_holds_no_files(tmp_path: Path) -> None:
         closed.chmod(0o700)
         return done.stdout + done.stderr
 
+    assert "/nowhere" in said("up")
+    assert "cannot read the settings file hookline.yaml: Permission denied" in said("up", "--config", "hookline.yaml")
+    assert "cannot read the connections file c.yaml: Permission denied" in said("up", "--connections", "c.yaml")
     assert "no admin token in /nowhere" in said("users", "list")
     assert "not missing" in said("renew", "privacy-key")
     findings = {each["check"]: each["message"] for each in json.loads(said("doctor", "--json"))["findings"]}

@@ -7,6 +7,7 @@ import base64
 import errno
 import socket
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,7 @@ def test_another_address_is_asked_for_where_the_proxy_cannot_connect(tmp_path: P
 def test_what_this_machine_is_short_of_is_not_blamed_on_the_proxy(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too few descriptors, or buffers, are said as they are: so requests wait, as they do without a proxy."""
 
-    async def none(address: str, port: int) -> socket.socket:
+    async def none(address: str, port: int, reserved: FileIO | None) -> socket.socket:
         raise OSError(short, "too few")
 
     monkeypatch.setattr(proxy_module, "connected", none)

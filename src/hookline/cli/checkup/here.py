@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from hookline.cli.launch import Launch, last_launch
-from hookline.cli.target import Target, may_enter_folder
+from hookline.cli.target import Target
 from hookline.features.fleet.metrics import RoleMetrics, RoleReport
 from hookline.journal.opening import remember_secrets
 from hookline.secret_references import MASK
-from hookline.settings import Origin, Settings, value_of
+from hookline.settings import Origin, Settings, may_enter_folder, value_of
 
 Status = Literal["ok", "warn", "fail"]
 

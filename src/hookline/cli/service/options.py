@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.cli.launch import Launch
 from hookline.roles import ROLES, ROLES_WITH_A_FILE
-from hookline.settings import SettingsError, keys, load
+from hookline.settings import SettingsError, keys, load, may_enter_folder
 
 LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 
@@ -89,8 +89,14 @@ def _flags(key: str) -> list[str]:
 
 
 def _connections_file(given: str | None) -> str | None:
+    if given is None and not may_enter_folder():
+        return None
     path = Path(given or "connections.yaml")
-    if not path.is_file():
+    try:
+        is_there = path.is_file()
+    except OSError as error:
+        raise SettingsError(f"cannot read the connections file {path}: {error.strerror}") from None
+    if not is_there:
         if given is None:
             return None
         raise SettingsError(f"there is no connections file {path}; correct --connections")

@@ -240,16 +240,21 @@ class PostgresConnection:
             self._opened.give_back(real)
 
     def _begin_with(self, work: Callable[[Real], psycopg.Cursor[Any]]) -> tuple[Real, psycopg.Cursor[Any]]:
-        """Do the first thing with a connection of the pool, with a new one when that one turns out to be broken."""
+        """Do the first thing with a connection of the pool, with a new one when that one turns out to be broken.
+
+        Those that broke while they rested, as when the server restarts, do not count: other threads give theirs back
+        meanwhile. There are no more of them than the pool may have.
+        """
         pool = self._opened
-        for attempt in (1, 2):
+        for tried in range(pools.CONNECTIONS_MAX + 1):
             real = pool.borrow()
             try:
                 return real, work(real)
             except psycopg.Error as error:
                 is_broken = real.closed
                 pool.give_back(real)
-                if not is_broken or attempt == 2:
+                is_last = tried == pools.CONNECTIONS_MAX or (tried > 0 and not real.has_rested)
+                if not is_broken or is_last:
                     raise pool.met(error) from error
                 pool.close_idle()
             except BaseException:

@@ -142,6 +142,7 @@ class Pool:
             real.close()
             self._forget_one()
             return
+        real.has_rested = True
         with self._changed:
             self._idle.append(real)
             self._changed.notify()

@@ -58,6 +58,8 @@ class RetryingConnection(psycopg.Connection[tuple[object, ...]]):
     """``address`` is what it was connected by, empty until its session has begun."""
 
     address = ""
+    has_rested = False
+    """Whether it lay in a pool, where nobody notices that it breaks."""
 
     def wait(self, gen: Generator[Any, Any, ResultT], *arguments: Any, **options: Any) -> ResultT:
         """As psycopg's, which runs the generator; raise OperationalError, closed, when the server is gone."""

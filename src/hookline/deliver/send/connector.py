@@ -13,6 +13,7 @@ import ssl
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from io import FileIO
 from itertools import chain, zip_longest
 from random import shuffle
 from time import monotonic
@@ -55,9 +56,12 @@ class Dialer:
         self._asked_last: dict[tuple[str, int], float] = {}
         """Until when, by address and port."""
 
-    async def dial(self, host: str, port: int, watch: Exchange | None = None) -> Dialled:
+    async def dial(
+        self, host: str, port: int, watch: Exchange | None = None, reserved: FileIO | None = None
+    ) -> Dialled:
         """Return one of the name's addresses and a socket that is connected to it; the caller bounds the time.
 
+        ``reserved`` holds a descriptor, and is closed where the first socket takes it.
         Raise what the resolver raises, or the OSError of the address that was asked first.
         """
         began = monotonic()
@@ -69,11 +73,11 @@ class Dialer:
                 watch.resolved(began, addresses)
         try:
             if self._proxy is not None:
-                dialled = await self._through(self._proxy, addresses, port)
+                dialled = await self._through(self._proxy, addresses, port, reserved)
             elif len(addresses) == 1:
-                dialled = Dialled(addresses[0], addresses[0], await connected(addresses[0], port))
+                dialled = Dialled(addresses[0], addresses[0], await connected(addresses[0], port, reserved))
             else:
-                address, plain = await self._first_of(self.in_order(addresses, port), port)
+                address, plain = await self._first_of(self.in_order(addresses, port), port, reserved)
                 dialled = Dialled(address, address, plain)
         except (OSError, asyncio.CancelledError) as error:
             if getattr(error, "errno", None) not in SHORT:
@@ -83,12 +87,12 @@ class Dialer:
             watch.connected(began, dialled.address)
         return dialled
 
-    async def _through(self, proxy: Proxy, addresses: Sequence[str], port: int) -> Dialled:
+    async def _through(self, proxy: Proxy, addresses: Sequence[str], port: int, reserved: FileIO | None) -> Dialled:
         """Ask the proxy for one address after the other: what it cannot reach it says by itself."""
         failed: ProxyFailed | None = None
         for address in self.in_order(addresses, port):
             try:
-                peer, plain = await proxy.connect(address, port)
+                peer, plain = await proxy.connect(address, port, reserved)
             except ProxyFailed as error:
                 if error.status not in TRY_ANOTHER:
                     raise
@@ -132,7 +136,9 @@ class Dialer:
             del self._asked_last[next(iter(self._asked_last))]
         self._asked_last[address, port] = self._clock() + ASKED_LAST_SECONDS
 
-    async def _first_of(self, addresses: Sequence[str], port: int) -> tuple[str, socket.socket]:
+    async def _first_of(
+        self, addresses: Sequence[str], port: int, reserved: FileIO | None
+    ) -> tuple[str, socket.socket]:
         """Ask one after the other, each beside those that have not answered yet; the first to connect is taken."""
         left = deque(addresses)
         asked: list[tuple[str, asyncio.Task[socket.socket]]] = []
@@ -141,7 +147,8 @@ class Dialer:
             while left or asked:
                 if left:
                     address = left.popleft()
-                    asked.append((address, asyncio.get_running_loop().create_task(connected(address, port))))
+                    asking = connected(address, port, reserved)
+                    asked.append((address, asyncio.get_running_loop().create_task(asking)))
                 wait_seconds = STAGGER_SECONDS if left else None
                 await asyncio.wait(
                     [task for _, task in asked], timeout=wait_seconds, return_when=asyncio.FIRST_COMPLETED
@@ -197,8 +204,6 @@ class Connector:
         self._dialer = dialer
         self._tls = tls
         self._make_room = make_room
-        self._room_seen = 0
-        """So many connections may begin before anybody looks again how many descriptors are left."""
 
     def begin(self, connection: Connection, url: ReceiverUrl, certificate: ClientCertificate | None) -> None:
         """Have the connection made, with its request as the first one; it takes what comes of that as its result."""
@@ -219,10 +224,12 @@ class Connector:
         self, connection: Connection, url: ReceiverUrl, certificate: ClientCertificate | None
     ) -> bool:
         """Try once; False while this machine has too little of something for another connection."""
-        if not self._may_open():
+        reserved = _reserved_descriptor()
+        if reserved is None:
             return False
         try:
-            dialled = await self._dialer.dial(url.host, url.port, connection.watch)
+            with reserved:
+                dialled = await self._dialer.dial(url.host, url.port, connection.watch, reserved)
             connection.checked_address, connection.peer_address = dialled.address, dialled.peer
             await self._take_up(connection, dialled.socket, url, certificate)
             connection.task = None
@@ -238,20 +245,9 @@ class Connector:
             _refused(connection, Outcome.CONNECTION_FAILED, error.strerror or str(error) or "closed at once")
         return True
 
-    def _may_open(self) -> bool:
-        """Return whether another descriptor leaves enough to the others. Where many are left, half of them are taken
-        up unasked: others take some meanwhile."""
-        if self._room_seen:
-            self._room_seen -= 1
-            return True
-        left = _descriptors_left()
-        self._room_seen = left // 2
-        return left > 0
-
     async def _wait_for_descriptors(self, connection: Connection) -> None:
         """Make room among connections that rest, and begin the exchange anew: its time has not begun."""
         _log_shortage()
-        self._room_seen = 0
         self._make_room()
         await asyncio.sleep(SHORT_SECONDS)
         if connection.batch is not None:
@@ -298,15 +294,21 @@ def _refused(connection: Connection, outcome: Outcome, error: str) -> None:
         connection.close()
 
 
-def _descriptors_left() -> int:
-    """Return how many may be opened before too few are left to the others: the system gives the lowest that is free."""
+def _reserved_descriptor() -> FileIO | None:
+    """Return what holds a descriptor until a socket takes its place, None where too few would be left to the others.
+
+    The system gives the lowest that is free. Held, because many connections may begin, and look their names up, before
+    the first has its socket: each is to see those before it.
+    """
     try:
-        number = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        reserved = FileIO(os.devnull)
     except OSError:
-        return 0
-    os.close(number)
+        return None
     most = open_files_max()
-    return max(0, most - min(DESCRIPTORS_KEPT, most // 4) - number)
+    if reserved.fileno() >= most - min(DESCRIPTORS_KEPT, most // 4):
+        reserved.close()
+        return None
+    return reserved
 
 
 def open_files_max() -> int:

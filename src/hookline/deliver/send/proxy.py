@@ -12,6 +12,7 @@ import errno
 import os
 import socket
 from base64 import b64encode
+from io import FileIO
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -97,7 +98,7 @@ class Proxy:
                 raise ProxyFailed(f"deliver.proxy: {error}; nothing is sent until then") from None
         return self._address
 
-    async def connect(self, receiver: str, port: int) -> tuple[str, socket.socket]:
+    async def connect(self, receiver: str, port: int, reserved: FileIO | None = None) -> tuple[str, socket.socket]:
         """Return the proxy's address, and a socket that leads through it to a receiver's; the caller bounds the time.
 
         Raise ProxyFailed, whose ``status`` is what the proxy answered; where this machine is short of something, what
@@ -106,7 +107,7 @@ class Proxy:
         proxy = self.address()
         try:
             own = (await self._resolver.resolve(proxy.host, proxy.port))[0]
-            through = await connected(own, proxy.port)
+            through = await connected(own, proxy.port, reserved)
         except NameNotResolved as error:
             raise ProxyFailed(f"the proxy's name is not resolved ({error}); see deliver.proxy") from None
         except OSError as error:
@@ -145,9 +146,14 @@ def connected_through(settings: Settings, receiver: str, port: int, seconds: flo
         raise ProxyFailed(f"the proxy did not connect within {seconds:.0f} s; see deliver.proxy") from None
 
 
-async def connected(address: str, port: int) -> socket.socket:
-    """Return a socket that is connected to a numeric address; the caller bounds the time."""
+async def connected(address: str, port: int, reserved: FileIO | None = None) -> socket.socket:
+    """Return a socket that is connected to a numeric address; the caller bounds the time.
+
+    ``reserved`` holds a descriptor for it until then.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if reserved is not None:
+        reserved.close()
     # The protocol, because asyncio sets TCP_NODELAY only where it is said.
     plain = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

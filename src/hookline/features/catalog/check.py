@@ -6,7 +6,7 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ from hookline.connections.request_check import request_problems
 from hookline.kinds.catalog import FILE_CHARACTERS_MAX, MANIFEST
 from hookline.kinds.headers import check_static_headers
 from hookline.kinds.model import Json, Manifest
+from hookline.kinds.schema_shape import shape_problems
 from hookline.kinds.settings import Schema, schema_problems
 
 CALL_ORDER = ("identify", "track", "page", "screen", "group", "alias", "delete")
@@ -123,44 +124,9 @@ def _example(rule: Schema) -> Json:
     return "example".ljust(rule.get("minLength", 0), "x")[: rule.get("maxLength", 4_096)]
 
 
-_Length = Annotated[int, msgspec.Meta(ge=0, le=FILE_CHARACTERS_MAX)]
-
-
-class _DefaultBy(msgspec.Struct):
-    setting: str
-    values: dict[str, Json]
-
-
-class _Rule(msgspec.Struct, rename="camel"):
-    """The shape of a schema, which all that reads one relies on; those within it are looked at one by one."""
-
-    type: str = "object"
-    properties: dict[str, Json] = {}
-    required: list[str] = []
-    additional_properties: bool | dict[str, Json] = False
-    items: dict[str, Json] = {}
-    enum: list[str | int | float | bool] = []
-    examples: list[Json] = []
-    min_length: _Length = 0
-    max_length: _Length = 0
-    min_items: _Length = 0
-    max_items: _Length = 0
-    minimum: float = 0
-    maximum: float = 0
-    pattern: str = ""
-    format: str = ""
-    title: str = ""
-    description: str = ""
-    secret: bool = False
-    multiline: bool = False
-    advanced: bool = False
-    default_by: _DefaultBy | msgspec.UnsetType = msgspec.UNSET
-    when: dict[str, list[Json]] = {}
-
-
 def _faults(manifest: Manifest) -> Iterator[KindFault]:
     yield from _card_faults(manifest)
-    misshapen = list(_shape_faults(manifest.settings, "/settings"))
+    misshapen = [KindFault("/".join(("/settings", *place)), text) for place, text in shape_problems(manifest.settings)]
     yield from misshapen
     if misshapen:
         return
@@ -179,20 +145,6 @@ def _faults(manifest: Manifest) -> Iterator[KindFault]:
     yield from _setting_faults(manifest.settings, "/settings")
     if manifest.form == "requests":
         yield from _request_faults(manifest)
-
-
-def _shape_faults(schema: Json, pointer: str) -> Iterator[KindFault]:
-    try:
-        rule = msgspec.convert(schema, _Rule)
-    except msgspec.ValidationError as error:
-        (said,) = invalid_body(error).errors
-        yield KindFault(pointer + said.pointer, said.detail)
-        return
-    within = {f"properties/{name}": inner for name, inner in rule.properties.items()}
-    within |= {"items": rule.items, "additionalProperties": rule.additional_properties or {}}
-    for place, inner in within.items():
-        if inner != {}:
-            yield from _shape_faults(inner, f"{pointer}/{place}")
 
 
 def _card_faults(manifest: Manifest) -> Iterator[KindFault]:

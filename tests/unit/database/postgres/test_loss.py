@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from hookline.bench.machine import wait_until
@@ -20,6 +21,8 @@ from hookline.database.location import Schema
 from hookline.database.outages import OUTAGES
 from hookline.database.postgres import pool as pool_module
 from hookline.database.postgres import sessions
+from hookline.database.postgres.connection import PostgresConnection
+from hookline.database.postgres.pool import CONNECTIONS_MAX, Kind, Real, join
 from hookline.database.sqlite import DatabaseAway, OperationalError
 from tests.postgres import TEMPLATE, PostgresServer
 
@@ -63,6 +66,43 @@ def test_a_lost_connection_is_not_noticed_between_two_statements(postgres: Postg
         connection.execute(INSERT, ("x", 1))
         connection.execute("COMMIT")
         assert connection.execute(COUNT).fetchone() == (3,)
+
+
+def test_connections_that_broke_at_rest_are_as_many_as_there_are(
+    postgres: PostgresServer, schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other threads give back what they had when the server went, one after another; a statement fails for none."""
+    pool = join(Kind(schema, read_only=True, synchronous="FULL"))
+    with closing(PostgresConnection(pool)) as connection:
+        held = [pool.borrow() for _ in range(CONNECTIONS_MAX)]
+        end_sessions(postgres)
+        pool.give_back(held.pop())
+        close_idle = pool.close_idle
+
+        def close_idle_before_another_is_given_back() -> None:
+            close_idle()
+            if held:
+                pool.give_back(held.pop())
+
+        monkeypatch.setattr(pool, "close_idle", close_idle_before_another_is_given_back)
+        assert connection.execute(COUNT).fetchone() == (0,)
+        assert not held
+
+
+def test_a_new_connection_that_breaks_too_is_the_last(postgres: PostgresServer, schema: Schema) -> None:
+    """A statement that ends each session that asks it is asked again once."""
+    asked = []
+
+    def work(real: Real) -> psycopg.Cursor[object]:
+        asked.append(real)
+        end_sessions(postgres)
+        return real.execute(COUNT)
+
+    with closing(PostgresConnection(join(Kind(schema, read_only=True, synchronous="FULL")))) as connection:
+        assert connection.execute(COUNT).fetchone() == (0,)
+        with pytest.raises(DatabaseAway):
+            connection._begin_with(work)
+    assert [real.has_rested for real in asked] == [True, False]
 
 
 def test_a_transaction_that_loses_its_connection_fails_as_a_whole(postgres: PostgresServer, schema: Schema) -> None:

@@ -86,18 +86,27 @@ def test_a_good_kind_has_no_fault() -> None:
             "did you mean 'advanced'?",
         ),
         ({"settings": {"required": ["b"]}}, "/settings/required", "'b' is required but no property"),
-        ({"settings": {"properties": ["apiKey"]}}, "/settings/properties", "Expected `object`, got `array`"),
-        ({"settings": {"properties": {"a": "string"}}}, "/settings/properties/a", "Expected `object`, got `str`"),
-        ({"settings": {"required": "apiKey"}}, "/settings/required", "Expected `array`, got `str`"),
+        ({"settings": {"properties": ["apiKey"]}}, "/settings/properties", "write settings by their names"),
+        ({"settings": {"properties": {"a": "string"}}}, "/settings/properties/a", "write a schema here"),
+        ({"settings": {"required": "apiKey"}}, "/settings/required", "write a list of names"),
         (
             {"settings": {"properties": {"a": {"type": "string", "examples": 5}}}},
             "/settings/properties/a/examples",
-            "Expected `array`, got `int`",
+            "write a list here",
         ),
         (
             {"settings": {"properties": {"a": {"type": "string", "minLength": 3_000_000_000}}}},
             "/settings/properties/a/minLength",
-            "Expected `int` <= 65536",
+            "from 0 to 65536",
+        ),
+        (
+            {
+                "settings": {
+                    "properties": {"a": {"type": "string", "title": "A", "default": "", "pattern": "a{9999999999}"}}
+                }
+            },
+            "/settings/properties/a/pattern",
+            "cannot be read",
         ),
         ({"sink": "acme.sink"}, "", "keep one of"),
     ],

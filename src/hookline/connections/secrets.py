@@ -139,6 +139,16 @@ def resolve_all(destination: Destination, settings: Settings, now_ms: int) -> De
     return replace(destination, settings=resolved, rotations=rotations)
 
 
+def why_unusable(destination: Destination, settings: Settings, now_ms: int) -> str | None:
+    """Return why no request can be made for a destination: a secret that it refers to is missing; None where all are
+    there. No attempt has that reason, for there is none."""
+    try:
+        resolve_all(destination, settings, now_ms)
+    except (SecretMissing, ValueError) as error:
+        return f"nothing is sent, because {error}"
+    return None
+
+
 KEPT_MS = 30 * 86_400_000
 """How long a secret that is no longer in force stays in the history."""
 

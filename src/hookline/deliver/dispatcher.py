@@ -115,10 +115,13 @@ class Dispatcher(Work, Sink):
 
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the slots in flight and the ring allow."""
-        if lane.rows_changed and lane.order is not None and lane.retry_count > 0:
-            # An earlier event of a user may be among rows that the order does not know yet: with the next look at them.
-            self.retrying.add(lane)
-            return
+        if lane.order is not None:
+            if lane.rows_changed and lane.retry_count > 0:
+                # An earlier event of a user may be among rows that the order does not know yet: with the next look.
+                self.retrying.add(lane)
+                return
+            if lane.awaits_order:  # each answer looks again
+                return
         queue = lane.queue
         may_leave = len(queue) if lane.retry_count < self._retry_rows_max else _leading(lane)
         count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))

@@ -5,6 +5,7 @@ offset, a delivery is found in the blocks of results or the progress ring, and w
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from hookline.connections.kinds import no_delete_message
 from hookline.connections.model import Destination, LaneConfig, Snapshot
+from hookline.connections.secrets import why_unusable
 from hookline.connections.state import Feed, decode_object
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
@@ -25,7 +27,15 @@ from hookline.journal.damaged import described, noted_damage
 from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.reading import is_lost
 from hookline.journal.record import SYNC_SOURCE, Record, fingerprint
-from hookline.outcomes.delivery import Attempt, Deliveries, DestinationStatus, EventRules, FilterRules, ReplayStatus
+from hookline.outcomes.delivery import (
+    ONE_AT_A_TIME,
+    Attempt,
+    Deliveries,
+    DestinationStatus,
+    EventRules,
+    FilterRules,
+    ReplayStatus,
+)
 from hookline.outcomes.outcome import DeliveryStatus, QueuedReason
 from hookline.replays.model import Replay
 from hookline.replays.offset_set import OffsetSet
@@ -187,6 +197,7 @@ class EventStatuses:
     """Looks up statuses in one installation. Not thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         data_path, control = settings.data_path, location_of(settings, "control")
         self._data_path = data_path
         self._journal = open_reader(data_path / FOLDER)
@@ -296,6 +307,8 @@ class EventStatuses:
                 status = replace(status, reason=no_delete_message(destination))
             if status.reason == QueuedReason.NEXT and destination.delivery.order == "user":
                 status = self._in_order(status, lane.number, partition, offset, record)
+            if status.reason in (QueuedReason.BREAKER_OPEN, ONE_AT_A_TIME):
+                status = replace(status, detail=self._unusable(destination.id))
             found.append(status)
         return found
 
@@ -308,6 +321,13 @@ class EventStatuses:
             if earlier is not None and earlier.user_key == record.user_key:
                 return replace(status, reason=QueuedReason.ORDERED)
         return status
+
+    def _unusable(self, id: str) -> str | None:
+        """Return why nothing can be sent to a destination as it is now."""
+        destination = _destination(self._current(), id)
+        if destination is None:
+            return None
+        return why_unusable(destination, self._settings, time.time_ns() // 1_000_000)
 
     def _passed(
         self,

@@ -80,6 +80,7 @@ def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()
 
 
 ACTIONS_KEPT = 1_000
+"""Beyond these the oldest that deliver has carried out are forgotten; so many may wait for it."""
 _OPEN_COUNT = "SELECT count(*) FROM replays WHERE ended_at IS NULL"
 _BEGINS = "state = CASE state WHEN 'preparing' THEN 'running' ELSE state END"
 
@@ -93,6 +94,17 @@ class TooManyReplays(Exception):
         super().__init__(f"at most {OPEN_MAX} replays may be under way; wait for some, or cancel some")
 
 
+class TooManyActions(Exception):
+    """So much waits for deliver that nothing more may be asked of it: what waits was answered, and is not dropped."""
+
+    code = "too_many_actions"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{ACTIONS_KEPT:,} discards and retries wait for the deliver role; start it, or wait for it, and ask again"
+        )
+
+
 class ReplayStore:
     """Makes and changes replays; safe to share between threads."""
 
@@ -101,13 +113,16 @@ class ReplayStore:
         location: DatabaseLocation,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         steady_ms: Callable[[], int] | None = None,
+        last_action: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
+        """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one.
+        ``last_action`` returns the last action that deliver has carried out."""
         ensure(location, "control")
         self._database = Shared(location)
         self._commits = commits_of(location)
         self._now_ms = now_ms
         self._steady_ms = steady_ms or now_ms
+        self._last_action = last_action
 
     def require_room(self, count: int) -> None:
         """Raise TooManyReplays unless so many may begin now."""
@@ -214,7 +229,8 @@ class ReplayStore:
                 execute("DELETE FROM replays WHERE ended_at < ?", (ms,))
 
     def discard(self, wanted: DeadLetterFilter, author: str) -> int:
-        """Ask deliver to discard dead letters; return the number by which it says that it has."""
+        """Ask deliver to discard dead letters; return the number by which it says that it has. This and the two below
+        raise TooManyActions."""
         return self._act(wanted, author)
 
     def retry_now(self, position: RetryPlace, author: str) -> int:
@@ -233,7 +249,11 @@ class ReplayStore:
             ).fetchall()
             if self._commits is not None:
                 self._commits.give_away(action=number)
-            execute("DELETE FROM dead_letter_actions WHERE id <= ?", (number - ACTIONS_KEPT,))
+            ((kept,),) = execute("SELECT count(*) FROM dead_letter_actions").fetchall()
+            if kept > ACTIONS_KEPT:
+                forgotten = min(number - ACTIONS_KEPT, self._last_action())
+                if not execute("DELETE FROM dead_letter_actions WHERE id <= ?", (forgotten,)).rowcount:
+                    raise TooManyActions
         return int(number)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Literal
 
 import pytest
 
@@ -118,6 +119,85 @@ def test_an_order_that_begins_knows_what_fails_that_was_under_way(rig: Rig) -> N
     assert asked(rig) == ["bob-1"]
     rig.come_to_rest()
     assert rig.offsets("crm") == [0, 0, 2, 0, 1]
+
+
+@pytest.mark.parametrize("status", [200, 422, 503])
+@pytest.mark.parametrize("is_row", [False, True])
+def test_an_order_that_begins_waits_for_what_is_under_way(rig: Rig, is_row: bool, status: int) -> None:
+    """The next event of the same user was sent beside it. Whose it is the order does not know, so all wait for it."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    send(rig, "ann-1")
+    if is_row:
+        rig.answer(request(rig, "ann-1"), 503)
+        rig.checkpoint()
+        rig.pass_time(2)
+    rig.change(destination("crm", delivery=ORDERED))
+    rig.follow()
+    rig.checkpoint()
+    send(rig, "ann-2", "bob-1")
+    rig.pass_time(1)
+    assert asked(rig) == ["ann-1"]
+    rig.answer(request(rig, "ann-1"), status)
+    rig.turn()
+    rig.checkpoint()
+    rig.pass_time(0.1)
+    assert asked(rig) == (["bob-1"] if status == 503 else ["ann-2", "bob-1"])
+    rig.come_to_rest()
+    assert {1, 2} <= set(rig.offsets("crm"))
+
+
+def test_an_order_that_begins_knows_what_has_just_failed(rig: Rig) -> None:
+    """Its row was not saved yet: the order never learned of it, and the user's later events went past it."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    send(rig, "ann-1")
+    rig.answer(request(rig, "ann-1"), 503)
+    rig.change(destination("crm", delivery=ORDERED))
+    rig.follow()
+    send(rig, "ann-2", "bob-1")
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    rig.pass_time(0.1)
+    assert {"ann-2", "bob-1"} & {*asked(rig)} == {"bob-1"}
+    rig.come_to_rest()
+    assert [each for each in rig.offsets("crm") if each < 2] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whenever_an_order_begins_one_of_a_user_is_sent(rig: Rig, seed: int) -> None:
+    """With failures, crashes and checkpoints at random: what left before is waited for, and nothing is lost."""
+    chance = random.Random(seed)
+    rig.change(source(), destination("crm"))
+    rig.start()
+    count, before, is_ordered = 0, set[int](), False
+    for _ in range(150):
+        step = chance.random()
+        if step < 0.35:
+            names = [f"{chance.choice('abc')}-{seed}-{count + n}" for n in range(chance.randint(1, 6))]
+            count += len(names)
+            send(rig, *names)
+        elif step < 0.8 and rig.network.waiting:
+            rig.answer(chance.choice(rig.network.waiting), chance.choice([200, 200, 200, 503]))
+            rig.turn()
+        elif step < 0.86:
+            rig.checkpoint()
+        elif step < 0.92:
+            rig.pass_time(chance.choice([0.1, 0.6, 3.0]))
+        elif step < 0.94:
+            rig.restart()
+            rig.turn()
+        else:
+            is_ordered = not is_ordered
+            before = {each.offset for each in rig.network.waiting}
+            order: Literal["user", "none"] = "user" if is_ordered else "none"
+            rig.change(destination("crm", delivery=DeliveryOptions(order=order, set_aside_after=100)))
+            rig.follow()
+        users = [each.delivery.event.record.user_key for each in rig.network.waiting]
+        before &= {each.offset for each in rig.network.waiting}
+        assert not is_ordered or before or len(users) == len(set(users))
+    rig.come_to_rest()
+    assert set(rig.offsets("crm")) == set(range(count))
 
 
 def test_a_failure_holds_up_its_user_only(crm: Rig) -> None:

@@ -65,6 +65,7 @@ class BadPages:
         self._pread, self._preadv = os.pread, os.preadv
         monkeypatch.setattr(os, "pread", self._read)
         monkeypatch.setattr(os, "preadv", self._read_into)
+        monkeypatch.setattr(Path, "read_bytes", lambda path: self._read_whole(path))
         monkeypatch.setattr(disks, "REREAD_SECONDS", (0.0,))
 
     def add(self, path: Path, *positions: int) -> None:
@@ -82,6 +83,11 @@ class BadPages:
     def _read_into(self, fd: int, buffers: Sequence[memoryview], position: int) -> int:
         (buffer,) = buffers
         return self._preadv(fd, [buffer[: self._readable(fd, position, len(buffer))]], position)
+
+    def _read_whole(self, path: Path) -> bytes:
+        with path.open("rb") as file:
+            self._read(file.fileno(), PAGE_BYTES, 0)
+            return file.read()
 
     def _readable(self, fd: int, position: int, length: int) -> int:
         """Return how much of this can be read, as Linux does: up to a bad page, and nothing where that is the first."""

@@ -19,6 +19,7 @@ from hookline.journal.damaged import noted_damage
 from hookline.journal.local import disk
 from hookline.journal.local.appender import ERASE_REST_SECONDS
 from hookline.journal.local.disk import PAGE_BYTES, EndFile
+from hookline.journal.local.erase import INTENT_NAME
 from hookline.journal.local.partition_reader import LocalReader, PartitionReader
 from hookline.journal.local.retention import last_received_at
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, list_segments, segment_name
@@ -376,3 +377,30 @@ def test_what_cannot_be_overwritten_keeps_nobody_from_appending(open_appender: A
 
     asyncio.run(run())
     assert [record.erased for record in stored_records(journal)] == [False, True, False, False]
+
+
+def test_a_note_of_an_erasure_on_a_bad_sector_holds_up_nobody(
+    stored: Path, open_appender: Any, bad_pages: BadPages
+) -> None:
+    """All erasures of the partition waited for it for good, and whoever read what is damaged failed. Whoever asked for
+    the erasure asks again; what was overwritten in part is damage like any other."""
+    refusing = Unwritable()
+    path, head = next((path, position) for path, position, first in positions_in(stored) if first == PER_GROUP)
+
+    async def run() -> None:
+        appender = open_appender(disk=refusing)
+        refusing.inode = path.stat().st_ino
+        with pytest.raises(JournalError, match="check the disk"):
+            appender.erase(0, [1])
+        await appender.close()
+        refusing.inode = 0
+        bad_pages.add(stored / INTENT_NAME)
+        with flipped(path, head + GROUP_HEADER_BYTES), closing(LocalReader(stored.parent)) as reader:
+            check_reading(reader, [n for n in range(COUNT) if not PER_GROUP <= n < 2 * PER_GROUP], "beside the note")
+        appender = open_appender(disk=refusing)
+        assert appender.erase(0, [1, 7]) == 2
+        await appender.close()
+
+    asyncio.run(run())
+    assert not (stored / INTENT_NAME).exists()
+    assert [n for n, record in enumerate(stored_records(stored.parent)) if record.erased] == [1, 7]

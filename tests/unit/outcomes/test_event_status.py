@@ -176,6 +176,20 @@ def test_queued_behind_an_open_breaker(rig: Rig) -> None:
     assert (found.status, found.reason, found.attempts) == ("queued", "breaker_open", ())
 
 
+def test_queued_because_a_secret_is_missing(rig: Rig) -> None:
+    """Nothing is sent, so the receiver is not what fails; once the settings are right, nothing of it is left."""
+    rig.change(source(), destination("crm", secret="env:HOOKLINE_SECRET_NOT_THERE"))
+    rig.start()
+    rig.append("m")
+    rig.turn()
+    rig.checkpoint()
+    found = rig.event("m").destinations[0]
+    assert (found.status, found.reason) == ("queued", "breaker_open")
+    assert "nothing is sent, because the environment variable HOOKLINE_SECRET_NOT_THERE" in (found.detail or "")
+    rig.change(destination("crm", secret="plain"))
+    assert rig.event("m").destinations[0].detail is None
+
+
 def test_not_routed_with_each_reason(rig: Rig) -> None:
     """Every destination that did not get the event says why not."""
     begin(rig)

@@ -253,7 +253,7 @@ class Lane(Health):
         if options.order == "none":
             self.order = None
         elif self.order is None:
-            self.order = UserOrder(self.limits.held_events_max)
+            self.order = UserOrder(self.limits.held_events_max, self.in_flight)
         # What is under way while the settings cannot be used has as many requests as it had.
         self.to_all = options.fan_out == "all" or mapped is not None or (self.to_all and not targets)
         if targets:
@@ -538,6 +538,14 @@ class Lane(Health):
             return 0
         self.holds_long = holds_long
         return len(self.in_flight) if holds_long else -len(self.in_flight)
+
+    @property
+    def awaits_order(self) -> bool:
+        """Return whether nothing may be begun yet because what is being sent left before the order began."""
+        if self.order is None or not self.order.before:
+            return False
+        self.order.before &= self.in_flight.keys()
+        return bool(self.order.before)
 
     @property
     def is_plain(self) -> bool:

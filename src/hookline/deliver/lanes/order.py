@@ -7,6 +7,7 @@ never due by themselves: their turn is called. So one user's trouble holds up th
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterable
 
 from hookline.deliver.event import Event
 from hookline.limits import LIMITS
@@ -72,10 +73,12 @@ class Rate:
 class UserOrder:
     """The pending events of one lane. A position names an event; ``held`` are those in memory, by position."""
 
-    __slots__ = ("_held_max", "_pending", "_user_of", "called", "held")
+    __slots__ = ("_held_max", "_pending", "_user_of", "before", "called", "held")
 
-    def __init__(self, held_max: int = LIMITS.held_events_max) -> None:
+    def __init__(self, held_max: int = LIMITS.held_events_max, before: Iterable[int] = ()) -> None:
         self._held_max = held_max
+        self.before = set(before)
+        """Places of the events that were being sent when the order began: whose they are it does not know."""
         self.held: dict[int, Event] = {}
         self.called: list[int] = []
         """Places of rows whose turn has come."""

@@ -195,6 +195,7 @@ class Failures:
         self._work.batch.reorder(lane.number, now_ms, now_ms + int(self._work.schedule.max_ms))
         lane.look_at_rows(now_ms)
         lane.reorder_rows()
+        self._work.stale.add(lane)
 
     def move_urls(self, lane: Lane, before: tuple[str, ...], partition: int) -> None:
         """Have a partition's rows name the URLs that the lane has now."""

@@ -108,14 +108,16 @@ class Retries:
 
     def _learn_rows(self, lane: Lane) -> bool:
         """Have a lane's order know of all rows, before which nothing is begun; return whether there were others; raise
-        RowsComing where they are about to change."""
-        if lane.order is None or not lane.rows_changed:
-            return False
-        if lane in self._engine.stale:
+        RowsComing where they are about to change, or something is being sent that the order does not know."""
+        knows_more = lane.order is not None and lane.rows_changed
+        if knows_more:
+            if lane in self._engine.stale:
+                raise RowsComing
+            load_order(lane, self._store, self._rows_journal)
+            lane.rows_ordered()
+        if lane.awaits_order:
             raise RowsComing
-        load_order(lane, self._store, self._rows_journal)
-        lane.rows_ordered()
-        return True
+        return knows_more
 
     def _start_called(self, lane: Lane, order: UserOrder, now_ms: int) -> None:
         """Start the rows whose user's turn it is (``delivery.order``)."""

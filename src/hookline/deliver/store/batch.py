@@ -297,7 +297,8 @@ class Batch:
     @property
     def rewritten(self) -> set[int]:
         """Return the lanes whose rows say something else once it is written."""
-        return {lane for lane, *_ in self.moved_urls} | {lane for _, lane, _ in self.shifts}
+        moved, reordered = {lane for lane, *_ in self.moved_urls}, {lane for _, _, lane, _ in self.reordered}
+        return moved | reordered | {lane for _, lane, _ in self.shifts}
 
     def leave_out(self, lost: Callable[[int], bool]) -> None:
         """Take out what is of partitions that somebody else owns; what it is about is that owner's to find out."""

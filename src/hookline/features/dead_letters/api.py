@@ -33,7 +33,7 @@ from hookline.api.services import Services, deliver_reader, list_reader, part
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
 from hookline.features.events.service import event_log
 from hookline.features.replays.api import begin_all
-from hookline.features.replays.service import ReplayView, replay_store, view_of
+from hookline.features.replays.service import ReplayView, ask_deliver, replay_store, view_of
 from hookline.outcomes.delivery import Attempt
 from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
 from hookline.replays.model import RATE_MAX, Moment, Replay, ReplayRequest, replay_id
@@ -294,7 +294,7 @@ async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
     matched = sum((await asyncio.to_thread(list_reader(services).dead_letters.count, wanted)).values())
     if not matched:
         return Discarded(0, 0)
-    action = replay_store(services).discard(wanted, current_author())
+    action = ask_deliver(services, lambda store: store.discard(wanted, current_author()))
     target = f"dead-letters/{wanted.ids[0]}" if wanted.ids and len(wanted.ids) == 1 else "dead-letters"
     the_call().changed(target, AuditChange(target, "discarded", None, matched))
     for _ in range(int(DISCARD_SECONDS / POLL_SECONDS)):

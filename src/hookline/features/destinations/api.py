@@ -39,7 +39,7 @@ from hookline.features.destinations.state import DestinationState, FailureCause,
 from hookline.features.events.attempt_search import last_ending
 from hookline.features.events.service import event_log
 from hookline.features.insights.service import series_log
-from hookline.features.replays.service import replay_store
+from hookline.features.replays.service import ask_deliver
 from hookline.insights.series import SPANS, Range, percentile
 from hookline.route.filter_trial import (
     EVENTS_DEFAULT,
@@ -238,7 +238,8 @@ class Pausing(Controller):
         if not count:
             ending = await last_ending(services, object_id) or "The next one is sent when it arrives."
             raise Problem(409, "nothing_waits", f"No event waits for {object_id} now. {ending}")
-        replay_store(services).try_lane(stored.lane.number, current_author())
+        lane = stored.lane.number
+        ask_deliver(services, lambda store: store.try_lane(lane, current_author()))
         target = f"destinations/{object_id}"
         the_call().changed(target, AuditChange(target, "tried", None, count))
         tries: Literal["oldest", "retries"] = "oldest" if is_halted(current) else "retries"

@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.api.services import Services, deliver_reader
 from hookline.connections.model import Destination
+from hookline.connections.secrets import why_unusable
 from hookline.connections.state import Stored
 from hookline.events.timestamps import iso
 from hookline.features.destinations.figures import Figures, Progress, figures_log
@@ -82,7 +83,8 @@ class DestinationState(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a destination and its figures.
 
     ``since``: since when the receiver has accepted nothing, or since when the destination is paused. ``failingShare``:
-    the share of requests that failed over the last five minutes.
+    the share of requests that failed over the last five minutes. ``unusable``: why nothing can be sent, such as which
+    secret is missing; the state is then ``unreachable``.
     """
 
     id: str
@@ -93,6 +95,7 @@ class DestinationState(msgspec.Struct, frozen=True, rename="camel"):
     paused: PausedSince | None
     next_try: NextTry | None
     figures: Figures
+    unusable: str | None = None
 
 
 def state_of(services: Services, stored: Stored[Destination], fresh: bool = False) -> DestinationState:
@@ -178,10 +181,14 @@ def _state_of(
         if latest is not None:
             error = latest.error[:ERROR_CHARACTERS] if latest.error else None
             problem = Problem(latest.outcome, latest.http_status, error, iso(latest.at_ms))
+    unusable = None
+    if state == "unreachable":
+        unusable = why_unusable(stored.object, services.settings, services.store.now_ms())
     halted = state in ACCEPTS_NOTHING
     accepts_nothing = halted or (state == "degraded" and not recent.delivered and recent.failures >= FAILURES_MIN)
-    if accepts_nothing and state != "gone" and problem is not None and problem.http_status is not None:
-        state = _receiver_state(problem.http_status)
+    answer = None if problem is None or unusable is not None else problem.http_status
+    if accepts_nothing and state != "gone" and answer is not None:
+        state = _receiver_state(answer)
     next_try = None
     if halted:
         next_try = NextTry("probe", probes.get(id))
@@ -191,7 +198,7 @@ def _state_of(
         next_try = NextTry("retry", None if at_ms is None else iso(at_ms))
     since = paused.since if paused is not None else _since(services, deliver, id) if state in ACCEPTS_NOTHING else None
     share = recent.failures / max(1, recent.delivered + recent.failures)
-    return DestinationState(id, state, since, round(share, 3), problem, paused, next_try, figures)
+    return DestinationState(id, state, since, round(share, 3), problem, paused, next_try, figures, unusable)
 
 
 def _usual_state(stored: Stored[Destination], progress: Progress, recent: Recent, figures: Figures) -> State:

@@ -31,7 +31,7 @@ from hookline.features.destinations.tester.request_writer import (
 from hookline.features.events.attempt_search import NEWEST, AttemptSearch, ShownAttempt, attempt_search
 from hookline.features.events.log import EventFilter, title_in
 from hookline.features.events.service import event_log, live_events
-from hookline.features.replays.service import replay_store
+from hookline.features.replays.service import ask_deliver
 from hookline.outcomes.event_status import EventStatus
 from hookline.outcomes.outcome import DeliveryStatus, Outcome, urgency
 from hookline.outcomes.results import AttemptFilter, Key, LoggedAttempt, attempt_key
@@ -336,8 +336,8 @@ class Attempts(Controller):
             places = [RetryPlace(lane, found.partition, found.offset) for lane in lanes if lane in search.lanes]
         if not places:
             raise Problem(409, "not_retrying", await _came_of(services, object_id, data))
-        for place in places:
-            replay_store(services).retry_now(place, current_author())
+        author = current_author()
+        ask_deliver(services, lambda store: max(store.retry_now(place, author) for place in places))
         return RetryAsked(destination=object_id, message_id=data.message_id, asked=len(places))
 
 

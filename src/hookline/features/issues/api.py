@@ -29,7 +29,7 @@ from hookline.features.issues.service import (
     views_of,
 )
 from hookline.features.issues.store import NOTE_CHARACTERS_MAX, Issue, IssueState
-from hookline.features.replays.service import ReplayView, replay_store, view_of
+from hookline.features.replays.service import ReplayView, ask_deliver, view_of
 from hookline.replays.model import RATE_MAX, ReplayRequest
 
 CURSOR_DIGITS_MAX = 18
@@ -117,13 +117,14 @@ class Issues(Controller):
             detail = f"This issue has no dead letters, and no event of {issue.destination} waits for a retry."
             ending = await last_ending(services, issue.destination)
             raise Problem(409, "nothing_to_retry", f"{detail} {ending}".rstrip())
+        stored = services.store.destination(issue.destination)
+        if retrying and stored is not None and stored.lane is not None:
+            lane = stored.lane.number  # tried first: where this is refused, no replay has begun
+            ask_deliver(services, lambda store: store.try_lane(lane, current_author()))
         replay = None
         if letters:
             request = ReplayRequest(destination=issue.destination, rate=asked.rate, dead_letters=wanted)
             replay = await _begin(services, issue, request)
-        stored = services.store.destination(issue.destination)
-        if retrying and stored is not None and stored.lane is not None:
-            replay_store(services).try_lane(stored.lane.number, current_author())
         _changed(issue, "retried", None, letters + retrying)
         return IssueRetried(letters, retrying, replay)
 

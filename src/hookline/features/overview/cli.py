@@ -31,6 +31,9 @@ def _print(found: Json, utc: bool) -> None:
         print(f"■ {', '.join(resting)}; see hookline doctor")
     if found["destinations"]:
         print_table(COLUMNS, [_row(each, utc) for each in found["destinations"]])
+    for each in found["destinations"]:
+        if unusable := each.get("unusable"):
+            print(printable(f"■ {each['id']}: {unusable}"))
     if calm:
         also = "other " if found["destinations"] else ""
         print(f"● {calm} {also}destination{'' if calm == 1 else 's'} healthy or off, nothing queued")

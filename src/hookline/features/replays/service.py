@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from hookline.api.problem import Problem
 from hookline.api.services import Services, deliver_reader, part
 from hookline.beats import next_beat
 from hookline.connections.store import Store
@@ -21,7 +22,7 @@ from hookline.features.replays.planning import DryRun, Planner, SampleEvent
 from hookline.limits import LIMITS
 from hookline.outcomes.reader import DeliverReader, SavedReplay
 from hookline.replays.model import Replay, ReplayRequest
-from hookline.replays.store import ReplayStore
+from hookline.replays.store import ReplayStore, TooManyActions
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -127,7 +128,19 @@ class ReplayWatch:
 @part
 def replay_store(services: Services) -> ReplayStore:
     """Return the replays that were asked for."""
-    return ReplayStore(location_of(services.settings, "control"), steady_ms=services.store.steady_ms)
+    return ReplayStore(
+        location_of(services.settings, "control"),
+        steady_ms=services.store.steady_ms,
+        last_action=lambda: deliver_reader(services).last_action(),
+    )
+
+
+def ask_deliver(services: Services, ask: Callable[[ReplayStore], int]) -> int:
+    """Ask deliver for a discard or a retry; return its number. Raise Problem where too many wait already."""
+    try:
+        return ask(replay_store(services))
+    except TooManyActions as error:
+        raise Problem(409, "too_many_actions", f"{error}.") from None
 
 
 @part

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 from zlib_ng.zlib_ng import crc32
 
-from hookline.journal.local.disk import Disk, write_all
-from hookline.journal.local.segment import CHECKSUM_BYTES, GROUP_HEADER_BYTES, GroupHeader, segment_name
+from hookline.journal.local.disk import Disk, OpenFile, read_at, write_all
+from hookline.journal.local.segment import CHECKSUM_BYTES, GROUP_HEADER_BYTES, SUFFIX, GroupHeader, segment_name
 from hookline.journal.record import Record
 from hookline.telemetry.crashpoints import crash_point
 
@@ -113,7 +113,8 @@ def erase_records(folder: Path, disk: Disk, groups: Iterable[tuple[FoundGroup, S
 
 
 def redo_erase(folder: Path, disk: Disk) -> None:
-    """Finish an erasure that a crash, or the disk, interrupted; an intent that never became durable is dropped."""
+    """Finish an erasure that a crash, or the disk, interrupted; an intent that never became durable, or cannot be read
+    any more, is dropped."""
     path = folder / INTENT_NAME
     if not path.exists():
         return
@@ -125,9 +126,13 @@ def redo_erase(folder: Path, disk: Disk) -> None:
 
 
 def read_intent(folder: Path) -> list[Patch]:
-    """Return the patches of the erasure that is under way, if any."""
+    """Return the patches of the erasure that is under way, if any. One that the disk cannot read any more has none:
+    whoever asked for the erasure asks again, and what was overwritten in part is damage like any other."""
     try:
-        data = (folder / INTENT_NAME).read_bytes()
+        with (folder / INTENT_NAME).open("rb") as file:
+            # Named like a segment, for the segments beside it tell whether the disk reads anything.
+            named = OpenFile(file.fileno(), folder / f"{INTENT_NAME}{SUFFIX}")
+            data = read_at(named, os.fstat(file.fileno()).st_size, 0)
     except FileNotFoundError:
         return []
     crc, content = data[:CHECKSUM_BYTES], data[CHECKSUM_BYTES:]

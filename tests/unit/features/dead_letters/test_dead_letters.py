@@ -180,6 +180,30 @@ def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.Mon
     assert (action.dead_letters.destination, action.dead_letters.last_id) == ("crm", 5)
 
 
+def test_no_discard_makes_room_for_later_ones(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While deliver does not run so many wait, and further ones are refused: nothing that was answered is forgotten.
+    Once deliver has carried one out there is room again."""
+    monkeypatch.setattr(api, "DISCARD_SECONDS", 0.0)
+    monkeypatch.setattr("hookline.replays.store.ACTIONS_KEPT", 2)
+    connect_two(control)
+    fill(control, 5)
+    for id in (1, 2):
+        assert control.api("POST", f"/dead-letters/{id}/discard").json == {"matched": 1, "discarded": None}
+    refused = control.api("POST", "/dead-letters/3/discard")
+    assert (refused.status, refused.json["code"]) == (409, "too_many_actions")
+    assert "start it" in refused.json["detail"]
+    feed = ReplayFeed(location_of(control.settings, "control"))
+    assert [action.dead_letters.ids for action in feed.actions(0)] == [(1,), (2,)]
+
+    connection = open_deliver(location_of(control.settings, "deliver"))
+    connection.execute("INSERT INTO dead_letter_actions (id, last, discarded) VALUES (1, 1, 1)")
+    connection.close()
+    assert control.api("POST", "/dead-letters/3/discard").status == 200
+    assert [action.dead_letters.ids for action in feed.actions(1)] == [(2,), (3,)]
+    assert control.api("POST", "/dead-letters/4/discard").status == 409
+    feed.close()
+
+
 def test_what_fails_after_the_look_is_left_alone(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page and the commands say how many they mean, and mean no more when a person has thought about it."""
     monkeypatch.setattr(api, "DISCARD_SECONDS", 0.0)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from hookline.connections.model import Pause
 from hookline.connections.notifications import lowest_count, lowest_seconds
-from hookline.connections.secrets import SecretMissing, resolve_all
+from hookline.connections.secrets import why_unusable
 from hookline.database.location import DatabaseLocation
 from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.deliver.send.port import Pair
@@ -48,7 +48,7 @@ class Breakers:
         failures = self._deliver.attempts.latest_failures(ATTEMPTS_LOOKED_AT_MAX)
         last = {moment.lanes[lane]: _words(each) for lane, each in failures.items() if lane in moment.lanes}
         return [
-            self._finding(id, self._missing(moment, id) or last.get(id, "no attempt succeeded")) for id in sorted(due)
+            self._finding(id, self._unusable(moment, id) or last.get(id, "no attempt succeeded")) for id in sorted(due)
         ]
 
     def close(self) -> None:
@@ -65,13 +65,8 @@ class Breakers:
         # A notice is opened when the breaker has been open for the threshold: a restart must not begin to count anew.
         return known.since_ms or known.opened_at_ms - int(self._open_seconds * 1000)
 
-    def _missing(self, moment: Moment, id: str) -> str | None:
-        """Return why no request can be made for a destination: then no attempt has the reason."""
-        try:
-            resolve_all(moment.destinations[id].object, self._settings, moment.now_ms)
-        except (SecretMissing, ValueError) as error:
-            return f"nothing is sent, because {error}"
-        return None
+    def _unusable(self, moment: Moment, id: str) -> str | None:
+        return why_unusable(moment.destinations[id].object, self._settings, moment.now_ms)
 
     def _finding(self, id: str, why: str) -> Finding:
         since_ms = self._since_ms[id]

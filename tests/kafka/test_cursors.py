@@ -37,7 +37,7 @@ def memory_mb() -> float:
 def cursor(cluster: Cluster, topic: str) -> Iterator[Cursor]:
     """A consumer of a topic of two partitions, each with more than is read ahead."""
     admin = AdminClient({"bootstrap.servers": cluster.addresses})
-    for made in admin.create_topics([NewTopic(topic, 2, 1)]).values():
+    for made in admin.create_topics([NewTopic(topic, 2, 3)]).values():
         made.result(SECONDS)
     producer = Producer({"bootstrap.servers": cluster.addresses, "linger.ms": 50, "compression.type": "lz4"})
     for number in range(MESSAGES):

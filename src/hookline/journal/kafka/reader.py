@@ -155,10 +155,11 @@ class KafkaReader:
                 group = None
                 try:
                     run = self._run(partition, offset, end)
-                    offset = run.first_offset + len(run.values)
+                    following = run.first_offset + len(run.values)
                     if any(text in value for value in run.values for text in texts):
                         group = self._group(partition, run)
-                        offset = group.next_offset  # less, where a message in it is no record
+                        following = group.next_offset  # less, where a message in it is no record
+                    offset = following
                 except (OffsetExpired, JournalCorrupt) as lost:
                     offset = max(lost.next_offset, offset + 1)
                 if group is not None:

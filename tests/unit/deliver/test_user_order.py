@@ -32,6 +32,13 @@ def send(rig: Rig, *names: str) -> None:
     rig.turn()
 
 
+def send_some(rig: Rig, chance: random.Random, seed: int, count: int) -> int:
+    """Store one to six more events of three users after so many; return how many there are then."""
+    names = [f"{chance.choice('abc')}-{seed}-{count + n}" for n in range(chance.randint(1, 6))]
+    send(rig, *names)
+    return count + len(names)
+
+
 def asked(rig: Rig) -> list[str]:
     """The events that have a request without an answer, by name."""
     return [request.delivery.event.record.message_id for request in rig.network.waiting]
@@ -174,9 +181,7 @@ def test_whenever_an_order_begins_one_of_a_user_is_sent(rig: Rig, seed: int) -> 
     for _ in range(150):
         step = chance.random()
         if step < 0.35:
-            names = [f"{chance.choice('abc')}-{seed}-{count + n}" for n in range(chance.randint(1, 6))]
-            count += len(names)
-            send(rig, *names)
+            count = send_some(rig, chance, seed, count)
         elif step < 0.8 and rig.network.waiting:
             rig.answer(chance.choice(rig.network.waiting), chance.choice([200, 200, 200, 503]))
             rig.turn()
@@ -427,9 +432,7 @@ def test_whatever_happens_each_users_successes_are_in_order(make_rig: MakeRig, s
     for _ in range(150):
         step = chance.random()
         if step < 0.35:
-            names = [f"{chance.choice('abc')}-{seed}-{count + n}" for n in range(chance.randint(1, 6))]
-            count += len(names)
-            send(rig, *names)
+            count = send_some(rig, chance, seed, count)
         elif step < 0.8 and rig.network.waiting:
             answered = chance.choice(rig.network.waiting)
             status = chance.choice([200, 200, 200, 503])

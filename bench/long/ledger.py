@@ -34,7 +34,7 @@ BESIDE = (
 )
 """Names what an event does not pass: a new page makes no old run worthless. ``transfer`` is loaded by a move alone."""
 ON_KAFKA = "journal/kafka"
-"""What is loaded on that backend alone."""
+"""Name what is loaded on that backend alone."""
 IMPORTED = """
 import importlib, sys
 importlib.import_module(sys.argv[1])

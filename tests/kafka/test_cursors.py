@@ -19,7 +19,7 @@ SECONDS = 60.0
 
 
 class MemoryInUse(ctypes.Structure):
-    """What ``mallinfo2`` returns."""
+    """Hold what ``mallinfo2`` returns."""
 
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
     _fields_ = [(name, ctypes.c_size_t) for name in names.split()]

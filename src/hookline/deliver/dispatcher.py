@@ -76,7 +76,7 @@ class Dispatcher(Work, Sink):
         self.is_saturated = False
         """Whether this process has no time left: then answers wait for it, and more requests at once would wait too."""
         self.reads_back: Callable[[], bool] = lambda: False
-        """Whether the readers have not come yet to where the journal ended when they began."""
+        """Return whether the readers have not come yet to where the journal ended when they began."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
@@ -155,11 +155,11 @@ class Dispatcher(Work, Sink):
         it is saved as one that is not: after a restart it goes on with that rate."""
         if not self.reads_back():
             lane.end_catch_up(self._steady_ms())
-        if lane.catch_up_rate is None or lane.closed:
-            self.catching_up.discard(lane)
-        else:
+        if lane.catch_up_rate is not None and not lane.closed:
             self.catching_up.add(lane)
-        self.open_lanes.add(lane)
+        elif lane in self.catching_up:
+            self.catching_up.remove(lane)
+            self.open_lanes.add(lane)
 
     def fed(self, lane: Lane, full: set[Lane] | None = None) -> None:
         """Send what a reader has put into a lane; one that has enough is put into ``full``."""

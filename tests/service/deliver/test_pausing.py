@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.service.deliver.per_case import Cases, receiver_per_case
+from tests.service.deliver.per_case import Cases
 from tests.service.harness import COMMAND, Hookline, Receiver, holds_for, wait_until, webhook
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cases, dict[str, Receiver]]]:
-    """One service for all that do not stop it, and the receiver of each case."""
-    with receiver_per_case(tmp_path_factory.mktemp("pausing"), "drained", "discarded", "repaired") as both:
-        yield both
-
-
-@pytest.fixture
-def cases(running: tuple[Cases, dict[str, Receiver]]) -> Cases:
-    """The service with its cases."""
-    return running[0]
-
-
-@pytest.fixture
-def receivers(running: tuple[Cases, dict[str, Receiver]]) -> dict[str, Receiver]:
-    """Receivers, which answer as each test has them."""
-    return running[1]
+CASES = ("drained", "discarded", "repaired")
 
 
 @pytest.fixture

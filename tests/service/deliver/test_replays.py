@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from hookline.limits import LIMITS
-from tests.service.deliver.per_case import Cases, receiver_per_case
+from tests.service.deliver.per_case import Cases
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, holds_for, new_id, wait_until, webhook
 
+CASES = ("live", "counted", "mended", "given-up")
 EVENTS = 3_000
 BATCH = 500
 IN_FLIGHT_MAX = LIMITS.allowance_max
@@ -22,25 +23,6 @@ def other() -> Iterator[Receiver]:
     """A second healthy receiver."""
     with Receiver() as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cases, dict[str, Receiver]]]:
-    """One service for all that do not stop it, and the receiver of each case."""
-    with receiver_per_case(tmp_path_factory.mktemp("replays"), "live", "counted", "mended", "given-up") as both:
-        yield both
-
-
-@pytest.fixture
-def cases(running: tuple[Cases, dict[str, Receiver]]) -> Cases:
-    """The service with its cases."""
-    return running[0]
-
-
-@pytest.fixture
-def receivers(running: tuple[Cases, dict[str, Receiver]]) -> dict[str, Receiver]:
-    """Receivers, which answer as each test has them."""
-    return running[1]
 
 
 @pytest.fixture

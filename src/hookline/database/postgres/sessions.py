@@ -59,7 +59,7 @@ class RetryingConnection(psycopg.Connection[tuple[object, ...]]):
 
     address = ""
     has_rested = False
-    """Whether it lay in a pool, where nobody notices that it breaks."""
+    """Say whether it lay in a pool, where nothing shows that it breaks."""
 
     def wait(self, gen: Generator[Any, Any, ResultT], *arguments: Any, **options: Any) -> ResultT:
         """As psycopg's, which runs the generator; raise OperationalError, closed, when the server is gone."""

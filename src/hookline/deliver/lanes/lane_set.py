@@ -172,6 +172,7 @@ class LaneSet:
             lane.half_open()
             self._engine.probing.discard(lane)
         self._join(lane)
+        self._engine.open_lanes.add(lane)
         self._engine.look_at_catch_up(lane)  # a pause that was over before it was seen leaves nothing to catch up with
         lane.try_now()  # whoever changed the settings wants to know whether it helped
         self._log.info("destination_changed", destination=destination.id)

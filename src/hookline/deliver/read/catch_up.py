@@ -315,6 +315,7 @@ class CatchUp:
             shared.attach(lane)
             self._engine.look_at_catch_up(lane)
             self._engine.counters.attached_again += 1
+            self._engine.open_lanes.add(lane)
             crash_point("deliver.attached_again")
 
     def _wants(self, lane: Lane, cursor: LaneCursor, record: Record, offset: int) -> bool:

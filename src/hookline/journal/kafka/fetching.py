@@ -34,8 +34,8 @@ KEPT_MAX = 16_384
 KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Of what is at hand: what nobody asks for goes first."""
 KEPT_SECONDS = 60.0
-"""How long something stays at hand that nobody asks for: nearly everything is asked for within a moment, and then no
-more; kept until there is no room, it would be memory that grows for hours."""
+"""Forget after so long what nobody asks for: nearly everything is asked for within a moment, and then no more; kept
+until there is no room, it would be memory that grows for hours."""
 READS_ON_SECONDS = 5.0
 """A reading that nobody goes on with for so long is let go of, with what was read ahead for it. The thread looks so
 often whether there is one."""
@@ -55,7 +55,7 @@ Found = Group | JournalError | None
 
 
 class _Kept(NamedTuple):
-    """What was found, and when it was asked for last, or came."""
+    """Hold what was found, and when it was asked for last, or came."""
 
     found: Found
     asked_seconds: float
@@ -79,7 +79,7 @@ class FetchingReader:
         self._changed = threading.Condition()
         self._wanted: OrderedDict[Fetch, None] = OrderedDict()
         self._found: OrderedDict[Fetch, _Kept] = OrderedDict()
-        """What was asked for last is last."""
+        """Keep at the end what was asked for last."""
         self._size_bytes = 0
         self._starts: dict[int, tuple[int, float]] = {}
         self._recent: dict[int, Group] = {}
@@ -216,7 +216,7 @@ class FetchingReader:
             if not self._wanted and not self._closing:
                 self._changed.wait(READS_ON_SECONDS)
                 self._forget_old()
-            return next(iter(self._wanted), None)
+            return None if self._closing else next(iter(self._wanted), None)
 
     def _fetch(self, wish: Fetch) -> Found:
         if wish.kind == "record":

@@ -152,18 +152,17 @@ class KafkaReader:
         offset, end = max(start, kept), min(end, last)
         try:
             while offset < end:
-                group = None
                 try:
                     run = self._run(partition, offset, end)
-                    following = run.first_offset + len(run.values)
-                    if any(text in value for value in run.values for text in texts):
-                        group = self._group(partition, run)
-                        following = group.next_offset  # less, where a message in it is no record
-                    offset = following
+                    if not any(text in value for value in run.values for text in texts):
+                        offset = run.first_offset + len(run.values)
+                        continue
+                    group = self._group(partition, run)
                 except (OffsetExpired, JournalCorrupt) as lost:
                     offset = max(lost.next_offset, offset + 1)
-                if group is not None:
-                    yield group
+                    continue
+                offset = group.next_offset  # less than the run's, where a message in it is no record
+                yield group
         finally:
             self._cursors.rest(partition, offset)
 

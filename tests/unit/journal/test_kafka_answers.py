@@ -7,7 +7,7 @@ import errno
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
@@ -253,6 +253,36 @@ def test_what_was_fetched_is_forgotten_though_nothing_more_is(tmp_path: Path, mo
     with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
         reading.keep(0, 5, a_record(5))
         wait_until(lambda: reading._size_bytes == 0, 10, "it is forgotten")
+
+
+def test_a_stretch_waits_for_no_crowd_of_single_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that caught up waited before each group for all that another was to try again."""
+    fetched: list[int] = []
+    asked, answers, done = threading.Event(), threading.Event(), threading.Event()
+
+    def around(partition: int, offset: int) -> None:
+        asked.set()
+        assert answers.wait(10)
+        fetched.append(offset)
+        if len(fetched) == 5:
+            done.set()
+
+    def read(partition: int, offset: int) -> Iterator[Group]:
+        fetched.append(offset)
+        yield Group(offset, [a_record(offset)], 1_000)
+
+    stand_in = SimpleNamespace(around=around, read=read, limit_wait=lambda *_: None, close=lambda: None)
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
+    with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
+        for offset in (100, 200, 300, 400):
+            with pytest.raises(JournalFetching):
+                reading.get(0, offset)
+            assert asked.wait(10)
+        with pytest.raises(JournalFetching):
+            next(reading.read(0, 7))
+        answers.set()
+        assert done.wait(10)
+    assert fetched == [100, 7, 200, 300, 400]
 
 
 def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(

@@ -86,6 +86,8 @@ class FetchingReader:
         """By partition: the group that the last record was in, for the next one is often its neighbour."""
         self._readings: OrderedDict[tuple[int, int], tuple[Iterator[Group], float]] = OrderedDict()
         """Of the thread: by partition and offset what goes on from there, and since when it waits; the newest last."""
+        self._fetched = ""
+        """Of the thread: the kind of what it fetched last."""
         self._away_until = 0.0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="kafka-fetching", daemon=True)
@@ -211,12 +213,21 @@ class FetchingReader:
             self._on_arrival()
 
     def _next(self) -> Fetch | None:
-        """Return what has been wanted longest, None if for a while nothing was."""
+        """Return what has been wanted longest of the kind whose turn it is, None if for a while nothing was.
+
+        Another kind than the last one, where it is wanted: a lane that reads a stretch would wait before each group of
+        it for the hundreds of single records that others are to try again.
+        """
         with self._changed:
             if not self._wanted and not self._closing:
                 self._changed.wait(READS_ON_SECONDS)
                 self._forget_old()
-            return None if self._closing else next(iter(self._wanted), None)
+            first = next(iter(self._wanted), None)
+            if first is None or self._closing:
+                return None
+            wish = next((each for each in self._wanted if each.kind != self._fetched), first)
+            self._fetched = wish.kind
+            return wish
 
     def _fetch(self, wish: Fetch) -> Found:
         if wish.kind == "record":

@@ -25,11 +25,13 @@ from hookline.journal.conformance import a_record
 from hookline.journal.kafka import appender, fetching, reader, topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
+from hookline.journal.kafka.codec import encode
+from hookline.journal.kafka.cursors import Run
 from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
 from hookline.journal.kafka.fetching import KEPT_SECONDS, FetchingReader
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import Admin, Watermarks, answered
-from hookline.journal.port import Group, JournalAway, JournalFetching, JournalFull
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, JournalFull
 from hookline.journal.remote import RemoteAppender, serve_append
 from tests.service.waiting import wait_until
 
@@ -301,6 +303,32 @@ def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(
         asking.get(0, 5)
     with pytest.raises(JournalAway):
         next(asking.read(0, 5))
+
+
+def test_nothing_stays_read_ahead_behind_a_message_that_is_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading goes on from that message, with another consumer; the one behind it kept tens of megabytes."""
+    values = {5: encode(a_record(5)), 6: b"not a record", 7: encode(a_record(7))}
+    stands: list[int] = []
+
+    def take(partition: int, offset: int, end: int, wait_seconds: float) -> Run:
+        stands[:] = [place for place in stands if place != offset] + [end]
+        return Run(offset, [values[each] for each in range(offset, end)], 100)
+
+    def rest(partition: int, offset: int) -> None:
+        stands[:] = [place for place in stands if place != offset]
+
+    monkeypatch.setattr(reader, "Cursors", lambda address: SimpleNamespace(take=take, rest=rest))
+    monkeypatch.setattr(reader, "partition_count", lambda address, seconds: 1)
+    monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: SimpleNamespace(of=lambda partition: (5, 8)))
+    reading = KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))
+    groups = reading.read(0, 5)
+    assert next(groups).next_offset == 6
+    assert stands == []
+    with pytest.raises(JournalCorrupt):
+        next(groups)
+    assert stands == []
 
 
 def test_who_may_wait_for_a_moment_waits_no_longer_for_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,4 +225,12 @@ class KafkaReader:
             raise ValueError(f"offset {offset} is past the end of the journal") from None
 
     def _group(self, partition: int, run: Run) -> Group:
-        return group_of(f"{self._address.topic}[{partition}]", run, self._erased.of(partition))
+        """Return the records of a run; where a message in it is no record, nobody goes on behind the run."""
+        behind, next_offset = run.first_offset + len(run.values), run.first_offset
+        try:
+            group = group_of(f"{self._address.topic}[{partition}]", run, self._erased.of(partition))
+            next_offset = group.next_offset
+            return group
+        finally:
+            if next_offset < behind:
+                self._cursors.rest(partition, behind)

@@ -7,7 +7,7 @@ import errno
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
@@ -32,6 +32,7 @@ from hookline.journal.kafka.fetching import KEPT_SECONDS, FetchingReader
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import Admin, Watermarks, answered
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, JournalFull
+from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
 from tests.service.waiting import wait_until
 
@@ -276,7 +277,7 @@ def test_a_stretch_waits_for_no_crowd_of_single_records(tmp_path: Path, monkeypa
     stand_in = SimpleNamespace(around=around, read=read, limit_wait=lambda *_: None, close=lambda: None)
     monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
     with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
-        for offset in (100, 200, 300, 400):
+        for offset in (10_000, 20_000, 30_000, 40_000):
             with pytest.raises(JournalFetching):
                 reading.get(0, offset)
             assert asked.wait(10)
@@ -284,7 +285,61 @@ def test_a_stretch_waits_for_no_crowd_of_single_records(tmp_path: Path, monkeypa
             next(reading.read(0, 7))
         answers.set()
         assert done.wait(10)
-    assert fetched == [100, 7, 200, 300, 400]
+    assert fetched == [10_000, 7, 20_000, 30_000, 40_000]
+
+
+def test_records_near_each_other_are_fetched_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries that are minutes old were looked up one by one, 20 a second. Who asked for what is not there hears so."""
+    asked, answers, arrived = threading.Event(), threading.Event(), threading.Event()
+    together: list[Sequence[int]] = []
+
+    def around(partition: int, offset: int) -> Group:
+        asked.set()
+        assert answers.wait(10)
+        return Group(offset, [a_record(offset)], 1_000)
+
+    def get_all(partition: int, offsets: Sequence[int]) -> Iterator[tuple[int, Record]]:
+        together.append(offsets)
+        arrived.set()
+        return ((offset, a_record(offset)) for offset in offsets if offset != 9)
+
+    stand_in = SimpleNamespace(around=around, get_all=get_all, limit_wait=lambda *_: None, close=lambda: None)
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
+    with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
+        for offset in (500_000, 7, 3_000, 9, 100_000):
+            with pytest.raises(JournalFetching):
+                reading.get(0, offset)
+            assert asked.wait(10)
+        answers.set()
+        assert arrived.wait(10)
+        wait_until(lambda: not reading._wanted, 10, "all was fetched")
+        assert together == [[7, 9, 3_000]]
+        assert [reading.get(0, offset) for offset in (7, 9, 3_000)] == [a_record(7), None, a_record(3_000)]
+
+
+def test_what_lies_near_is_read_on_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search takes as long as thousands of records; what is damaged or no longer kept in between is left out."""
+    searches: list[int] = []
+    stands: list[int] = []
+
+    def take(partition: int, offset: int, end: int, wait_seconds: float) -> Run:
+        if offset not in stands:
+            searches.append(offset)
+        behind = min(end, offset + 500)
+        stands[:] = [behind]
+        values = [b"not a record" if each == 700 else encode(a_record(each)) for each in range(offset, behind)]
+        return Run(offset, values, 100)
+
+    monkeypatch.setattr(
+        reader, "Cursors", lambda address: SimpleNamespace(take=take, rest=lambda *_: None, close=lambda: None)
+    )
+    monkeypatch.setattr(reader, "partition_count", lambda address, seconds: 1)
+    marks = SimpleNamespace(of=lambda partition: (5, 6_000), close=lambda: None)
+    monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: marks)
+    with closing(KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))) as reading:
+        found = dict(reading.get_all(0, [1_500, 3, 10, 5_000, 700, 900, 10, 6_000]))
+    assert found == {each: a_record(each) for each in (10, 900, 1_500, 5_000)}
+    assert searches == [5, 700, 701, 5_000]
 
 
 def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(

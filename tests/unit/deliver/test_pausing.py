@@ -216,6 +216,18 @@ def test_nor_where_a_restart_finds_no_secret(crm: Rig, monkeypatch: pytest.Monke
     assert crm.lane("crm").catch_up_rate is None
 
 
+def test_nor_where_a_restart_finds_an_open_breaker(crm: Rig) -> None:
+    """What waits then has nothing to do with the pause, which is long over."""
+    pause(crm)
+    crm.append("waited")
+    resume(crm, rate=10.0)
+    crm.come_to_rest(seconds=0.1)
+    fail(crm, events=30)
+    assert crm.lane("crm").breaker.state == "open"
+    crm.restart()
+    assert crm.lane("crm").rate is None
+
+
 def test_a_drain_that_ends_a_pause_keeps_no_rate_of_an_earlier_one(crm: Rig) -> None:
     """That was chosen for what had waited then."""
     pause(crm)

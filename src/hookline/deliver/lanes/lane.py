@@ -483,19 +483,23 @@ class Lane(Health):
         """Leave so many slots of the user's limit to rows that are due."""
         self.reserved = positions
 
-    def end_catch_up(self, now_ms: int, *, was_level: bool = False) -> None:
-        """Keep no longer to the rate that was chosen for the time after a pause, if nothing waits but what will be due
-        later: while more is due, rows are looked at again soon.
-
-        ``was_level``: it followed the shared reader before a restart, and what is queued was under way then; it may
-        have left the reader since, because its settings cannot be used.
-        """
-        has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
-        waits = bool(self.queue or self.detached) and not was_level
-        if self.catch_up_rate is None or waits or has_due:
-            return
-        self.catch_up_rate = None
+    def catch_up(self) -> None:
+        """Keep to the rate that was chosen for the time after the last pause, if one was."""
+        self.catch_up_rate = self.start.catch_up_rate
         self.pace()
+
+    def look_at_catch_up(self, now_ms: int) -> None:
+        """End that if nothing waits but what will be due later: while more is due, rows are looked at again soon."""
+        has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
+        gives_up = any(cursor.frozen and not cursor.attached for cursor in self.cursors.values())
+        if not (self.queue or self.detached or gives_up or has_due):
+            self.end_catch_up()
+
+    def end_catch_up(self) -> None:
+        """Keep to it no longer."""
+        if self.catch_up_rate is not None:
+            self.catch_up_rate = None
+            self.pace()
 
     # what it takes
 

@@ -46,6 +46,32 @@ def outcomes(rig: Rig) -> list[tuple[str, str]]:
 class TestAll:
     """Each URL must accept, and each is retried by itself."""
 
+    @pytest.mark.parametrize("is_usable", [True, False])
+    def test_what_is_called_back_follows_urls_that_change_places(self, rig: Rig, is_usable: bool) -> None:
+        """Also before that is saved, and where the settings of then cannot be used: the other URL was asked, again."""
+        begin(rig, "all", urls=2)
+        rig.append("n")
+        rig.turn()
+        requests = list(rig.network.waiting)
+        crm = destination("crm", urls=2, delivery=DeliveryOptions(fan_out="all"))
+        turned = msgspec.structs.replace(crm.settings, webhooks=crm.settings.webhooks[::-1])
+        if is_usable:
+            rig.lane("crm").breaker.open("a test")
+        else:
+            missing = msgspec.structs.replace(turned, shared_secret="env:HOOKLINE_SECRET_NOT_THERE")
+            rig.change(msgspec.structs.replace(crm, settings=missing))
+            rig.follow()
+        for request, status in zip(requests[::-1], (404, 404, 404, 200), strict=True):
+            rig.answer(request, status)
+        if not is_usable:
+            rig.checkpoint()
+        rig.change(msgspec.structs.replace(crm, settings=turned))
+        rig.follow()
+        rig.checkpoint()
+        rig.come_to_rest()
+        again = [(each.offset, each.target.url[-1]) for each in rig.network.sent[4:]]
+        assert sorted(again) == [(0, "1"), (1, "0"), (1, "1")]
+
     def test_only_those_that_failed_are_asked_again(self, rig: Rig) -> None:
         """Until the last one has accepted the event is not delivered."""
         begin(rig, "all")

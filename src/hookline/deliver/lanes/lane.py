@@ -207,9 +207,11 @@ class Lane(Health):
         """Events that were not taken because of a filter."""
         self.to_all = False
         """Whether every URL, or every request of a mapping, has to accept an event."""
+        self.urls: tuple[str, ...] = ()
+        """What the destination's URLs are known by (``urls_of``)."""
         self.urls_apart: list[str] = []
-        """The URLs of its requests as they were when the settings could be used last, where each has one of its own: by
-        it an attempt at one is known from an attempt at another."""
+        """The URLs of its requests as they were when the settings could be used last, in the order of ``urls``, where
+        each has one of its own: by it an attempt at one is known from an attempt at another."""
         self.configure(destination, start, targets, filters, mapped)
 
     def __hash__(self) -> int:
@@ -236,7 +238,13 @@ class Lane(Health):
         self.starts = start.sources
         self.paused = start.paused is not None
         self.drains = start.until is not None
-        self.urls = urls_of(destination)
+        urls = urls_of(destination)
+        if targets:
+            self.urls_apart = [each.url for each in targets] if mapped is None or mapped.has_urls_apart else []
+        elif self.urls_apart:  # they stand as the retry rows have them, in whatever order the unusable settings are
+            known = dict(zip(self.urls, self.urls_apart, strict=False))
+            self.urls_apart = [known.get(each, "") for each in urls]
+        self.urls = urls
         self.targets = targets
         for target in targets:
             target.lane = self
@@ -256,8 +264,6 @@ class Lane(Health):
             self.order = UserOrder(self.limits.held_events_max, self.in_flight)
         # What is under way while the settings cannot be used has as many requests as it had.
         self.to_all = options.fan_out == "all" or mapped is not None or (self.to_all and not targets)
-        if targets:
-            self.urls_apart = [each.url for each in targets] if mapped is None or mapped.has_urls_apart else []
         self.breaker.limit(options.max_concurrency)
         self.pace()
         self.grant(self.granted, self.part)

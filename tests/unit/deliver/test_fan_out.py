@@ -206,6 +206,24 @@ class TestFallback:
         rig.checkpoint()
         assert rig.status_at("m", "crm") == "delivered"
 
+    @pytest.mark.parametrize("status", [400, 503])
+    def test_nor_is_anybody_given_up_while_a_secret_is_missing(self, rig: Rig, status: int) -> None:
+        """The URL that was not asked yet is asked once the settings can be used, by itself or after the first."""
+        begin(rig, "fallback", urls=2)
+        first, crm = to(rig, 0), destination("crm", urls=2, delivery=DeliveryOptions(fan_out="fallback"))
+        missing = msgspec.structs.replace(crm.settings, shared_secret="env:HOOKLINE_SECRET_NOT_THERE")
+        rig.change(msgspec.structs.replace(crm, settings=missing))
+        rig.follow()
+        rig.answer(first, status)
+        assert next_try(rig) == []
+        rig.change(crm)
+        rig.follow()
+        if status == 503:
+            assert next_try(rig) == [0]
+            rig.answer(to(rig, 0), 503)
+            assert asked(rig) == [1]
+        assert next_try(rig) == [1]
+
     def test_a_stop_in_the_middle_gives_nothing_up(self, rig: Rig) -> None:
         """The next process asks the URL that this one did not come to."""
         begin(rig, "fallback", urls=2)

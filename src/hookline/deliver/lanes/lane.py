@@ -498,7 +498,8 @@ class Lane(Health):
         """End that if nothing waits but what will be due later: while more is due, rows are looked at again soon."""
         has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
         gives_up = any(cursor.frozen and not cursor.attached for cursor in self.cursors.values())
-        if not (self.queue or self.detached or gives_up or has_due):
+        goes_on = self.order is not None and self.order.goes_on(self.in_flight, has_rows=self.retry_count > 0)
+        if not (self.queue or self.detached or gives_up or has_due or goes_on):
             self.end_catch_up()
 
     def end_catch_up(self) -> None:

@@ -147,10 +147,18 @@ def test_retries_that_waited_keep_the_chosen_rate_too(crm: Rig) -> None:
     assert crm.lane("crm").rate is None
 
 
-@pytest.mark.parametrize("saved", ["saved", "unsaved"])
+@pytest.mark.parametrize("saved", ["saved", "unsaved", "as before"])
 def test_a_chosen_rate_outlives_a_kill(crm: Rig, saved: str) -> None:
-    """The rest comes no faster, also where it was all in memory by then, and where no checkpoint knew of the pause."""
-    pause(crm)
+    """The rest comes no faster, also where it was all in memory by then, and where no checkpoint knew of the pause,
+    perhaps with the rate of the last one."""
+    if saved == "as before":
+        pause(crm)
+        resume(crm, rate=10.0)
+        crm.checkpoint()
+        crm.kill()
+        crm.store.pause("crm", Pause(since=crm.clock.now_ms(), reason="a test"), "test", crm.appender.ends)
+    else:
+        pause(crm)
     crm.append(*(f"p{n}" for n in range(50)))
     if saved == "saved":
         resume(crm, rate=10.0)
@@ -159,7 +167,8 @@ def test_a_chosen_rate_outlives_a_kill(crm: Rig, saved: str) -> None:
         assert not crm.lane("crm").detached
     else:
         crm.store.resume("crm", 10.0, "test", crm.appender.ends)
-    crm.kill()
+    if saved != "as before":
+        crm.kill()
     crm.start()
     before = len(crm.network.sent)
     for _ in range(20):

@@ -254,7 +254,7 @@ class PartitionTakeover:
                 self._lane_set.note_filters(lane, {partition: 0}, at_ms=0)
             return
         destination, start = before
-        if start.paused is not None or start.catch_up_rate != lane.start.catch_up_rate:
+        if lane.start.has_resumed(start):
             lane.catch_up()  # a pause ended while nobody owned the partition
             self._engine.catching_up.add(lane)
         self._lane_set.add_backfills(lane, partition, lane.start, start.sources.keys())

@@ -232,7 +232,7 @@ class Lane(Health):
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
         self.name = published_name(destination.kind)
-        if (self.paused and start.paused is None) or start.catch_up_rate != self.start.catch_up_rate:
+        if start.has_resumed(self.start):
             self.catch_up_rate = start.catch_up_rate  # at the end of a pause only: it stays written down for good
         self.start = start
         self.starts = start.sources

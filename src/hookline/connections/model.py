@@ -225,9 +225,9 @@ class LaneConfig(msgspec.Struct, frozen=True, kw_only=True):
     the journal's end when that source was connected (or the destination enabled): an event of the source belongs to
     the lane exactly if its offset is not below that. While ``paused`` its events park; ``catch_up_rate`` is how many
     per second it then catches up with, None as many as the receiver takes, and ``pauses`` how many have ended: one that
-    nobody saw is known by it. ``until`` is set when the destination was
-    disabled but is to get what was accepted before: the journal's ends of then, where the lane ends. ``since`` are its
-    ends when the destination was enabled, for what is aimed at it; None where an earlier version did that.
+    nobody saw is known by it. ``until`` is set when the destination was disabled but is to get what was accepted
+    before: the journal's ends of then, where the lane ends. ``since`` are its ends when the destination was enabled,
+    for what is aimed at it; None where an earlier version did that.
     """
 
     number: int

@@ -11,6 +11,7 @@ from hookline.connections.model import DeliveryOptions, Pause
 from hookline.deliver.lanes.order import UserOrder
 from hookline.limits import LIMITS
 from hookline.outcomes.reader import NEVER_MS
+from hookline.replays.offset_set import OffsetSet
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -170,6 +171,21 @@ def test_an_order_that_begins_knows_what_has_just_failed(rig: Rig) -> None:
     assert {"ann-2", "bob-1"} & {*asked(rig)} == {"bob-1"}
     rig.come_to_rest()
     assert [each for each in rig.offsets("crm") if each < 2] == [0, 0, 1]
+
+
+def test_an_order_that_begins_waits_for_no_row_that_was_erased(rig: Rig) -> None:
+    """The last row that it did not know went with an erasure: what had come stood still until the next event did."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    send(rig, "ann-1")
+    rig.answer(request(rig, "ann-1"), 503)
+    rig.checkpoint()
+    rig.change(destination("crm", delivery=ORDERED))
+    rig.follow()
+    send(rig, "bob-1")
+    assert rig.role.retries.drop(rig.role.engine.lanes[1], {0: OffsetSet([0])}) == 1
+    rig.pass_time(0.1)
+    assert asked(rig) == ["bob-1"]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -65,6 +65,8 @@ class Retries:
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
+                if lane.rows_changed and not lane.closed:
+                    self._engine.dispatch(lane)  # it waited for rows that its order was to know
             elif not (lane.halted or lane in self._engine.stale):
                 try:
                     self._start_ready(lane, now_ms)

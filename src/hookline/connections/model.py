@@ -224,17 +224,24 @@ class LaneConfig(msgspec.Struct, frozen=True, kw_only=True):
     ``number`` is given once, when the destination is enabled, and never used again. ``sources`` maps a source id to
     the journal's end when that source was connected (or the destination enabled): an event of the source belongs to
     the lane exactly if its offset is not below that. While ``paused`` its events park; ``catch_up_rate`` is how many
-    per second it then catches up with, None as many as the receiver takes. ``until`` is set when the destination was
-    disabled but is to get what was accepted before: the journal's ends of then, where the lane ends. ``since`` are its
-    ends when the destination was enabled, for what is aimed at it; None where an earlier version did that.
+    per second it then catches up with, None as many as the receiver takes, and ``pauses`` how many have ended: one that
+    nobody saw is known by it. ``until`` is set when the destination was disabled but is to get what was accepted
+    before: the journal's ends of then, where the lane ends. ``since`` are its ends when the destination was enabled,
+    for what is aimed at it; None where an earlier version did that.
     """
 
     number: int
     sources: dict[str, Offsets]
     paused: Pause | None = None
     catch_up_rate: float | None = None
+    pauses: int = 0
     until: Offsets | None = None
     since: Offsets | None = None
+
+    def has_resumed(self, before: LaneConfig) -> bool:
+        """Return whether since ``before`` a pause has ended, or another rate was chosen for what waited in it."""
+        ended = self.pauses > before.pauses or (self.paused is None and before.paused is not None)
+        return ended or self.catch_up_rate != before.catch_up_rate
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -208,7 +208,12 @@ class Store:
 
     def resume(self, id: str, catch_up_rate: float | None, author: str, ends: Callable[[], Offsets]) -> LaneConfig:
         """Send what has waited, at most so many events per second, and what comes; raise ChangeRefused as ``pause``."""
-        return self._change_lane(id, author, ends, lambda lane: replace(lane, paused=None, catch_up_rate=catch_up_rate))
+
+        def resumed(lane: LaneConfig) -> LaneConfig:
+            pauses = lane.pauses + (lane.paused is not None)
+            return replace(lane, paused=None, catch_up_rate=catch_up_rate, pauses=pauses)
+
+        return self._change_lane(id, author, ends, resumed)
 
     def drain(self, id: str, author: str, ends: Callable[[], Offsets]) -> LaneConfig:
         """Disable a destination, but send what was accepted until now; raise ChangeRefused as ``pause``."""

@@ -353,5 +353,6 @@ def _lane_row(lane: Lane, shared: SharedReader, undone: positions.Ranges) -> Lan
     paused_ms = 0 if lane.start.paused is None else lane.start.paused.began_ms
     ahead = [each & OFFSET_MASK for each in lane.already_delivered if each >> POSITION_SHIFT == partition]
     done = positions.to_ranges(sorted(ahead))
-    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms, done))
+    catches_up = lane.catch_up_rate is not None
+    blob = positions.encode(positions.SavedCursor(cursor.attached, undone, backfills, paused_ms, done, catches_up))
     return LaneRow(lane.number, partition, next_offset, lane.state, blob)

@@ -154,7 +154,7 @@ class Dispatcher(Work, Sink):
         """Have a lane that is level keep no longer to the rate that was chosen for the time after a pause. Until then
         it is saved as one that is not: after a restart it goes on with that rate."""
         if not self.reads_back():
-            lane.end_catch_up(self._steady_ms())
+            lane.look_at_catch_up(self._steady_ms())
         if lane.catch_up_rate is not None and not lane.closed:
             self.catching_up.add(lane)
         elif lane in self.catching_up:

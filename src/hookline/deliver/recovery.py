@@ -80,8 +80,8 @@ class Recovery:
                 )
                 self.restore_lane(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
-            if not any(mine.values()):
-                lane.end_catch_up(self._engine.clock.steady_ms(), was_level=True)
+            if not any(row is not None and positions.decode_cursor(row.blob).catches_up for row in mine.values()):
+                lane.end_catch_up()  # it stays written down, but is of a pause that was made up for long ago
         offsets = {key: row.next_offset for key, row in rows.items()}
         for replay in self._replays.reopen(snapshot, offsets, self._entries.keys()):
             for partition in self._feeder.shared:
@@ -112,6 +112,9 @@ class Recovery:
                 lane.backfill(LaneCursor(partition, backfill.next_offset, False, backfill.end, backfill.source))
             if saved.paused_ms:
                 self._lane_set.leave_out_pause(lane, partition, saved.paused_ms)
+            if saved.catches_up and lane.start.catch_up_rate is not None:
+                lane.catch_up()
+                self._engine.catching_up.add(lane)
             # Where the lane is at work in other partitions already, that tells more.
             if row.state in ("open", "gone") and not self._is_at_work(lane, partition):
                 lane.restore(OPEN_BEFORE, gone=row.state == "gone")

@@ -204,6 +204,10 @@ class Reader(Lookups, Protocol):
     def get(self, partition: int, offset: int) -> Record | None:
         """Return the record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
 
+    def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
+        """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
+        cannot be read any more."""
+
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
 
@@ -217,10 +221,6 @@ class Reader(Lookups, Protocol):
 
 class SearchableReader(Reader, Protocol):
     """A reader that also goes backwards and looks into raw bytes: for those who look something up."""
-
-    def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
-        """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
-        cannot be read any more."""
 
     def read_backwards(self, partition: int, before_offset: int) -> Iterator[Group]:
         """Yield the groups below ``before_offset``, newest group first, records of a group oldest first.

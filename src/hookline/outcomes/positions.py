@@ -30,6 +30,8 @@ class SavedCursor(msgspec.Struct, array_like=True, frozen=True):
     """Since when the lane was paused, by the service's own clock; 0 when it was not, or by an earlier version."""
     done: Ranges = ()
     """Offsets ahead that were delivered before a crash: while the lane stands still, the ring comes to forget them."""
+    catches_up: bool = True
+    """Whether it kept to the rate that was chosen for the time after a pause; an earlier version did not say."""
 
 
 class SavedPositions(msgspec.Struct, array_like=True, frozen=True):

@@ -13,7 +13,7 @@ import asyncio
 import os
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,11 @@ class SteadyJournal:
     def get(self, partition: int, offset: int) -> Record | None:
         """Return the record at ``offset``, or None when it is not kept."""
         return self._record(offset) if self.start(partition) <= offset < self.end(partition) else None
+
+    def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
+        """Yield the kept records at these offsets, ascending, each with its offset."""
+        found = ((offset, self.get(partition, offset)) for offset in sorted(offsets))
+        return ((offset, record) for offset, record in found if record is not None)
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the one offset with this fingerprint."""

@@ -40,6 +40,8 @@ class Case(msgspec.Struct):
 
     addresses: list[str]
     """Of the receiver's name."""
+    asks_others: bool = False
+    """Whether another address is asked beside one that has not answered."""
     is_proxied: bool = False
     has_room_below: bool = False
     """Whether a descriptor comes free among the first."""
@@ -85,5 +87,6 @@ async def begin_all(case: Case) -> None:
 
 if __name__ == "__main__":
     connector.SHORT_SECONDS = 0.0  # who has no room asks again in each turn
-    connector.STAGGER_SECONDS = 60.0  # one address is enough on a busy machine too
-    asyncio.run(begin_all(msgspec.json.decode(sys.argv[1], type=Case)))
+    given = msgspec.json.decode(sys.argv[1], type=Case)
+    connector.STAGGER_SECONDS = 0.0 if given.asks_others else 60.0  # one address is enough on a busy machine too
+    asyncio.run(begin_all(given))

@@ -21,8 +21,13 @@ def begin_all(case: Case) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [Case(["127.0.0.1"]), Case(["127.0.0.1"] * 2), Case(["127.0.0.1"], is_proxied=True)],
-    ids=["one address", "several addresses", "a proxy"],
+    [
+        Case(["127.0.0.1"]),
+        Case(["127.0.0.1"] * 2),
+        Case(["127.0.0.1"] * 4, asks_others=True),
+        Case(["127.0.0.1"], is_proxied=True),
+    ],
+    ids=["one address", "several addresses", "several addresses at once", "a proxy"],
 )
 def test_connections_that_begin_together(case: Case) -> None:
     """Each counts those that have begun before it and have no socket yet."""

@@ -46,6 +46,32 @@ def outcomes(rig: Rig) -> list[tuple[str, str]]:
 class TestAll:
     """Each URL must accept, and each is retried by itself."""
 
+    @pytest.mark.parametrize("is_usable", [True, False])
+    def test_what_is_called_back_follows_urls_that_change_places(self, rig: Rig, is_usable: bool) -> None:
+        """Also before that is saved, and where the settings of then cannot be used: the other URL was asked, again."""
+        begin(rig, "all", urls=2)
+        rig.append("n")
+        rig.turn()
+        requests = list(rig.network.waiting)
+        crm = destination("crm", urls=2, delivery=DeliveryOptions(fan_out="all"))
+        turned = msgspec.structs.replace(crm.settings, webhooks=crm.settings.webhooks[::-1])
+        if is_usable:
+            rig.lane("crm").breaker.open("a test")
+        else:
+            missing = msgspec.structs.replace(turned, shared_secret="env:HOOKLINE_SECRET_NOT_THERE")
+            rig.change(msgspec.structs.replace(crm, settings=missing))
+            rig.follow()
+        for request, status in zip(requests[::-1], (404, 404, 404, 200), strict=True):
+            rig.answer(request, status)
+        if not is_usable:
+            rig.checkpoint()
+        rig.change(msgspec.structs.replace(crm, settings=turned))
+        rig.follow()
+        rig.checkpoint()
+        rig.come_to_rest()
+        again = [(each.offset, each.target.url[-1]) for each in rig.network.sent[4:]]
+        assert sorted(again) == [(0, "1"), (1, "0"), (1, "1")]
+
     def test_only_those_that_failed_are_asked_again(self, rig: Rig) -> None:
         """Until the last one has accepted the event is not delivered."""
         begin(rig, "all")
@@ -179,6 +205,24 @@ class TestFallback:
         rig.answer(to(rig, 1), 200)
         rig.checkpoint()
         assert rig.status_at("m", "crm") == "delivered"
+
+    @pytest.mark.parametrize("status", [400, 503])
+    def test_nor_is_anybody_given_up_while_a_secret_is_missing(self, rig: Rig, status: int) -> None:
+        """The URL that was not asked yet is asked once the settings can be used, by itself or after the first."""
+        begin(rig, "fallback", urls=2)
+        first, crm = to(rig, 0), destination("crm", urls=2, delivery=DeliveryOptions(fan_out="fallback"))
+        missing = msgspec.structs.replace(crm.settings, shared_secret="env:HOOKLINE_SECRET_NOT_THERE")
+        rig.change(msgspec.structs.replace(crm, settings=missing))
+        rig.follow()
+        rig.answer(first, status)
+        assert next_try(rig) == []
+        rig.change(crm)
+        rig.follow()
+        if status == 503:
+            assert next_try(rig) == [0]
+            rig.answer(to(rig, 0), 503)
+            assert asked(rig) == [1]
+        assert next_try(rig) == [1]
 
     def test_a_stop_in_the_middle_gives_nothing_up(self, rig: Rig) -> None:
         """The next process asks the URL that this one did not come to."""

@@ -147,10 +147,18 @@ def test_retries_that_waited_keep_the_chosen_rate_too(crm: Rig) -> None:
     assert crm.lane("crm").rate is None
 
 
-@pytest.mark.parametrize("saved", ["saved", "unsaved"])
+@pytest.mark.parametrize("saved", ["saved", "unsaved", "as before"])
 def test_a_chosen_rate_outlives_a_kill(crm: Rig, saved: str) -> None:
-    """The rest comes no faster, also where it was all in memory by then, and where no checkpoint knew of the pause."""
-    pause(crm)
+    """The rest comes no faster, also where it was all in memory by then, and where no checkpoint knew of the pause,
+    perhaps with the rate of the last one."""
+    if saved == "as before":
+        pause(crm)
+        resume(crm, rate=10.0)
+        crm.checkpoint()
+        crm.kill()
+        crm.store.pause("crm", Pause(since=crm.clock.now_ms(), reason="a test"), "test", crm.appender.ends)
+    else:
+        pause(crm)
     crm.append(*(f"p{n}" for n in range(50)))
     if saved == "saved":
         resume(crm, rate=10.0)
@@ -159,7 +167,8 @@ def test_a_chosen_rate_outlives_a_kill(crm: Rig, saved: str) -> None:
         assert not crm.lane("crm").detached
     else:
         crm.store.resume("crm", 10.0, "test", crm.appender.ends)
-    crm.kill()
+    if saved != "as before":
+        crm.kill()
     crm.start()
     before = len(crm.network.sent)
     for _ in range(20):
@@ -214,6 +223,18 @@ def test_nor_where_a_restart_finds_no_secret(crm: Rig, monkeypatch: pytest.Monke
     monkeypatch.delenv("HOOKLINE_SECRET_CRM")
     crm.start()
     assert crm.lane("crm").catch_up_rate is None
+
+
+def test_nor_where_a_restart_finds_an_open_breaker(crm: Rig) -> None:
+    """What waits then has nothing to do with the pause, which is long over."""
+    pause(crm)
+    crm.append("waited")
+    resume(crm, rate=10.0)
+    crm.come_to_rest(seconds=0.1)
+    fail(crm, events=30)
+    assert crm.lane("crm").breaker.state == "open"
+    crm.restart()
+    assert crm.lane("crm").rate is None
 
 
 def test_a_drain_that_ends_a_pause_keeps_no_rate_of_an_earlier_one(crm: Rig) -> None:

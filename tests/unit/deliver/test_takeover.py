@@ -57,6 +57,48 @@ def test_what_was_queued_and_what_waits_as_a_row_goes_on(rig: Rig, passing: Work
     assert rig.status_at("later", "crm") == "delivered"
 
 
+@pytest.mark.parametrize("how", ["given up", "killed", "back"])
+def test_a_chosen_rate_goes_with_the_partition(rig: Rig, passing: WorkerRig, how: str) -> None:
+    """What waited during a pause comes no faster from a process that owned nothing for a while, and ended its own part
+    of catching up."""
+    pause(rig)
+    rig.append(*(f"m{number}" for number in range(40)))
+    resume(rig, rate=10.0)
+    rig.checkpoint()
+    if how == "back":
+        rig.role.feeder.freeze(PARTITION)
+        rig.pass_time(0.1)
+        passing.give_up(answer=200)
+        rig.pass_time(0.1)
+        passing.take_up()
+    else:
+        rig.answer_all(200)
+        rig.checkpoint()
+        passing.replace(is_killed=how == "killed")
+    before = len(rig.network.sent)
+    for _ in range(20):
+        rig.pass_time(0.1)
+        rig.answer_all(200)
+    assert 15 <= len(rig.network.sent) - before <= 23
+    rig.come_to_rest(seconds=0.1)
+    assert rig.lane("crm").rate is None
+    assert set(rig.offsets("crm")) == set(range(40))
+
+
+def test_a_chosen_rate_holds_where_nobody_saw_the_pause(rig: Rig, passing: WorkerRig) -> None:
+    """It began and ended while nobody owned the partition."""
+    passing.give_up()
+    rig.append(*(f"m{number}" for number in range(40)))
+    pause(rig)
+    resume(rig, rate=10.0)
+    rig.pass_time(0.1)
+    passing.take_up()
+    for _ in range(20):
+        rig.pass_time(0.1)
+        rig.answer_all(200)
+    assert 15 <= len(rig.network.sent) <= 23
+
+
 def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passing: WorkerRig) -> None:
     """Nobody sent what was left, and the status of it says why."""
     rig.append(*(f"m{number}" for number in range(3)))

@@ -11,9 +11,11 @@ from hookline.connections.model import DeliveryOptions, Pause
 from hookline.deliver.lanes.order import UserOrder
 from hookline.limits import LIMITS
 from hookline.outcomes.reader import NEVER_MS
+from hookline.replays.offset_set import OffsetSet
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Request, Rig, destination, source
+from tests.unit.deliver.test_pausing import pause, resume
 
 ORDERED = DeliveryOptions(order="user", set_aside_after=3)
 
@@ -171,6 +173,21 @@ def test_an_order_that_begins_knows_what_has_just_failed(rig: Rig) -> None:
     assert [each for each in rig.offsets("crm") if each < 2] == [0, 0, 1]
 
 
+def test_an_order_that_begins_waits_for_no_row_that_was_erased(rig: Rig) -> None:
+    """The last row that it did not know went with an erasure: what had come stood still until the next event did."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    send(rig, "ann-1")
+    rig.answer(request(rig, "ann-1"), 503)
+    rig.checkpoint()
+    rig.change(destination("crm", delivery=ORDERED))
+    rig.follow()
+    send(rig, "bob-1")
+    assert rig.role.retries.drop(rig.role.engine.lanes[1], {0: OffsetSet([0])}) == 1
+    rig.pass_time(0.1)
+    assert asked(rig) == ["bob-1"]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_whenever_an_order_begins_one_of_a_user_is_sent(rig: Rig, seed: int) -> None:
     """With failures, crashes and checkpoints at random: what left before is waited for, and nothing is lost."""
@@ -203,6 +220,32 @@ def test_whenever_an_order_begins_one_of_a_user_is_sent(rig: Rig, seed: int) -> 
         assert not is_ordered or before or len(users) == len(set(users))
     rig.come_to_rest()
     assert set(rig.offsets("crm")) == set(range(count))
+
+
+@pytest.mark.parametrize("held_max", [100, 10])
+def test_a_rate_after_a_pause_holds_for_what_waits_for_its_users_turn(rig: Rig, held_max: int) -> None:
+    """In memory or as rows, also across a kill; it ends with the last of them."""
+    rig.limit(held_events_max=held_max)
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(order="user")))
+    rig.start()
+    pause(rig)
+    send(rig, *(f"ann-{number}" for number in range(60)))
+    resume(rig, rate=10.0)
+    for part in range(2):
+        before = len(rig.network.sent)
+        for _ in range(20):
+            rig.answer_all(200)
+            rig.checkpoint()
+            rig.pass_time(0.1)
+        assert 15 <= len(rig.network.sent) - before <= 25
+        if not part:
+            rig.restart()
+    for _ in range(60):
+        rig.answer_all(200)
+        rig.checkpoint()
+        rig.pass_time(0.1)
+    assert rig.lane("crm").rate is None
+    assert set(rig.offsets("crm")) == set(range(60))
 
 
 def test_a_failure_holds_up_its_user_only(crm: Rig) -> None:

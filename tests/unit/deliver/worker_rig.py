@@ -86,6 +86,7 @@ class WorkerRig:
         self.rig.start(recovers=False)
         self._join()
         self.rig.follow()
+        self.rig.pass_time(0.1)  # the group is not quicker than a beat
         for partition in range(self.rig.settings.journal.partitions):
             self.take_up(partition)
 

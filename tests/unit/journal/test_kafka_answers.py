@@ -7,7 +7,7 @@ import errno
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
@@ -25,11 +25,14 @@ from hookline.journal.conformance import a_record
 from hookline.journal.kafka import appender, fetching, reader, topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import TURN_BYTES, KafkaAppender
+from hookline.journal.kafka.codec import encode
+from hookline.journal.kafka.cursors import Run
 from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
 from hookline.journal.kafka.fetching import KEPT_SECONDS, FetchingReader
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import Admin, Watermarks, answered
-from hookline.journal.port import Group, JournalAway, JournalFetching, JournalFull
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, JournalFull
+from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
 from tests.service.waiting import wait_until
 
@@ -255,6 +258,90 @@ def test_what_was_fetched_is_forgotten_though_nothing_more_is(tmp_path: Path, mo
         wait_until(lambda: reading._size_bytes == 0, 10, "it is forgotten")
 
 
+def test_a_stretch_waits_for_no_crowd_of_single_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that caught up waited before each group for all that another was to try again."""
+    fetched: list[int] = []
+    asked, answers, done = threading.Event(), threading.Event(), threading.Event()
+
+    def around(partition: int, offset: int) -> None:
+        asked.set()
+        assert answers.wait(10)
+        fetched.append(offset)
+        if len(fetched) == 5:
+            done.set()
+
+    def read(partition: int, offset: int) -> Iterator[Group]:
+        fetched.append(offset)
+        yield Group(offset, [a_record(offset)], 1_000)
+
+    stand_in = SimpleNamespace(around=around, read=read, limit_wait=lambda *_: None, close=lambda: None)
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
+    with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
+        for offset in (10_000, 20_000, 30_000, 40_000):
+            with pytest.raises(JournalFetching):
+                reading.get(0, offset)
+            assert asked.wait(10)
+        with pytest.raises(JournalFetching):
+            next(reading.read(0, 7))
+        answers.set()
+        assert done.wait(10)
+    assert fetched == [10_000, 7, 20_000, 30_000, 40_000]
+
+
+def test_records_near_each_other_are_fetched_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries that are minutes old were looked up one by one, 20 a second. Who asked for what is not there hears so."""
+    asked, answers, arrived = threading.Event(), threading.Event(), threading.Event()
+    together: list[Sequence[int]] = []
+
+    def around(partition: int, offset: int) -> Group:
+        asked.set()
+        assert answers.wait(10)
+        return Group(offset, [a_record(offset)], 1_000)
+
+    def get_all(partition: int, offsets: Sequence[int]) -> Iterator[tuple[int, Record]]:
+        together.append(offsets)
+        arrived.set()
+        return ((offset, a_record(offset)) for offset in offsets if offset != 9)
+
+    stand_in = SimpleNamespace(around=around, get_all=get_all, limit_wait=lambda *_: None, close=lambda: None)
+    monkeypatch.setattr(fetching, "KafkaReader", lambda folder, address: stand_in)
+    with closing(FetchingReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"), lambda: None)) as reading:
+        for offset in (500_000, 7, 3_000, 9, 100_000):
+            with pytest.raises(JournalFetching):
+                reading.get(0, offset)
+            assert asked.wait(10)
+        answers.set()
+        assert arrived.wait(10)
+        wait_until(lambda: not reading._wanted, 10, "all was fetched")
+        assert together == [[7, 9, 3_000]]
+        assert [reading.get(0, offset) for offset in (7, 9, 3_000)] == [a_record(7), None, a_record(3_000)]
+
+
+def test_what_lies_near_is_read_on_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search takes as long as thousands of records; what is damaged or no longer kept in between is left out."""
+    searches: list[int] = []
+    stands: list[int] = []
+
+    def take(partition: int, offset: int, end: int, wait_seconds: float) -> Run:
+        if offset not in stands:
+            searches.append(offset)
+        behind = min(end, offset + 500)
+        stands[:] = [behind]
+        values = [b"not a record" if each == 700 else encode(a_record(each)) for each in range(offset, behind)]
+        return Run(offset, values, 100)
+
+    monkeypatch.setattr(
+        reader, "Cursors", lambda address: SimpleNamespace(take=take, rest=lambda *_: None, close=lambda: None)
+    )
+    monkeypatch.setattr(reader, "partition_count", lambda address, seconds: 1)
+    marks = SimpleNamespace(of=lambda partition: (5, 6_000), close=lambda: None)
+    monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: marks)
+    with closing(KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))) as reading:
+        found = dict(reading.get_all(0, [1_500, 3, 10, 5_000, 700, 900, 10, 6_000]))
+    assert found == {each: a_record(each) for each in (10, 900, 1_500, 5_000)}
+    assert searches == [5, 700, 701, 5_000]
+
+
 def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +358,32 @@ def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(
         asking.get(0, 5)
     with pytest.raises(JournalAway):
         next(asking.read(0, 5))
+
+
+def test_nothing_stays_read_ahead_behind_a_message_that_is_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading goes on from that message, with another consumer; the one behind it kept tens of megabytes."""
+    values = {5: encode(a_record(5)), 6: b"not a record", 7: encode(a_record(7))}
+    stands: list[int] = []
+
+    def take(partition: int, offset: int, end: int, wait_seconds: float) -> Run:
+        stands[:] = [place for place in stands if place != offset] + [end]
+        return Run(offset, [values[each] for each in range(offset, end)], 100)
+
+    def rest(partition: int, offset: int) -> None:
+        stands[:] = [place for place in stands if place != offset]
+
+    monkeypatch.setattr(reader, "Cursors", lambda address: SimpleNamespace(take=take, rest=rest))
+    monkeypatch.setattr(reader, "partition_count", lambda address, seconds: 1)
+    monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: SimpleNamespace(of=lambda partition: (5, 8)))
+    reading = KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))
+    groups = reading.read(0, 5)
+    assert next(groups).next_offset == 6
+    assert stands == []
+    with pytest.raises(JournalCorrupt):
+        next(groups)
+    assert stands == []
 
 
 def test_who_may_wait_for_a_moment_waits_no_longer_for_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:

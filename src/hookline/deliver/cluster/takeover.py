@@ -254,6 +254,9 @@ class PartitionTakeover:
                 self._lane_set.note_filters(lane, {partition: 0}, at_ms=0)
             return
         destination, start = before
+        if lane.start.has_resumed(start):
+            lane.catch_up()  # a pause ended while nobody owned the partition
+            self._engine.catching_up.add(lane)
         self._lane_set.add_backfills(lane, partition, lane.start, start.sources.keys())
         self._follow_delivery(lane, partition, before)
         if rules_of(destination) != rules_of(lane.destination):

@@ -207,9 +207,11 @@ class Lane(Health):
         """Events that were not taken because of a filter."""
         self.to_all = False
         """Whether every URL, or every request of a mapping, has to accept an event."""
+        self.urls: tuple[str, ...] = ()
+        """What the destination's URLs are known by (``urls_of``)."""
         self.urls_apart: list[str] = []
-        """The URLs of its requests as they were when the settings could be used last, where each has one of its own: by
-        it an attempt at one is known from an attempt at another."""
+        """The URLs of its requests as they were when the settings could be used last, in the order of ``urls``, where
+        each has one of its own: by it an attempt at one is known from an attempt at another."""
         self.configure(destination, start, targets, filters, mapped)
 
     def __hash__(self) -> int:
@@ -230,13 +232,19 @@ class Lane(Health):
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
         self.name = published_name(destination.kind)
-        if (self.paused and start.paused is None) or start.catch_up_rate != self.start.catch_up_rate:
+        if start.has_resumed(self.start):
             self.catch_up_rate = start.catch_up_rate  # at the end of a pause only: it stays written down for good
         self.start = start
         self.starts = start.sources
         self.paused = start.paused is not None
         self.drains = start.until is not None
-        self.urls = urls_of(destination)
+        urls = urls_of(destination)
+        if targets:
+            self.urls_apart = [each.url for each in targets] if mapped is None or mapped.has_urls_apart else []
+        elif self.urls_apart:  # they stand as the retry rows have them, in whatever order the unusable settings are
+            known = dict(zip(self.urls, self.urls_apart, strict=False))
+            self.urls_apart = [known.get(each, "") for each in urls]
+        self.urls = urls
         self.targets = targets
         for target in targets:
             target.lane = self
@@ -256,8 +264,6 @@ class Lane(Health):
             self.order = UserOrder(self.limits.held_events_max, self.in_flight)
         # What is under way while the settings cannot be used has as many requests as it had.
         self.to_all = options.fan_out == "all" or mapped is not None or (self.to_all and not targets)
-        if targets:
-            self.urls_apart = [each.url for each in targets] if mapped is None or mapped.has_urls_apart else []
         self.breaker.limit(options.max_concurrency)
         self.pace()
         self.grant(self.granted, self.part)
@@ -483,19 +489,24 @@ class Lane(Health):
         """Leave so many slots of the user's limit to rows that are due."""
         self.reserved = positions
 
-    def end_catch_up(self, now_ms: int, *, was_level: bool = False) -> None:
-        """Keep no longer to the rate that was chosen for the time after a pause, if nothing waits but what will be due
-        later: while more is due, rows are looked at again soon.
-
-        ``was_level``: it followed the shared reader before a restart, and what is queued was under way then; it may
-        have left the reader since, because its settings cannot be used.
-        """
-        has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
-        waits = bool(self.queue or self.detached) and not was_level
-        if self.catch_up_rate is None or waits or has_due:
-            return
-        self.catch_up_rate = None
+    def catch_up(self) -> None:
+        """Keep to the rate that was chosen for the time after the last pause, if one was."""
+        self.catch_up_rate = self.start.catch_up_rate
         self.pace()
+
+    def look_at_catch_up(self, now_ms: int) -> None:
+        """End that if nothing waits but what will be due later: while more is due, rows are looked at again soon."""
+        has_due = self.retry_count > 0 and self.next_retry_ms <= now_ms + RECHECK_MS
+        gives_up = any(cursor.frozen and not cursor.attached for cursor in self.cursors.values())
+        goes_on = self.order is not None and self.order.goes_on(self.in_flight, has_rows=self.retry_count > 0)
+        if not (self.queue or self.detached or gives_up or has_due or goes_on):
+            self.end_catch_up()
+
+    def end_catch_up(self) -> None:
+        """Keep to it no longer."""
+        if self.catch_up_rate is not None:
+            self.catch_up_rate = None
+            self.pace()
 
     # what it takes
 

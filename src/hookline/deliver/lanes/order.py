@@ -110,6 +110,13 @@ class UserOrder:
         """Return how many pending events are not the first of their user."""
         return len(self._user_of) - len(self._pending)
 
+    def goes_on(self, in_flight: Iterable[int], *, has_rows: bool) -> bool:
+        """Return whether others follow as soon as what is being sent is answered, or have been called; without rows
+        what was called is done."""
+        users = (self._user_of.get(position) for position in in_flight)
+        is_called = has_rows and bool(self.called)
+        return is_called or any(user is not None and len(self._pending[user]) > 1 for user in users)
+
     def holds_up(self, position: int) -> bool:
         """Return whether the event is pending: others of its user wait for it, or would."""
         return position in self._user_of

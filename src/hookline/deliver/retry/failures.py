@@ -203,6 +203,8 @@ class Failures:
         if found is not None:
             self._work.batch.move_urls(lane.number, partition, found)
             self._work.stale.add(lane)
+            if lane.number in self._work.batch.requeue_urls:  # what comes back with this batch is moved by nobody else
+                self._name_urls(lane)
 
     def bury(self, delivery: Delivery, status: str, last: Failure | None, now_ms: int) -> None:
         """Give a delivery up: one dead letter."""
@@ -263,7 +265,10 @@ class Failures:
         batch.requeues.append(Requeue(lane.number, since_ms, refusals=lane.breaker.refuses))
         lane.requeue(True)
         if lane.to_all and lane.urls_apart:
-            batch.requeue_urls[lane.number] = msgspec.json.encode(lane.urls_apart).decode()
+            self._name_urls(lane)
+
+    def _name_urls(self, lane: Lane) -> None:
+        self._work.batch.requeue_urls[lane.number] = msgspec.json.encode(lane.urls_apart).decode()
 
     def settle_row(self, delivery: Delivery) -> None:
         """The delivery's retry row is no longer needed."""

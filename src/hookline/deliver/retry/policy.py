@@ -62,10 +62,9 @@ def decide(
     ``gone``: every URL has answered that there is nothing any more. ``wait_ms`` is the wait that receivers asked for.
     """
     lane = delivery.lane
-    # None are left to ask, unless the lane was paused or the role stopped before the next one was.
-    left = delivery.not_failed() if lane.options.fan_out == "fallback" else []
     urls = ALL_URLS if gone else _mask([failed for failed in failures if failed.failure.outcome not in FINAL])
-    urls |= sum(1 << target.index for target in left)
+    if lane.options.fan_out == "fallback":
+        urls |= _left(delivery, failures)
     if wait_ms is not None and lane.order is not None:  # its user's others would wait for the window's hours as well
         wait_ms = min(wait_ms, int(schedule.max_ms))
     due_ms = schedule.next_due(steady_ms, delivery.first_at_ms, delivery.attempt, wait_ms) if urls else None
@@ -101,6 +100,14 @@ def wait_asked_for(failures: Sequence[FailedTry], now_ms: int) -> int | None:
 def is_too_much(failure: Failure) -> bool:
     """Return whether the receiver said, or showed by its silence, that it cannot keep up."""
     return failure.outcome is Outcome.TIMED_OUT or failure.status in TOO_MUCH
+
+
+def _left(delivery: Delivery, failures: Sequence[FailedTry]) -> int:
+    """Return the URLs that were not asked yet: none, unless the lane was paused, its settings could no longer be used,
+    or the role stopped before the next one was."""
+    if delivery.lane.targets or not failures:
+        return sum(1 << target.index for target in delivery.not_failed())
+    return delivery.urls & ~_mask(failures) & (1 << len(failures[0].target.urls)) - 1
 
 
 def _mask(failures: Sequence[FailedTry]) -> int:

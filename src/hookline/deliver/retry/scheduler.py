@@ -6,6 +6,7 @@ cost anything.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from hookline.database.sqlite import DatabaseAway
@@ -64,6 +65,8 @@ class Retries:
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
+                if lane.rows_changed and not lane.closed:
+                    self._engine.dispatch(lane)  # it waited for rows that its order was to know
             elif not (lane.halted or lane in self._engine.stale):
                 try:
                     self._start_ready(lane, now_ms)
@@ -314,17 +317,20 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
     if order is None:
         return
     waiting: list[int] = []
+    holding_up: dict[int, list[int]] = defaultdict(list)
     for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.pending_rows)):
         position = row.partition << POSITION_SHIFT | row.offset
         # What the next checkpoint changes is known already, or done.
         if position in lane.pending_rows or position in lane.in_flight:
             continue
         if row.attempt < lane.options.set_aside_after:
-            record = journal.get(row.partition, row.offset)
-            if record is not None and not record.erased:
-                order.note(position, record.user_key)
+            holding_up[row.partition].append(row.offset)
         if row.due_ms >= NEVER_MS:
             waiting.append(position)
+    for partition, offsets in holding_up.items():
+        for offset, record in journal.get_all(partition, offsets):
+            if not record.erased:
+                order.note(partition << POSITION_SHIFT | offset, record.user_key)
     # Those called whose row is not saved yet were passed over above: they stay called.
     order.called[:] = [position for position in order.called if position in lane.pending_rows]
     for position in waiting:

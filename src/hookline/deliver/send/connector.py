@@ -139,13 +139,17 @@ class Dialer:
     async def _first_of(
         self, addresses: Sequence[str], port: int, reserved: FileIO | None
     ) -> tuple[str, socket.socket]:
-        """Ask one after the other, each beside those that have not answered yet; the first to connect is taken."""
+        """Ask one after the other, each beside those that have not answered yet, as far as there are descriptors; the
+        first to connect is taken."""
         left = deque(addresses)
+        beside: list[FileIO] = []
         asked: list[tuple[str, asyncio.Task[socket.socket]]] = []
         failed: OSError | None = None
         try:
             while left or asked:
-                if left:
+                if left and (not asked or (reserved := _reserved_descriptor()) is not None):
+                    if reserved is not None:
+                        beside.append(reserved)
                     address = left.popleft()
                     asking = connected(address, port, reserved)
                     asked.append((address, asyncio.get_running_loop().create_task(asking)))
@@ -173,6 +177,8 @@ class Dialer:
                 self.was_dead(address, port)
             raise
         finally:
+            for held in beside:
+                held.close()
             for _, task in asked:
                 task.cancel()
                 task.add_done_callback(_let_go)

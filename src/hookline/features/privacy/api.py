@@ -49,7 +49,8 @@ class MessageProgress(msgspec.Struct, frozen=True):
 
 
 class DeletionRequestView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One request, without names. ``people`` is the number of people, ``erased`` what is erased so far."""
+    """One request, without names. ``people`` is the number of people, ``erased`` what is erased so far. ``delay``
+    is the error that holds it up; it is tried again every second."""
 
     id: str
     action: Action
@@ -61,6 +62,7 @@ class DeletionRequestView(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     created_at: str
     updated_at: str
     done_at: str | None
+    delay: str | None
 
 
 class DeletionRequests(Controller):
@@ -138,6 +140,7 @@ def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView
         created_at=iso(request.at_ms),
         updated_at=iso(request.updated_ms),
         done_at=None if request.done_ms is None else iso(request.done_ms),
+        delay=deletion_watch(services).delay(request.number),
     )
 
 

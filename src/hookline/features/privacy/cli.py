@@ -167,6 +167,10 @@ def _evidence(report: Json) -> Iterator[str]:
         f"erased: {erased['events']} events, {erased['retries']} retries, {erased['deadLetters']} dead letters,"
         f" {erased['attempts']} attempts, {erased['profiles']} profiles"
     )
+    for each in report["unreadable"]:
+        last = each["first"] + each["events"] - 1
+        offsets = f"offset {last}" if each["events"] == 1 else f"offsets {each['first']} to {last}"
+        yield f"▲ {offsets} of partition {each['partition']}: damaged, so perhaps theirs; gone with retention"
     messages = [each for person in report["people"] for source in person["sources"] for each in source["destinations"]]
     if by_hand := sorted({each["destination"] for each in messages if each["status"] == "filtered"}):
         yield f"▲ delete by hand in the services of: {', '.join(by_hand)} (nothing was sent there)"
@@ -193,7 +197,8 @@ def _line(request: Json) -> str:
     total = request["messages"]["total"]
     messages = f"{total - request['messages']['open']} of {total} messages done"
     parts = [request["id"], request["action"], people, *([] if request["action"] == "suppress" else [messages]), when]
-    return f"{'  '.join(parts)}  by {printable(request['author'])}"
+    held_up = f"\n▲ held up, and tried again every second: {printable(request['delay'])}" if request["delay"] else ""
+    return f"{'  '.join(parts)}  by {printable(request['author'])}{held_up}"
 
 
 def _cells(request: Json, at: Callable[[str | None], str]) -> list[object]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from hookline.api.services import Services
 from hookline.database.installation import LOCAL
 from hookline.events.timestamps import iso
+from hookline.features.notices.conditions.journal import still_damaged
 from hookline.features.privacy.service import delete_messages, deletion_requests
+from hookline.journal.damaged import noted_damage
+from hookline.journal.opening import FOLDER
+from hookline.journal.port import JournalAway
 from hookline.outcomes.outcome import DeliveryStatus
 from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
 
@@ -65,9 +71,21 @@ class PersonEvidence(msgspec.Struct, frozen=True, rename="camel"):
     sources: Sequence[AffectedSource]
 
 
+class UnreadableEvents(msgspec.Struct, frozen=True, rename="camel"):
+    """Stored events that are damaged, from the offset ``first`` of a ``partition`` on; ``events`` is how many at most.
+    Whose they are cannot be known, and nothing of them was erased, unless it was before they were damaged. ``foundAt``
+    is when that was first seen."""
+
+    partition: int
+    first: int
+    events: int
+    found_at: str
+
+
 class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The report of one request. ``complete`` is true once nothing is left to do. ``journal`` and ``databases``
-    describe how the stored data was erased."""
+    describe how the stored data was erased. ``unreadable`` are the events that are damaged now, and still kept: their
+    bytes stay until retention removes them."""
 
     request: str
     action: Action
@@ -80,6 +98,7 @@ class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     journal: str
     databases: str
     erased: Erased
+    unreadable: Sequence[UnreadableEvents]
     people: Sequence[PersonEvidence]
 
     @property
@@ -115,11 +134,20 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
         journal=OVERWRITTEN if services.settings.journal.is_local else ON_KAFKA,
         databases=OVERWRITTEN if services.settings.database.url == LOCAL else IN_POSTGRESQL,
         erased=deletion_requests(services).erased(request.number),
+        unreadable=() if request.action == "suppress" else _unreadable(services.settings.data_path / FOLDER),
         people=[
             PersonEvidence(each.digest.hex(), each.identity_count, each.events, by_person.get(each.number, []))
             for each in people
         ],
     )
+
+
+def _unreadable(journal: Path) -> list[UnreadableEvents]:
+    """What is missing altogether has no bytes, and is not among them."""
+    noted = [each for each in noted_damage(journal) if not each.is_missing]
+    with suppress(JournalAway):  # what was noted is taken for damaged until brokers answer
+        noted = still_damaged(journal, noted)
+    return [UnreadableEvents(each.partition, each.first, each.events, iso(each.at)) for each in noted]
 
 
 def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:

@@ -12,7 +12,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.listing import After, id_number, number_after
 from hookline.features.privacy.api import PREFIX, view_of
 from hookline.features.privacy.evidence import BY_HAND, OPEN, evidence_of
-from hookline.features.privacy.service import deletion_requests, suppressions
+from hookline.features.privacy.service import deletion_requests, deletion_watch, suppressions
 from hookline.privacy.model import request_id
 from hookline.web.rendering import MARKS, Screens, Stop, screen, unknown
 
@@ -80,6 +80,7 @@ class DeletionScreens(Controller):
             "deletion_request.html",
             "deletion",
             report=report,
+            delay=deletion_watch(services).delay(found.number),
             people=report.people[:PEOPLE_SHOWN],
             more=max(0, len(report.people) - PEOPLE_SHOWN),
             mark=STATES[report.state],

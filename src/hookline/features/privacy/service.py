@@ -135,6 +135,10 @@ class DeletionWatch:
         """A request was made; for the event loop's thread."""
         self._asked.ring()
 
+    def delay(self, request: int) -> str | None:
+        """Return why a request does not go on, None when the last try took it on or it waits for a receiver."""
+        return self._delayed.get(request)
+
     def close(self) -> None:
         """Let go of files; idempotent."""
         self._deliver.close()

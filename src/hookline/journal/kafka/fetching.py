@@ -36,6 +36,8 @@ KEPT_BYTES_MAX = 32 * 1024 * 1024
 KEPT_SECONDS = 60.0
 """Forget after so long what nobody asks for: nearly everything is asked for within a moment, and then no more; kept
 until there is no room, it would be memory that grows for hours."""
+TOGETHER_RECORDS = 5_000
+"""Of a partition, as far as single records of them that are wanted are fetched in one go."""
 READS_ON_SECONDS = 5.0
 """A reading that nobody goes on with for so long is let go of, with what was read ahead for it. The thread looks so
 often whether there is one."""
@@ -86,6 +88,8 @@ class FetchingReader:
         """By partition: the group that the last record was in, for the next one is often its neighbour."""
         self._readings: OrderedDict[tuple[int, int], tuple[Iterator[Group], float]] = OrderedDict()
         """Of the thread: by partition and offset what goes on from there, and since when it waits; the newest last."""
+        self._fetched = ""
+        """Of the thread: the kind of what it fetched last."""
         self._away_until = 0.0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="kafka-fetching", daemon=True)
@@ -117,8 +121,7 @@ class FetchingReader:
         wish = Fetch("record", partition, offset)
         with self._changed:
             if wish not in self._found:
-                size_bytes = len(record.body) + len(record.envelope or b"") + _RECORD_OVERHEAD_BYTES
-                self._keep(wish, Group(offset, [record], size_bytes))
+                self._keep(wish, _alone(offset, record))
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups from ``offset`` on; the iterator raises JournalFetching where it must be waited, and the
@@ -192,39 +195,64 @@ class FetchingReader:
             if wish is None:
                 continue
             try:
-                found = self._fetch(wish)
+                arrived = self._fetch(wish)
             except JournalAway:
                 with self._changed:
                     self._wanted.clear()
                     self._away_until = self._clock() + REST_SECONDS
                 continue
             except JournalError as error:
-                found = error
+                arrived = {wish: error}
             except ValueError:  # past the end
-                found = None
+                arrived = {wish: None}
             except Exception as error:  # noqa: BLE001 - the thread's border: whoever asks must hear of it
-                found = JournalError(f"looking the journal on Kafka up failed unexpectedly ({error!r})")
+                failure = JournalError(f"looking the journal on Kafka up failed unexpectedly ({error!r})")
+                arrived = {wish: failure}
             with self._changed:
-                self._wanted.pop(wish, None)
-                if wish.kind != "start":
-                    self._keep(wish, found)
+                for each, found in arrived.items():
+                    self._wanted.pop(each, None)
+                    if each.kind != "start":
+                        self._keep(each, found)
             self._on_arrival()
 
     def _next(self) -> Fetch | None:
-        """Return what has been wanted longest, None if for a while nothing was."""
+        """Return what has been wanted longest of the kind whose turn it is, None if for a while nothing was.
+
+        Another kind than the last one, where it is wanted: a lane that reads a stretch would wait before each group of
+        it for the hundreds of single records that others are to try again.
+        """
         with self._changed:
             if not self._wanted and not self._closing:
                 self._changed.wait(READS_ON_SECONDS)
                 self._forget_old()
-            return None if self._closing else next(iter(self._wanted), None)
+            first = next(iter(self._wanted), None)
+            if first is None or self._closing:
+                return None
+            wish = next((each for each in self._wanted if each.kind != self._fetched), first)
+            self._fetched = wish.kind
+            return wish
 
-    def _fetch(self, wish: Fetch) -> Found:
-        if wish.kind == "record":
-            return self._reader.around(wish.partition, wish.offset)
+    def _fetch(self, wish: Fetch) -> dict[Fetch, Found]:
+        """Return what was found, and what was found with it."""
+        partition, offset = wish.partition, wish.offset
         if wish.kind == "group":
-            return self._following(wish.partition, wish.offset)
-        self._starts[wish.partition] = self._reader.start(wish.partition), self._clock()
-        return None
+            return {wish: self._following(partition, offset)}
+        if wish.kind == "start":
+            self._starts[partition] = self._reader.start(partition), self._clock()
+            return {wish: None}
+        offsets = self._wanted_near(partition, offset)
+        if len(offsets) == 1:
+            return {wish: self._reader.around(partition, offset)}
+        found: dict[Fetch, Found] = {Fetch("record", partition, each): None for each in offsets}
+        for each, record in self._reader.get_all(partition, offsets):
+            found[Fetch("record", partition, each)] = _alone(each, record)
+        return found
+
+    def _wanted_near(self, partition: int, offset: int) -> list[int]:
+        """Return the offsets of a partition from ``offset`` on whose records are wanted, as far as it is worth it."""
+        with self._changed:
+            wanted = [each.offset for each in self._wanted if each.kind == "record" and each.partition == partition]
+        return sorted(each for each in wanted if 0 <= each - offset < TOGETHER_RECORDS)
 
     def _following(self, partition: int, offset: int) -> Group | None:
         """Return the next group of the reading that stands there, or of a new one."""
@@ -266,6 +294,10 @@ class FetchingReader:
         found = self._found.pop(wish).found
         self._size_bytes -= _size_of(found)
         return found
+
+
+def _alone(offset: int, record: Record) -> Group:
+    return Group(offset, [record], len(record.body) + len(record.envelope or b"") + _RECORD_OVERHEAD_BYTES)
 
 
 def _size_of(found: Found) -> int:

@@ -32,6 +32,8 @@ PARTITIONS_SECONDS = 1.0
 """How long a number of partitions is believed."""
 GET_RECORDS = 32
 """Records read together for one that was asked for: its neighbours are often next."""
+NEAR_RECORDS = 1_000
+"""What lies so near behind a record that was asked for is read on to: a search takes as long as some thousands."""
 _FINGERPRINT_BYTES = 16
 
 
@@ -132,10 +134,11 @@ class KafkaReader:
     def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
         """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
         cannot be read any more."""
-        for offset in sorted(offsets):
-            record = self.get(partition, offset)
-            if record is not None:
-                yield offset, record
+        for near in _stretches(sorted(offsets)):
+            if len(near) > 1:
+                yield from self._reading_on(partition, near)
+            elif (record := self.get(partition, near[0])) is not None:
+                yield near[0], record
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
@@ -213,6 +216,16 @@ class KafkaReader:
             except (OffsetExpired, JournalCorrupt) as lost:
                 offset = max(lost.next_offset, offset + 1)
 
+    def _reading_on(self, partition: int, offsets: Sequence[int]) -> Iterator[tuple[int, Record]]:
+        """As ``get_all``, reading everything between the first and the last of them."""
+        start, end = self._ask(partition)
+        index = 0
+        for group in self._groups_left(partition, max(start, offsets[0]), min(end, offsets[-1] + 1)):
+            while index < len(offsets) and offsets[index] < group.next_offset:
+                if offsets[index] >= group.first_offset:
+                    yield offsets[index], group.records[offsets[index] - group.first_offset]
+                index += 1
+
     def _run(self, partition: int, offset: int, end: int) -> Run:
         try:
             return self._waited(lambda: self._cursors.take(partition, offset, end, self._wait_seconds))
@@ -225,4 +238,21 @@ class KafkaReader:
             raise ValueError(f"offset {offset} is past the end of the journal") from None
 
     def _group(self, partition: int, run: Run) -> Group:
-        return group_of(f"{self._address.topic}[{partition}]", run, self._erased.of(partition))
+        """Return the records of a run; where a message in it is no record, nobody goes on behind the run."""
+        behind, next_offset = run.first_offset + len(run.values), run.first_offset
+        try:
+            group = group_of(f"{self._address.topic}[{partition}]", run, self._erased.of(partition))
+            next_offset = group.next_offset
+            return group
+        finally:
+            if next_offset < behind:
+                self._cursors.rest(partition, behind)
+
+
+def _stretches(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield ascending offsets in stretches in which each is near the one before."""
+    first = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] - offsets[index - 1] > NEAR_RECORDS:
+            yield offsets[first:index]
+            first = index

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hookline.cli.commands import execute
 from hookline.database.open import open_deliver
 from hookline.features.privacy.service import (
     delete_messages,
@@ -22,11 +25,13 @@ from hookline.features.privacy.service import (
 )
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
+from hookline.journal.local.segment import segment_name
 from hookline.journal.record import Record
 from hookline.journal.remote import serve_append
 from hookline.privacy.model import DeletionRequest, Erased
 from hookline.privacy.search import SearchResult
-from tests.unit.control.running import Running, destination, record, source
+from tests.unit.control.running import TOKEN, Running, destination, record, source
+from tests.unit.features.accounts.test_access import sign_in
 
 
 class Collect:
@@ -166,3 +171,49 @@ def test_requests_that_wait_for_a_receiver_cost_one_look_each(
     asyncio.run(deletion_watch(control.services).look())
     states = [each.state for number in range(5) if (each := requests.get(number + 1)) is not None]
     assert states == [*["waiting"] * 4, "done"]
+
+
+def page(control: Running) -> str:
+    """Return the page of the one request."""
+    return control.call("GET", "/deletion-requests/dr1", headers=sign_in(control), token=False).text
+
+
+def said(control: Running, capsys: pytest.CaptureFixture[str], command: str) -> str:
+    """Return what ``hookline deletion-requests`` prints of the one request."""
+    execute(["deletion-requests", command, "dr1", "--api", f"http://127.0.0.1:{control.port}", "--token", TOKEN])
+    return capsys.readouterr().out
+
+
+def test_evidence_says_what_could_not_be_read(control: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody can tell whose a damaged event is, and its bytes are still there; what others read is not touched."""
+    control.append(record("m1"))
+    control.append(record("m2"), record("m3", userId="other"))
+    segment = control.data_path / "journal" / "0" / segment_name(0)
+    with segment.open("r+b", buffering=0) as file:
+        os.pwrite(file.fileno(), b"??", segment.read_bytes().find(b"m1"))
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    carry_out(control, Collect(control))
+    report = control.api("GET", "/deletion-requests/dr1/evidence").json
+    assert report["erased"]["events"] == 1
+    (unreadable,) = report["unreadable"]
+    assert (unreadable["partition"], unreadable["first"], unreadable["events"]) == (0, 0, 1)
+    shown = page(control)
+    assert "1 stored event is damaged" in shown
+    assert "offset 0 of partition 0" in shown
+    assert "▲ offset 0 of partition 0" in said(control, capsys, "evidence")
+    deletion_requests(control.services).create(["u1"], "suppress", "me")
+    assert control.api("GET", "/deletion-requests/dr2/evidence").json["unreadable"] == []
+
+
+def test_a_request_that_is_held_up_says_why(control: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    """Until a try takes it on."""
+    control.append(record("m1"))
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    asyncio.run(deletion_watch(control.services).look())  # collect, which erases, does not run
+    delay = control.api("GET", "/deletion-requests/dr1").json["delay"]
+    assert "collect" in delay
+    assert delay in html.unescape(page(control))
+    assert delay in said(control, capsys, "show")
+    carry_out(control, Collect(control))
+    assert control.api("GET", "/deletion-requests/dr1").json["delay"] is None
+    assert "Held up by" not in page(control)

@@ -85,7 +85,7 @@ def append(piece: Piece, path: Path = PATH) -> None:
 
 def code(root: Path = ROOT) -> str:
     """Return the commit of what is measured; RuntimeError where that is not committed."""
-    measured = _all_but(*BESIDE)
+    measured = all_but(*BESIDE)
     if _git(root, "status", "--porcelain", *measured):
         raise RuntimeError("src/hookline has changes: commit them first, or nobody can say what was measured")
     return _last_change(root, measured)
@@ -94,7 +94,7 @@ def code(root: Path = ROOT) -> str:
 def embedded(root: Path = ROOT) -> frozenset[str]:
     """Return the commits since the last one that changed what an event passes on the embedded backend, that one
     first."""
-    return _since(_last_change(root, _all_but(*BESIDE, ON_KAFKA)), root)
+    return _since(_last_change(root, all_but(*BESIDE, ON_KAFKA)), root)
 
 
 def since(module: str, root: Path = ROOT) -> frozenset[str]:
@@ -124,7 +124,8 @@ def flush_us(folder: Path) -> float:
     return statistics.median(took) * 1e6
 
 
-def _all_but(*names: str) -> tuple[str, ...]:
+def all_but(*names: str) -> tuple[str, ...]:
+    """Return the product's code without these files and folders, as git is given it."""
     return "--", "src/hookline", *(f":(exclude)src/hookline/{name}" for name in names)
 
 

@@ -16,7 +16,9 @@ from scripts.release.packages import run, uv
 MADE = r"Made on |Written by .* on |\| 20[0-9]{2}-[0-9]{2}-[0-9]{2}"
 """The line of a report that says when it was made: the commit that changed it last is what was measured."""
 REPORTS = "docs/reports"
-MEASURED = ("src/hookline",)
+MEASURED = ("--", "src/hookline")
+OF_EVENTS = ("crash", "faults", "isolation", "scale")
+"""Reports of what becomes of events: code that no event passes, such as a page's, makes none of them old."""
 GENERATORS = ("tests.docs.api_page", "scripts.release.third_party")
 GENERATED = ("docs", "THIRD_PARTY.md")
 
@@ -78,7 +80,8 @@ def reports(root: Path) -> list[str]:
         if not re.search(MADE, path.read_text()) or not commit:
             problems.append(f"{name} does not say when it was made")
             continue
-        since = int(git(root, "rev-list", "--count", f"{commit}..HEAD", "--", *MEASURED))
+        measured = ledger.all_but(*ledger.BESIDE) if path.stem in OF_EVENTS else MEASURED
+        since = int(git(root, "rev-list", "--count", f"{commit}..HEAD", *measured))
         if since:
             problems.append(f"{name} was measured at {commit}; {since} commits have changed the code since")
     return problems

@@ -106,6 +106,17 @@ def test_a_report_of_other_code_is_refused_and_named_in_the_notes(repository: Pa
     assert stale.reports(repository) == []
 
 
+def test_a_report_of_events_is_not_made_old_by_a_page(repository: Path) -> None:
+    """Others measure all there is."""
+    (repository / "docs/reports/edges.md").write_text("# Edges\n\nMade on 2026-11-30 by a command.\n")
+    commit(repository)
+    (repository / "src/hookline/web").mkdir(parents=True, exist_ok=True)
+    (repository / "src/hookline/web/page.py").write_text("")
+    commit(repository)
+    (sentence,) = stale.reports(repository)
+    assert sentence.startswith("docs/reports/edges.md was measured at ")
+
+
 def test_a_report_without_a_day_is_refused(repository: Path) -> None:
     """Nobody could say what code it is about."""
     (repository / "docs/reports/scale.md").write_text("# Scale\n")

@@ -91,6 +91,11 @@ def code(root: Path = ROOT) -> str:
     return _last_change(root, measured)
 
 
+def all_but(*names: str) -> tuple[str, ...]:
+    """Return the product's code without these files and folders, as git is given it."""
+    return "--", "src/hookline", *(f":(exclude)src/hookline/{name}" for name in names)
+
+
 def embedded(root: Path = ROOT) -> frozenset[str]:
     """Return the commits since the last one that changed what an event passes on the embedded backend, that one
     first."""
@@ -122,11 +127,6 @@ def flush_us(folder: Path) -> float:
             took.append(time.perf_counter() - began)
     path.unlink()
     return statistics.median(took) * 1e6
-
-
-def all_but(*names: str) -> tuple[str, ...]:
-    """Return the product's code without these files and folders, as git is given it."""
-    return "--", "src/hookline", *(f":(exclude)src/hookline/{name}" for name in names)
 
 
 def _since(commit: str, root: Path) -> frozenset[str]:

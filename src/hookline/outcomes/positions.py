@@ -31,7 +31,7 @@ class SavedCursor(msgspec.Struct, array_like=True, frozen=True):
     done: Ranges = ()
     """Offsets ahead that were delivered before a crash: while the lane stands still, the ring comes to forget them."""
     catches_up: bool = True
-    """Whether it kept to the rate that was chosen for the time after a pause; an earlier version did not say."""
+    """Say whether it kept to the rate that was chosen for the time after a pause; an earlier version did not say."""
 
 
 class SavedPositions(msgspec.Struct, array_like=True, frozen=True):

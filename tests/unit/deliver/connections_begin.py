@@ -36,15 +36,15 @@ TURNS = 50
 
 
 class Case(msgspec.Struct):
-    """How the connections begin."""
+    """Says how the connections begin."""
 
     addresses: list[str]
     """Of the receiver's name."""
     asks_others: bool = False
-    """Whether another address is asked beside one that has not answered."""
+    """Ask another address beside one that has not answered."""
     is_proxied: bool = False
     has_room_below: bool = False
-    """Whether a descriptor comes free among the first."""
+    """Let a descriptor come free among the first."""
 
 
 def hold() -> list[int]:

@@ -226,7 +226,7 @@ def test_nor_where_a_restart_finds_no_secret(crm: Rig, monkeypatch: pytest.Monke
 
 
 def test_nor_where_a_restart_finds_an_open_breaker(crm: Rig) -> None:
-    """What waits then has nothing to do with the pause, which is long over."""
+    """Restart long after the pause: what waits then has nothing to do with it."""
     pause(crm)
     crm.append("waited")
     resume(crm, rate=10.0)

@@ -93,15 +93,20 @@ def test_an_order_that_begins_brings_near_what_was_to_wait_for_longer(rig: Rig, 
     assert rig.offsets("crm") == [0, 0, 1]
 
 
-def test_an_order_that_begins_knows_what_waits_to_be_tried_again(rig: Rig) -> None:
-    """What comes before the lane has looked at its rows is not sent before one of its user, nor are others held up."""
+def begin_order_behind_a_row(rig: Rig) -> None:
+    """Have an order begin while one event is saved as to be tried again."""
     rig.change(source(), destination("crm"))
     rig.start()
     send(rig, "ann-1")
-    rig.answer(request(rig, "ann-1"), 500)
+    rig.answer(request(rig, "ann-1"), 503)
     rig.checkpoint()
     rig.change(destination("crm", delivery=ORDERED))
     rig.follow()
+
+
+def test_an_order_that_begins_knows_what_waits_to_be_tried_again(rig: Rig) -> None:
+    """What comes before the lane has looked at its rows is not sent before one of its user, nor are others held up."""
+    begin_order_behind_a_row(rig)
     send(rig, "ann-2", "bob-1")
     rig.checkpoint()
     rig.turn()
@@ -175,13 +180,7 @@ def test_an_order_that_begins_knows_what_has_just_failed(rig: Rig) -> None:
 
 def test_an_order_that_begins_waits_for_no_row_that_was_erased(rig: Rig) -> None:
     """The last row that it did not know went with an erasure: what had come stood still until the next event did."""
-    rig.change(source(), destination("crm"))
-    rig.start()
-    send(rig, "ann-1")
-    rig.answer(request(rig, "ann-1"), 503)
-    rig.checkpoint()
-    rig.change(destination("crm", delivery=ORDERED))
-    rig.follow()
+    begin_order_behind_a_row(rig)
     send(rig, "bob-1")
     assert rig.role.retries.drop(rig.role.engine.lanes[1], {0: OffsetSet([0])}) == 1
     rig.pass_time(0.1)

@@ -208,7 +208,7 @@ class Lane(Health):
         self.to_all = False
         """Whether every URL, or every request of a mapping, has to accept an event."""
         self.urls: tuple[str, ...] = ()
-        """What the destination's URLs are known by (``urls_of``)."""
+        """Name each of the destination's URLs (``urls_of``)."""
         self.urls_apart: list[str] = []
         """The URLs of its requests as they were when the settings could be used last, in the order of ``urls``, where
         each has one of its own: by it an attempt at one is known from an attempt at another."""

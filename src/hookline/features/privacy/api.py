@@ -50,7 +50,7 @@ class MessageProgress(msgspec.Struct, frozen=True):
 
 class DeletionRequestView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One request, without names. ``people`` is the number of people, ``erased`` what is erased so far. ``delay``
-    is the error that holds it up; it is tried again every second."""
+    is the error that holds it up; it is tried again by itself."""
 
     id: str
     action: Action

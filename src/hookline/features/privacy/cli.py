@@ -197,7 +197,7 @@ def _line(request: Json) -> str:
     total = request["messages"]["total"]
     messages = f"{total - request['messages']['open']} of {total} messages done"
     parts = [request["id"], request["action"], people, *([] if request["action"] == "suppress" else [messages]), when]
-    held_up = f"\n▲ held up, and tried again every second: {printable(request['delay'])}" if request["delay"] else ""
+    held_up = f"\n▲ held up, and tried again: {printable(request['delay'])}" if request["delay"] else ""
     return f"{'  '.join(parts)}  by {printable(request['author'])}{held_up}"
 
 

@@ -143,7 +143,7 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
 
 
 def _unreadable(journal: Path) -> list[UnreadableEvents]:
-    """What is missing altogether has no bytes, and is not among them."""
+    """Return what is damaged; what is missing altogether has no bytes, and is not among it."""
     noted = [each for each in noted_damage(journal) if not each.is_missing]
     with suppress(JournalAway):  # what was noted is taken for damaged until brokers answer
         noted = still_damaged(journal, noted)

@@ -37,7 +37,7 @@ KEPT_SECONDS = 60.0
 """Forget after so long what nobody asks for: nearly everything is asked for within a moment, and then no more; kept
 until there is no room, it would be memory that grows for hours."""
 TOGETHER_RECORDS = 5_000
-"""Of a partition, as far as single records of them that are wanted are fetched in one go."""
+"""Fetch single records that are wanted within so many of a partition in one go."""
 READS_ON_SECONDS = 5.0
 """A reading that nobody goes on with for so long is let go of, with what was read ahead for it. The thread looks so
 often whether there is one."""

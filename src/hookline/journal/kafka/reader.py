@@ -33,7 +33,7 @@ PARTITIONS_SECONDS = 1.0
 GET_RECORDS = 32
 """Records read together for one that was asked for: its neighbours are often next."""
 NEAR_RECORDS = 1_000
-"""What lies so near behind a record that was asked for is read on to: a search takes as long as some thousands."""
+"""Read on to what lies so near behind a record that was asked for: a search takes as long as some thousands."""
 _FINGERPRINT_BYTES = 16
 
 

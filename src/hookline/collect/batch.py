@@ -38,9 +38,8 @@ from hookline.collect.item import (
     record_of,
     usual_records,
 )
-from hookline.connections.model import Source
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
-from hookline.events.warnings import EventWarning, are_times_unreadable, is_object_or_none, warning, warnings_of
+from hookline.events.warnings import EventWarning, is_object_or_none, warning, warnings_of
 from hookline.journal.record import Record
 from hookline.privacy.suppressions import Suppressed
 
@@ -74,7 +73,7 @@ _decode_address = msgspec.json.Decoder(_Address).decode
 
 
 class BrowserAddresses:
-    """Finds the address of a request's browser, as the member ``"ip":"…"`` of a context, empty for other requests."""
+    """Finds the address of a request's browser, as the member ``"ip":"…"`` of a context, empty where it is not kept."""
 
     __slots__ = ("_kept", "_trusted")
 
@@ -82,11 +81,9 @@ class BrowserAddresses:
         self._trusted = trusted
         self._kept: dict[tuple[str, tuple[bytes, bytes]], bytes] = {}
 
-    def member(self, exchange: Exchange, source: Source, events: Callable[[], Sequence[bytes]]) -> bytes:
-        """Return the member for a request; ``events`` are asked, if need be, for the library's name."""
+    def member(self, exchange: Exchange) -> bytes:
+        """Return the member for a browser's request."""
         headers = exchange.headers
-        if b"origin" not in headers and (source.type != "web" or not any(map(_is_of_browser, events()))):
-            return b""
         if headers.get(b"x-ip-policy", b"keep") != b"keep" or exchange.path.startswith(SERVER_ONLY):
             return b""  # Jitsu's SDK says where an address is not wanted
         said = forwarded(headers)
@@ -109,7 +106,8 @@ def with_address(context: bytes, member: bytes) -> bytes:
     return context if bytes(_decode_address(context).ip) else b"{%b,%b" % (member, context[1:])
 
 
-def _is_of_browser(event: bytes) -> bool:
+def is_of_browser(event: bytes) -> bool:
+    """Return whether an event, or an envelope, names a library of browsers."""
     if LIBRARY not in event:  # as in most calls of servers: to decode them costs ten times as much
         return False
     try:
@@ -218,13 +216,13 @@ def _part(
     rejected: list[RejectedItem] = []
     for index in others:
         head, refused = heads[index], None
-        if head is _UNREADABLE:
+        was_unreadable = head is _UNREADABLE
+        if was_unreadable:
             head, refused = read_item(raws[index])
             heads[index] = head
+        record, is_time_unreadable = record_of(items[index], head, arrival, None, refused)
+        if was_unreadable or is_time_unreadable:
             doubtful.append(index)
-        elif are_times_unreadable(head.timestamp, head.original_timestamp, head.sent_at):
-            doubtful.append(index)
-        record = record_of(items[index], head, arrival, None, refused)
         records.insert(index, record)
         if record.rejection is not None:
             code, message = record.rejection.code, record.rejection.message

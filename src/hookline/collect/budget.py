@@ -133,7 +133,7 @@ class Budget:
     def look(self, now_ms: int, needed: Needed | None) -> Verdict | None:
         """Drop what may go, if room is needed; return who is refused from now on, None for nobody. ``needed`` is asked
         for when ``is_near``."""
-        taken, self._journal.taken_bytes = self._journal.taken_bytes, {}
+        taken, self._journal.taken_bytes = self._journal.taken_bytes, Counter[str]()
         self._stored.add(taken, now_ms)
         if needed is None:
             self.insisted_bytes = 0

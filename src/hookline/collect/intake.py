@@ -15,10 +15,10 @@ import msgspec
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
 from hookline.collect.batch import (
     BATCH,
-    LIBRARY,
     Batch,
     BrowserAddresses,
     about_library,
+    is_of_browser,
     records_in_steps,
     records_of,
     write_key_of,
@@ -56,8 +56,8 @@ from hookline.collect.http.router import ROUTES, Kind, Route, keyed, with_single
 from hookline.collect.item import HEAD, RAW_HEAD, Arrival, Head, concerns, read_leniently, record_of, unreadable
 from hookline.collect.rate_limits import RateLimited, RateLimits
 from hookline.connections.model import Snapshot, Source
-from hookline.events.warnings import EventWarning, are_times_unreadable, warnings_of
-from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull
+from hookline.events.warnings import EventWarning, warnings_of
+from hookline.journal.port import JournalAway, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.privacy.suppressions import Suppressed
 from hookline.telemetry.log import logger
@@ -126,7 +126,7 @@ class Intake:
         self._clock = clock
         self._downloads = downloads
         self._all_limits = limits
-        self._fair = FairTurns(self._append_now, clock, loop=loop)
+        self._fair = FairTurns(appender.append_soon, clock, loop=loop)
         self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False
@@ -400,15 +400,15 @@ class Intake:
         head, body, refused, doubtful = self._read_single(body)
         source = exchange.source or self._found(exchange, head.write_key or query_key(exchange.query))
         arrival = self._arrival(exchange, source)
-        # Who looks at a picture may be a mail provider's proxy. Most other calls show here that no browser sent them.
-        if picture is None and (LIBRARY in body or b"origin" in exchange.headers):
-            member = self.browser_addresses.member(exchange, source, lambda: [body])
+        # Who looks at a picture may be a mail provider's proxy.
+        if picture is None and (b"origin" in exchange.headers or (source.type == "web" and is_of_browser(body))):
+            member = self.browser_addresses.member(exchange)
             if member:
                 arrival.envelope = b'{"context":{%b}}' % member
-        record = record_of(body, head, arrival, route.type, refused)
+        record, is_time_unreadable = record_of(body, head, arrival, route.type, refused)
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
-            warnings = warnings_of(body) if doubtful else ()
+            warnings = warnings_of(body) if doubtful or is_time_unreadable else ()
             if warnings:
                 self._count(warnings)
             answer = picture or answers.accepted(record.message_id, warnings)
@@ -423,11 +423,11 @@ class Intake:
             self._refuse(exchange, record.rejection.code)
 
     def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None, bool]:
-        """Return the head of an event, its bytes, the code that refuses it, and whether a warning may be due."""
+        """Return the head of an event, its bytes, the code that refuses it, and whether a field is of another type."""
         body = body.strip(b" \t\r\n")
         try:
             head, body, repaired = load(body, HEAD, NESTING_LEVELS_MAX)
-            refused, doubtful = None, are_times_unreadable(head.timestamp, head.original_timestamp, head.sent_at)
+            refused, doubtful = None, False
         except msgspec.ValidationError:
             try:
                 raw, body, repaired = load(body, RAW_HEAD, NESTING_LEVELS_MAX)
@@ -457,7 +457,8 @@ class Intake:
             raise TooLarge
         arrival = self._arrival(exchange, source)
         arrival.batch_bytes_max = source.batch_bytes
-        arrival.address = self.browser_addresses.member(exchange, source, lambda: about_library(batch))
+        if b"origin" in exchange.headers or (source.type == "web" and any(map(is_of_browser, about_library(batch)))):
+            arrival.address = self.browser_addresses.member(exchange)
         return batch, body, arrival
 
     def _take_batch(self, exchange: Exchange, body: bytes) -> int:
@@ -505,7 +506,7 @@ class Intake:
             if fair.contended or fair.serves_greedy:
                 self._try_append(records, done, fair.serves_greedy)
             else:
-                self._append_now(records, done)
+                self._appender.append_soon(records, done)
 
     def _is_over_budget(self, exchange: Exchange, source: str) -> bool:
         """Return whether the journal's bytes are spent for a source; the request is refused then."""
@@ -522,13 +523,7 @@ class Intake:
         else:
             if self._fair.contended:
                 self._fair.step_aside()
-            self._append_now(records, done)
-
-    def _append_now(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
-        try:
             self._appender.append_soon(records, done)
-        except JournalError as error:
-            done(error)
 
     def _stored(
         self, exchange: Exchange, answer: bytes, accepted: int, rejected: Sequence[str], error: BaseException | None
@@ -580,10 +575,7 @@ class Intake:
             self._counters.rejected[rejection.code] += 1
         if self.refusing is not None and self.refusing.refuses(record.source):
             return
-        try:
-            self._appender.append_soon([record], self._kept)
-        except JournalError as error:
-            self._note_failure(error)
+        self._appender.append_soon([record], self._kept)
 
     def _kept(self, error: BaseException | None) -> None:
         if error is not None:

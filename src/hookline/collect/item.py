@@ -184,8 +184,11 @@ class Arrival(msgspec.Struct, gc=False):
     address: bytes = b""
 
 
-def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refused: str | None = None) -> Record:
-    """Return the record of one event; its ``rejection`` is set when the event breaks a rule.
+def record_of(
+    item: bytes, head: Head, arrival: Arrival, type_: str | None, refused: str | None = None
+) -> tuple[Record, bool]:
+    """Return the record of one event, and whether a time of it cannot be read; ``rejection`` is set when the event
+    breaks a rule.
 
     ``type_`` is what the path says, None in a batch. ``refused`` is the code of a fault found before.
     """
@@ -200,10 +203,13 @@ def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refu
     if code is None and len(item) + arrival.envelope_bytes > EVENT_BYTES_MAX:
         code = "event_too_large"
     if code is not None or not isinstance(kind, str):
-        return _rejected(item, arrival, text(kind), user_key, message_id, code or "unknown_type")
+        return _rejected(item, arrival, text(kind), user_key, message_id, code or "unknown_type"), False
     if not message_id:
         message_id = str(uuid4())
-    return Record(
+    timestamp, is_time_unreadable = resolve(
+        arrival.received_at, head.timestamp, head.original_timestamp, head.sent_at or arrival.sent_at
+    )
+    record = Record(
         FORMAT_VERSION,
         False,
         arrival.received_at,
@@ -212,7 +218,7 @@ def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refu
         message_id,
         fingerprint(arrival.source, message_id),
         user_key,
-        resolve(arrival.received_at, head.timestamp, head.original_timestamp, head.sent_at or arrival.sent_at),
+        timestamp,
         "sdk",
         item,
         arrival.envelope,
@@ -220,6 +226,7 @@ def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refu
         None,
         arrival.traceparent,
     )
+    return record, is_time_unreadable
 
 
 def unreadable(body: bytes, arrival: Arrival, type_: str | None, code: str, is_shown: bool = True) -> Record:

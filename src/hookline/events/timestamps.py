@@ -58,10 +58,9 @@ def parse(value: object) -> int | None:
     return _parse_number(value) if isinstance(value, (int, float)) else None
 
 
-def is_in_usual_form(text: str) -> bool:
-    """Return whether a text is surely a time: as most SDKs write it, and of a second that was met before. No says
-    nothing."""
-    return text[_SECOND_LENGTH:] in _REST_MS and text[:_SECOND_LENGTH] in _SECOND_MS
+def is_unreadable(time: object) -> bool:
+    """Return whether something was given as a time that is none."""
+    return time is not None and time != "" and parse(time) is None
 
 
 def iso(ms: int) -> str:
@@ -79,8 +78,8 @@ def split_at_times(text: str) -> list[str]:
     return _WRITTEN.split(text)
 
 
-def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, sent_at: object) -> str:
-    """Return the final timestamp of an event.
+def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, sent_at: object) -> tuple[str, bool]:
+    """Return the final timestamp of an event, and whether a time that counts, or ``sentAt``, cannot be read.
 
     ``timestamp`` counts, else ``originalTimestamp``, else the time of receipt. With ``sentAt`` the sender's clock
     error is taken out: received - (sentAt - timestamp). It says nothing of the clock where it differs from receipt by
@@ -90,14 +89,18 @@ def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, 
     given = timestamp if timestamp is not None and timestamp != "" else original_timestamp
     ms = parse(given)
     if ms is None:
-        return iso(received_at_ms)
-    sent_at_ms = parse(sent_at) if sent_at is not None else None
-    if sent_at_ms is not None and sent_at_ms != ms:
-        ms += _clock_error_ms(received_at_ms, sent_at_ms)
+        return iso(received_at_ms), is_unreadable(given) or is_unreadable(sent_at)
+    is_sent_at_unreadable = False
+    if sent_at is not None:
+        sent_at_ms = parse(sent_at)
+        if sent_at_ms is None:
+            is_sent_at_unreadable = sent_at != ""
+        elif sent_at_ms != ms:
+            ms += _clock_error_ms(received_at_ms, sent_at_ms)
     if 0 <= ms < MAX_MS:  # what iso() does, without a call for nearly every event
         second, rest = divmod(ms, 1000)
-        return _SECOND_TEXT[second] + _REST_TEXT[rest]
-    return _iso_within(ms)
+        return _SECOND_TEXT[second] + _REST_TEXT[rest], is_sent_at_unreadable
+    return _iso_within(ms), is_sent_at_unreadable
 
 
 def resolve_all(
@@ -121,14 +124,16 @@ def resolve_all(
             is_sent_at_unreadable = sent_at_ms is None and sent_at is not None and sent_at != ""
             error_ms = 0 if sent_at_ms is None else _clock_error_ms(received_at_ms, sent_at_ms)
         try:
-            ms: int | None = _SECOND_MS[text[:_SECOND_LENGTH]] + _REST_MS[text[_SECOND_LENGTH:]]
+            ms = _SECOND_MS[text[:_SECOND_LENGTH]] + _REST_MS[text[_SECOND_LENGTH:]]
         except KeyError:
-            ms = parse(text)
-        if ms is None or is_sent_at_unreadable:
-            unreadable.append(len(resolved))
-            if ms is None:
+            read = parse(text)
+            if read is None:
+                unreadable.append(len(resolved))
                 resolved.append(iso(received_at_ms))
                 continue
+            ms = read
+        if is_sent_at_unreadable:
+            unreadable.append(len(resolved))
         if error_ms and ms != sent_at_ms:
             ms += error_ms
         if 0 <= ms < MAX_MS:

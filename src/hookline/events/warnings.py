@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.events.timestamps import is_in_usual_form, parse
+from hookline.events.timestamps import is_unreadable
 
 WARNINGS: dict[str, str] = {
     "not_an_object": "{} must be a JSON object; the given value is ignored.",
@@ -64,19 +64,6 @@ def warnings_of(body: bytes) -> list[EventWarning]:
         *(warning("not_an_object", name) for name in found),
         *(warning("unreadable_time", name) for name in times if is_unreadable(getattr(fields, name))),
     ]
-
-
-def are_times_unreadable(timestamp: object, original_timestamp: object, sent_at: object) -> bool:
-    """Return whether a time of an event that counts, or its ``sentAt``, cannot be read."""
-    given = timestamp if timestamp is not None and timestamp != "" else original_timestamp
-    if given.__class__ is str and is_in_usual_form(given) and sent_at is None:
-        return False
-    return is_unreadable(given) or is_unreadable(sent_at)
-
-
-def is_unreadable(time: object) -> bool:
-    """Return whether something was given as a time that is none."""
-    return time is not None and time != "" and parse(time) is None
 
 
 def is_object_or_none(raw: msgspec.Raw) -> bool:

@@ -45,6 +45,7 @@ from the disk; on Kafka its bytes stay where they are until retention drops them
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -320,7 +321,7 @@ class Appender(Protocol):
 class BoundedBytes(Protocol):
     """The bytes of a journal whose appender drops the oldest ones itself."""
 
-    taken_bytes: dict[str, int]
+    taken_bytes: Counter[str]
     """About how much was taken to be stored, by source, since whoever counts it took it out."""
 
     def stored_bytes(self) -> int:

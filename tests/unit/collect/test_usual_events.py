@@ -68,7 +68,7 @@ def test_bulk_equals_one_by_one(items: list[Any], envelope: dict[str, Any]) -> N
     expected = []
     for raw in batch.batch or ():
         head, refused = read_item(raw)
-        expected.append(_known(record_of(bytes(raw), head, arrival, None, refused)))
+        expected.append(_known(record_of(bytes(raw), head, arrival, None, refused)[0]))
     assert [_known(record) for record in records] == expected
     refusals = [(index, record.rejection) for index, record in enumerate(expected) if record.rejection]
     assert [(item.index, item.code) for item in rejected] == [(index, why.code) for index, why in refusals]

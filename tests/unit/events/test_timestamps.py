@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from hookline.events import timestamps
 from hookline.events.timestamps import MAX_MS, MIN_MS, iso, parse, resolve, resolve_all
-from hookline.events.warnings import are_times_unreadable
 
 SEVEN = 1_795_158_000_000  # 2026-11-20T07:00:00Z
 RECEIVED = SEVEN + 60_000
@@ -84,24 +83,30 @@ def test_iso_and_parse_are_inverse(ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "original", "sent_at", "expected"),
+    ("timestamp", "original", "sent_at", "expected", "is_unreadable"),
     [
-        (None, None, None, RECEIVED),
-        ("2026-11-20T07:00:00Z", None, None, SEVEN),
-        (None, "2026-11-20T07:00:00Z", None, SEVEN),
-        ("", "2026-11-20T07:00:00Z", None, SEVEN),
-        ("2026-11-20T07:00:00Z", "1999-01-01", None, SEVEN),
-        ("garbage", None, None, RECEIVED),
-        ("garbage", None, "2026-11-20T07:00:00Z", RECEIVED),
-        ("2031-01-01T00:00:00Z", None, "2031-01-01T00:00:10Z", RECEIVED - 10_000),
-        ("2026-11-20T07:00:00Z", None, "garbage", SEVEN),
-        ("1969-12-31T23:59:59Z", None, None, 0),
-        ("9999-12-31T23:59:59Z", None, "1970-01-01T00:00:00Z", MAX_MS),
+        (None, None, None, RECEIVED, False),
+        ("2026-11-20T07:00:00Z", None, None, SEVEN, False),
+        (None, "2026-11-20T07:00:00Z", None, SEVEN, False),
+        ("", "2026-11-20T07:00:00Z", None, SEVEN, False),
+        ("2026-11-20T07:00:00Z", "1999-01-01", None, SEVEN, False),
+        ("2026-11-20T07:00:00Z", "garbage", None, SEVEN, False),
+        ("garbage", None, None, RECEIVED, True),
+        ("garbage", None, "2026-11-20T07:00:00Z", RECEIVED, True),
+        (None, None, "garbage", RECEIVED, True),
+        (None, "", "", RECEIVED, False),
+        ("2031-01-01T00:00:00Z", None, "2031-01-01T00:00:10Z", RECEIVED - 10_000, False),
+        ("2026-11-20T07:00:00Z", None, "garbage", SEVEN, True),
+        ("2026-11-20T07:00:00Z", None, "", SEVEN, False),
+        ("1969-12-31T23:59:59Z", None, None, 0, False),
+        ("1969-12-31T23:59:59Z", None, "garbage", 0, True),
+        ("9999-12-31T23:59:59Z", None, "1970-01-01T00:00:00Z", MAX_MS, False),
     ],
 )
-def test_resolve(timestamp: object, original: object, sent_at: object, expected: int) -> None:
-    """The first given time counts, the sender's clock error is taken out, the result stays within 1970 to 9999."""
-    assert resolve(RECEIVED, timestamp, original, sent_at) == iso(expected)
+def test_resolve(timestamp: object, original: object, sent_at: object, expected: int, is_unreadable: bool) -> None:
+    """The first given time counts, the sender's clock error is taken out, the result stays within 1970 to 9999; what
+    counts and cannot be read is noted."""
+    assert resolve(RECEIVED, timestamp, original, sent_at) == (iso(expected), is_unreadable)
 
 
 @pytest.mark.parametrize("late_ms", [-5_001, -5_000, -1, 0, 170, 1_980, 5_000, 5_001])
@@ -109,14 +114,14 @@ def test_a_given_time_stands_where_the_difference_is_transit(late_ms: int) -> No
     """sentAt within 5 s of receipt, either way, moves nothing; what is further off is a clock's error."""
     moved_ms = late_ms if abs(late_ms) > 5_000 else 0
     expected = iso(SEVEN + moved_ms)
-    assert resolve(RECEIVED, iso(SEVEN), None, iso(RECEIVED - late_ms)) == expected
+    assert resolve(RECEIVED, iso(SEVEN), None, iso(RECEIVED - late_ms)) == (expected, False)
     assert resolve_all(RECEIVED, [iso(SEVEN)], [RECEIVED - late_ms]) == ([expected], [])
 
 
 @pytest.mark.parametrize("sent_at", [iso(SEVEN), "2026-11-20T08:00:00+01:00", SEVEN])
 def test_an_event_that_calls_its_own_time_sent_at_keeps_it(sent_at: object) -> None:
     """RudderStack's Go SDK does; the other events of its batch are corrected."""
-    assert resolve(RECEIVED, None, iso(SEVEN), sent_at) == iso(SEVEN)
+    assert resolve(RECEIVED, None, iso(SEVEN), sent_at) == (iso(SEVEN), False)
     earlier = iso(SEVEN - 60_000)
     assert resolve_all(RECEIVED, [iso(SEVEN), earlier], [sent_at] * 2)[0] == [iso(SEVEN), iso(RECEIVED - 60_000)]
 
@@ -137,10 +142,10 @@ def test_resolving_many_is_resolving_each(texts: list[str], clocks: list[object]
     """In bulk the result is the same for every text and every clock, twice over, so that what is kept is right too."""
     sent_ats = [random.choice(clocks) for _ in texts]
     pairs = list(zip(texts, sent_ats, strict=True))
-    expected = [resolve(RECEIVED, text, None, sent_at) for text, sent_at in pairs]
-    unreadable = [index for index, (text, sent_at) in enumerate(pairs) if are_times_unreadable(text, None, sent_at)]
-    assert resolve_all(RECEIVED, texts, sent_ats) == (expected, unreadable)
-    assert resolve_all(RECEIVED, texts, sent_ats) == (expected, unreadable)
+    each = [resolve(RECEIVED, text, None, sent_at) for text, sent_at in pairs]
+    expected = [at for at, _ in each], [index for index, (_, is_unreadable) in enumerate(each) if is_unreadable]
+    assert resolve_all(RECEIVED, texts, sent_ats) == expected
+    assert resolve_all(RECEIVED, texts, sent_ats) == expected
 
 
 def test_seconds_are_kept_within_a_bound() -> None:

@@ -149,6 +149,6 @@ def collected(**event: Any) -> Record:
     """An event's record, as collect makes it."""
     item = msgspec.json.encode(event)
     head, refused = read_item(msgspec.Raw(item))
-    made = record_of(item, head, Arrival("website", NOW_MS), None, refused)
+    made, _ = record_of(item, head, Arrival("website", NOW_MS), None, refused)
     assert made.rejection is None
     return made

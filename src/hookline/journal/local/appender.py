@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -254,7 +254,7 @@ class LocalAppender:
         if segment_bytes < SEGMENT_BYTES_MIN:
             raise ValueError(f"segment_bytes must be at least {SEGMENT_BYTES_MIN}")
         self.failed: JournalFailed | None = None
-        self.taken_bytes: dict[str, int] = {}
+        self.taken_bytes = Counter[str]()
         """About how much was taken to be stored, by source, since whoever counts it took it out."""
         self.recovered: tuple[Recovery, ...] = ()
         self._folder = folder
@@ -318,8 +318,7 @@ class LocalAppender:
                 size_bytes = self._size_bytes(records)
                 self._committer.add(records, size_bytes, done)
                 if records:
-                    source = records[0].source  # those of a call have one
-                    self.taken_bytes[source] = self.taken_bytes.get(source, 0) + size_bytes
+                    self.taken_bytes[records[0].source] += size_bytes  # those of a call have one
                 return
             except (JournalError, ValueError) as refused:
                 error = refused

@@ -61,7 +61,7 @@ def accepted(event: msgspec.Raw, source: str, now_ms: int) -> Record:
     head, fault = read_item(event)
     if fault is None and head.type == UNFILTERED_TYPE:
         return _delete_message(event, source, now_ms)
-    record = record_of(item, head, Arrival(source, now_ms), None, fault)
+    record, _ = record_of(item, head, Arrival(source, now_ms), None, fault)
     if record.rejection is not None:
         raise _refused(record.rejection.code, record.rejection.message)
     return record
@@ -91,7 +91,7 @@ def _delete_message(event: msgspec.Raw, source: str, now_ms: int) -> Record:
         if not isinstance(given.get("userId"), str) or not given["userId"]:
             raise _unusable("userId", "a delete message names the person to delete; add a userId, as text") from None
         raise _unusable("messageId", "write a text, or leave it out") from None
-    at = resolve(now_ms, message.timestamp, None, None)
+    at, _ = resolve(now_ms, message.timestamp, None, None)
     body = msgspec.json.encode({"type": message.type, "userId": message.user_id, "timestamp": at})
     id = message.message_id or str(uuid4())
     key = fingerprint(source, id)

@@ -1,8 +1,8 @@
 """The ledger of the long runs: a line of JSON for each piece, in ``docs/reports/long-runs.jsonl``.
 
-A piece counts for the code that it ran on: the last commit that changed what an event passes on its way. A run on the
-embedded backend counts though the journal on Kafka changes, which it never loads, and a test that stays within its own
-process as long as nothing changes that it imports.
+A piece counts for the code that it ran on: the last commit that changed what an event passes on its way, more of it
+than docstrings. A run on the embedded backend counts though the journal on Kafka changes, which it never loads, and a
+test that stays within its own process as long as nothing changes that it imports.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+
+from bench.long.changes import ABBREVIATED, changes, git
 
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs/reports/long-runs.jsonl"
@@ -86,7 +88,7 @@ def append(piece: Piece, path: Path = PATH) -> None:
 def code(root: Path = ROOT) -> str:
     """Return the commit of what is measured; RuntimeError where that is not committed."""
     measured = all_but(*BESIDE)
-    if _git(root, "status", "--porcelain", *measured):
+    if git(root, "status", "--porcelain", *measured):
         raise RuntimeError("src/hookline has changes: commit them first, or nobody can say what was measured")
     return _last_change(root, measured)
 
@@ -130,12 +132,10 @@ def flush_us(folder: Path) -> float:
 
 
 def _since(commit: str, root: Path) -> frozenset[str]:
-    return frozenset((commit, *_git(root, "rev-list", "--abbrev-commit", "--abbrev=8", f"{commit}..HEAD").split()))
+    return frozenset(
+        (commit, *git(root, "rev-list", "--abbrev-commit", f"--abbrev={ABBREVIATED}", f"{commit}..HEAD").split())
+    )
 
 
 def _last_change(root: Path, paths: Sequence[str]) -> str:
-    return _git(root, "log", "-1", "--format=%h", "--abbrev=8", *paths)
-
-
-def _git(root: Path, *words: str) -> str:
-    return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+    return next(changes(root, paths))

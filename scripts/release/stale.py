@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.long import ledger
+from bench.long.changes import changes
 from bench.long.runs import codes, unfinished
 
 from scripts.release.packages import run, uv
@@ -81,7 +82,7 @@ def reports(root: Path) -> list[str]:
             problems.append(f"{name} does not say when it was made")
             continue
         measured = ledger.all_but(*ledger.BESIDE) if path.stem in OF_EVENTS else MEASURED
-        since = int(git(root, "rev-list", "--count", f"{commit}..HEAD", *measured))
+        since = sum(1 for _ in changes(root, measured, commit))
         if since:
             problems.append(f"{name} was measured at {commit}; {since} commits have changed the code since")
     return problems

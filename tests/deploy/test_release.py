@@ -106,6 +106,14 @@ def test_a_report_of_other_code_is_refused_and_named_in_the_notes(repository: Pa
     assert stale.reports(repository) == []
 
 
+def test_a_report_is_not_made_old_by_a_docstring(repository: Path) -> None:
+    """What was measured is what runs."""
+    code = next((repository / "src/hookline").rglob("*.py"))
+    code.write_text(f"{code.read_text()}\n# A comment.\n")
+    commit(repository)
+    assert stale.reports(repository) == []
+
+
 def test_a_report_of_events_is_not_made_old_by_a_page(repository: Path) -> None:
     """Others measure all there is."""
     (repository / "docs/reports/edges.md").write_text("# Edges\n\nMade on 2026-11-30 by a command.\n")

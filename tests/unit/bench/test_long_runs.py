@@ -101,6 +101,35 @@ def test_only_committed_code_is_measured(tmp_path: Path) -> None:
         ledger.code(tmp_path)
 
 
+SAID = """\"\"\"A module.\"\"\"
+LIMIT = 1
+\"\"\"Of what.\"\"\"
+
+def do(): # why
+    \"\"\"Do it.\"\"\"
+    return "%s"
+"""
+
+
+def test_a_docstring_is_no_other_code(tmp_path: Path) -> None:
+    """Nor is a comment, a line break or a file that may be executed; a text that is returned is, and so is a file that
+    goes or cannot be read."""
+    git(tmp_path, "init", "--quiet")
+    (first,) = committed(tmp_path, {"lane.py": "LIMIT = 1\ndef do():\n    return 'a'\n"})
+    for text in (SAID % "a", (SAID % "a").replace("LIMIT = 1", "LIMIT = (\n    1\n)").replace("why", "because")):
+        committed(tmp_path, {"lane.py": text})
+        assert ledger.code(tmp_path) == first
+    (tmp_path / "src/hookline/lane.py").chmod(0o755)
+    git(tmp_path, "commit", "--quiet", "--all", "--message", "mode")
+    assert ledger.code(tmp_path) == first
+    for text in (SAID % "b", "not Python", "nor this"):
+        newest, *_ = committed(tmp_path, {"lane.py": text, "web/page.py": text})[1:]
+        assert ledger.code(tmp_path) == newest
+    git(tmp_path, "rm", "--quiet", "src/hookline/lane.py")
+    git(tmp_path, "commit", "--quiet", "--message", "gone")
+    assert ledger.code(tmp_path) == git(tmp_path, "log", "-1", "--format=%h", "--abbrev=8").strip()
+
+
 def test_the_embedded_backend_counts_though_the_journal_on_kafka_changes(tmp_path: Path) -> None:
     """It never loads it; what both load is other code for both."""
     git(tmp_path, "init", "--quiet")

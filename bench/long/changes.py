@@ -1,0 +1,56 @@
+"""Which commits changed what runs: a docstring, a comment or a line break makes no measurement old."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ABBREVIATED = 8
+"""Characters of a commit, as the ledger has them."""
+
+
+def changes(root: Path, paths: Sequence[str], since: str | None = None) -> Iterator[str]:
+    """Yield the commits that changed the code at these paths, newest first; of those after ``since``, if given.
+
+    ``paths`` are what git is given, behind ``--``.
+    """
+    form = ("--format=%H", "--raw", "--no-renames", "--no-abbrev", "-m", "--first-parent")
+    commit, is_yielded = "", False
+    for line in git(root, "log", *form, f"{since}..HEAD" if since else "HEAD", *paths).splitlines():
+        if line and not line.startswith(":"):
+            commit, is_yielded = line, False
+        elif line and not is_yielded and _changes_code(root, line):
+            is_yielded = True
+            yield commit[:ABBREVIATED]
+
+
+def git(root: Path, *words: str) -> str:
+    """Run git in the repository; return what it prints."""
+    return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _changes_code(root: Path, line: str) -> bool:
+    """Read a line of ``git log --raw``: modes, blobs and status, then the path."""
+    said, _, path = line.partition("\t")
+    _, _, before, after, status = said.split()
+    if status != "M" or not path.endswith(".py"):
+        return True
+    try:
+        return _code(git(root, "cat-file", "blob", before)) != _code(git(root, "cat-file", "blob", after))
+    except SyntaxError:
+        return True
+
+
+def _code(text: str) -> str:
+    """Return what of a module runs, in a form that can be compared."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

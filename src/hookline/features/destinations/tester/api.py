@@ -243,7 +243,8 @@ class DestinationTests(Controller):
             services, None if asked.event == NOT_GIVEN else asked.event, asked.message_id, asked.sample, source, now_ms
         )
         writer = RequestWriter(services.settings)
-        written, problems = writer.written(destination, record, now_ms)
+        with_secrets = asked.reveal or not asked.dry_run
+        written, problems = writer.written(destination, record, now_ms, with_secrets=with_secrets)
         answers: Sequence[TrialAnswer] | None = None
         connection: ConnectionCheck | None = None
         if is_sink(destination.kind):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -79,6 +79,8 @@ class WrittenRequest(NamedTuple):
     """Of the request in its mapping; a webhook has none."""
     masked: bytes | None = None
     """The same without any secret; None where static headers alone hold some."""
+    reads_secrets: bool = False
+    """Whether its mapping reads one, by the paths in it; what it makes of it need not look like one."""
     judged: Callable[[Answer], Verdict] | None = None
     """Says what an answer means by the rules of the request; None for those of webhooks."""
     client: Auth | None = None
@@ -120,16 +122,24 @@ class RequestWriter:
             raise Problem(409, "destination_unusable", f"The request cannot be made: {first.detail}.", written.problems)
         return written.requests
 
-    def written(self, destination: Destination, record: Record, at_ms: int, replay: str | None = None) -> Written:
+    def written(
+        self,
+        destination: Destination,
+        record: Record,
+        at_ms: int,
+        replay: str | None = None,
+        with_secrets: bool = True,
+    ) -> Written:
         """Return the requests as ``requests`` does, with what is wrong with others that the event should become.
 
-        Raise Problem when the destination cannot be used for any event.
+        Those of a mapping that are only shown are made without secrets: whether one can be made may depend on what a
+        secret holds. Raise Problem when the destination cannot be used for any event.
         """
         try:
             filters = filters_of(destination)
             resolved = resolve_all(with_placeholders(destination), self._settings, at_ms)
             if not is_webhook(destination.kind):
-                return self._mapped(resolved, with_stand_ins(destination), record, filters, replay)
+                return self._mapped(resolved, with_stand_ins(destination), record, filters, replay, with_secrets)
             secret, name = resolved.settings.shared_secret, self._settings.service_name
             event, pair = Event(0, record), resolved.settings.certificate_pair
             requests = [
@@ -146,13 +156,22 @@ class RequestWriter:
         They are not to be sent. Raise ValueError for what was never checked.
         """
         stand_ins = with_stand_ins(destination)
-        return self._mapped(stand_ins, stand_ins, record, filters_of(destination), None)
+        return self._mapped(stand_ins, stand_ins, record, filters_of(destination), None, False)
 
     def _mapped(
-        self, resolved: Destination, masked: Destination, record: Record, filters: Filters | None, replay: str | None
+        self,
+        resolved: Destination,
+        masked: Destination,
+        record: Record,
+        filters: Filters | None,
+        replay: str | None,
+        with_secrets: bool,
     ) -> Written:
         name = self._settings.service_name
-        secrets = [secret for _, secret in secrets_in(resolved.kind, usual_settings(resolved))]
+        places, secrets = [], []
+        for place, secret in secrets_in(resolved.kind, usual_settings(resolved)):
+            places.append(place)
+            secrets.append(secret)
         plan, shown_plan = plan_of(resolved), plan_of(masked)
         templates = mapped_templates(resolved, plan, secrets, name, replay)
         shown_templates = mapped_templates(masked, shown_plan, (STAND_IN,), name, replay)
@@ -171,8 +190,8 @@ class RequestWriter:
                 break
             template = templates[index]
             try:
-                data = _written(template, plan.requests[index], seen, body, record)
                 without = _written(shown_templates[index], shown_plan.requests[index], shown, body, record)
+                data = _written(template, plan.requests[index], seen, body, record) if with_secrets else without
             except MappingFailed as error:
                 problems.append(FieldError(f"/mapping/{index}{error.path}", error.sentence))
                 continue
@@ -186,11 +205,21 @@ class RequestWriter:
                     hidden=template.hidden,
                     name=plan.requests[index].name,
                     masked=without,
+                    reads_secrets=_reads_any(plan.requests[index].paths, places),
                     client=client,
                     judged=lambda answer, by=template: by.judged(answer, 1)[0],  # type: ignore[misc]
                 )
             )
         return Written(requests, problems)
+
+
+def _reads_any(paths: Collection[str], places: Sequence[str]) -> bool:
+    """Return whether a path leads to one of these places, to what is around one, or into it."""
+    return any(
+        path == "" or place == path or place.startswith(f"{path}.") or path.startswith(f"{place}.")
+        for path in paths
+        for place in places
+    )
 
 
 def _written(template: MappedTemplate, request: CompiledRequest, fields: Fields, plain: bytes, record: Record) -> bytes:
@@ -222,8 +251,8 @@ class Signature(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ShownRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A request as it is sent. If ``masked``, credentials are hidden. ``name`` is its name in the mapping, null for a
-    webhook."""
+    """A request as it is sent. If ``masked``, credentials are hidden, and lengths are those of what is shown. ``name``
+    is its name in the mapping, null for a webhook."""
 
     name: str | None
     url: str
@@ -258,26 +287,25 @@ def shown(written: WrittenRequest, destination: Destination, reveal: bool) -> Sh
 
 def _shown_mapped(written: WrittenRequest, masked: bytes, reveal: bool) -> ShownRequest:
     """Return a request of a mapping: unless revealed, as it is made without its secrets, which a mapping may put
-    anywhere and change."""
-    parts = real = _taken_apart(written.data)
-    is_masked = not reveal and masked != written.data
+    anywhere and change. Nothing of it is measured on, or compared with, the real one: whoever writes the mapping could
+    make that depend on what a secret holds."""
+    parts, is_masked = _taken_apart(written.data if reveal else masked), False
     if not reveal:
-        without = _taken_apart(masked)
-        length = next((each for each in real.headers if each.name == "Content-Length"), None)
+        target, body = without_stand_ins(parts.target), without_stand_ins(parts.body)
+        size = parts.body_bytes if body == parts.body else len(body.encode())
         headers = [
-            length
-            if each.name == "Content-Length" and length is not None
+            Header(each.name, str(size))
+            if each.name == "Content-Length"
             else Header(each.name, f"{each.value.partition(' ')[0]} {MASK}")
             if each.name == "Authorization" and each.value.startswith("Basic ")
             else Header(each.name, without_stand_ins(each.value))
-            for each in without.headers
+            for each in parts.headers
         ]
-        is_masked = is_masked or headers != without.headers
-        target, body = without_stand_ins(without.target), without_stand_ins(without.body)
+        is_masked = written.reads_secrets or (target, body, headers) != (parts.target, parts.body, parts.headers)
         if written.client is not None:
             headers.insert(0, Header("Authorization", f"Bearer {MASK}"))
             is_masked = True
-        parts = without._replace(target=target, headers=headers, body=body, body_bytes=real.body_bytes)
+        parts = parts._replace(target=target, headers=headers, body=body, body_bytes=size)
     return ShownRequest(
         name=written.name,
         url=f"{written.receiver.scheme}://{written.receiver.host_header}{parts.target}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -70,7 +70,7 @@ def test_what_is_shown_is_what_is_sent(control: Running) -> None:
 
 
 def test_no_secret_is_shown_wherever_a_mapping_puts_it(control: Running) -> None:
-    """In the body in capitals, in the query, in a header and as authorization: nothing of it, and the true length."""
+    """In the body in capitals, in the query, in a header and as authorization: nothing of it, nor its length."""
     secrets = {"key": "abcd-secret-key-9876"}
     with Receiver(OK) as receiver:
         make(
@@ -93,7 +93,37 @@ def test_no_secret_is_shown_wherever_a_mapping_puts_it(control: Running) -> None
         (sent,) = receiver.requests
         assert b"ABCD-SECRET-KEY-9876" in sent
         assert {"name": "Content-Length", "value": str(shown["bodyBytes"])} in shown["headers"]
-        assert shown["bodyBytes"] == len(sent.partition(b"\r\n\r\n")[2])
+        assert shown["bodyBytes"] == len(shown["body"].encode()) != len(sent.partition(b"\r\n\r\n")[2])
+
+
+SECRET = {"@path": "$.settings.secrets.key"}
+
+
+def without(pattern: str, replacement: str = "") -> dict[str, Any]:
+    """The stored secret with a part of it replaced, if it has that."""
+    return {"@replace": {"pattern": pattern, "replacement": replacement, "value": SECRET}}
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param(lambda part: {"body": {"a": without(part)}}, id="length"),
+        pytest.param(lambda part: {"headers": {"X-Probe": without(part, "\n")}}, id="whether it can be made"),
+        pytest.param(
+            lambda part: {"body": {"a": {"@if": {"blank": without(part), "then": 1, "else": 2}}}}, id="what it is"
+        ),
+    ],
+)
+def test_no_dry_run_depends_on_what_a_secret_holds(control: Running, asks: Callable[[str], dict[str, Any]]) -> None:
+    """Whoever may write mappings could otherwise ask for a secret letter by letter: a guess that is right and one that
+    is wrong look the same."""
+    make(control, request("https://api.example"), auth={"type": "none"}, secrets={"key": "abcdefgh"})
+    right, wrong = (
+        tried(control, dryRun=True, mapping=[request("https://api.example", **asks(part))]).json
+        for part in ("abcdefgh", "ijklmnop")
+    )
+    assert (right["requests"], right["problems"]) == (wrong["requests"], wrong["problems"])
+    assert [each["masked"] for each in right["requests"]] == [True]
 
 
 def test_a_batch_is_shown_as_a_batch_of_one(control: Running) -> None:

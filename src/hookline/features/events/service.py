@@ -169,6 +169,8 @@ class LiveEvents:
         self, watcher: Watcher, named: dict[int, int], now: dict[int, int] | None
     ) -> AsyncIterator[bytes]:
         # Registered here and not in `watch`: a stream whose client left before the first byte is never iterated.
+        if len(self._watchers) >= WATCHERS_MAX:  # of many that came together, who saw the last places free
+            return
         self._watchers.add(watcher)
         try:
             yield b"retry: 1000\n: Hookline\n\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from hookline.features.events import service
 from hookline.features.events.log import EventLog, LoggedEvent
 from hookline.features.events.service import QUEUE_MESSAGES_MAX, Message, Watcher, live_events
+from hookline.settings import Settings
 from tests.unit.control.running import Running, Stream, destination, record, source, wait_until
 
 
@@ -118,6 +120,21 @@ def test_streams_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) 
     streams[0].close()
     wait_until(lambda: live_events(control.services).watchers < 2)
     watching(control).close()
+
+
+def test_streams_that_come_together_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many that are answered before one of them has begun, no more go on than there may be; the others end."""
+    monkeypatch.setattr(service, "WATCHERS_MAX", 2)
+    log = EventLog(Settings(data_dir=str(tmp_path)))
+    live = service.LiveEvents(log)
+
+    async def watch() -> list[bytes]:
+        streams = [await live.watch() for _ in range(5)]
+        return [await anext(each, b"") for each in streams]
+
+    begun = asyncio.run(watch())
+    log.close()
+    assert [bool(each) for each in begun] == [True, True, False, False, False]
 
 
 def test_a_stop_ends_every_stream(control: Running) -> None:

@@ -6,14 +6,17 @@ that no request asked for has none.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from functools import cached_property
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from hookline.api.audit.log import AuditChange
 from hookline.api.auth.identity import Identity, identify
@@ -140,6 +143,19 @@ def may_refer() -> bool:
     """Return whether the change being made may have a secret sent that it only refers to: an owner's, or nobody's."""
     call = _current.get()
     return call is None or (call.caller is not None and call.caller.may("owner"))
+
+
+class CallersTurns:
+    """Has a caller's own calls wait for each other where all callers wait for one thread: so many slow ones of one keep
+    the others waiting no longer than one does."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def mine(self) -> AbstractAsyncContextManager[object]:
+        """Return the turn of who makes the request being served; work that no request asked for needs none."""
+        caller = current_caller()
+        return nullcontext() if caller is None else self._locks.setdefault(caller.key, asyncio.Lock())
 
 
 def is_http(scope: Scope) -> bool:

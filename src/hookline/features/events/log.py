@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from hookline.api.calls import CallersTurns
 from hookline.api.problem import Problem
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
@@ -183,6 +184,7 @@ class EventLog:
         self._data_path = settings.data_path
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="event-log")
+        self._turns = CallersTurns()
         self._reader: SearchableReader | None = None
         self._statuses: EventStatuses | None = None
 
@@ -192,7 +194,7 @@ class EventLog:
         """Return the newest events that match, at most ``limit``, older than the cursor ``after``, as found in
         ``seconds``."""
         before = parse_cursor(after) if after else None
-        return await self._run(lambda: self._newest(wanted, limit, before, seconds))
+        return await self.run(lambda: self._newest(wanted, limit, before, seconds))
 
     async def of_message(self, message_id: str, source: str | None) -> EventStatus | None:
         """Return the status of a message, None when it is unknown (or no longer kept)."""
@@ -208,7 +210,8 @@ class EventLog:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return what some work comes to that reads with this log's reader, on its thread."""
-        return await self._run(work)
+        async with self._turns.mine():
+            return await self._run(work)
 
     def record_at(self, partition: int, offset: int) -> Record | None:
         """Return the record at a place, None when it is not kept; only within ``run``."""
@@ -237,7 +240,7 @@ class EventLog:
     async def over_newest(self, work: Callable[[Iterator[Record]], T]) -> T:
         """Return what ``work`` makes of the newest records, of which it gets as many as can be read in the time there
         is."""
-        return await self._run(lambda: work(self._newest_records()))
+        return await self.run(lambda: work(self._newest_records()))
 
     def close(self) -> None:
         """Stop reading; idempotent."""

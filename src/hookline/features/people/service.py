@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
+from hookline.api.calls import CallersTurns
 from hookline.api.services import Services, part
 from hookline.database.connection import Connection
 from hookline.database.location import location_of
@@ -54,12 +55,14 @@ class ProfileLog:
     def __init__(self, settings: Settings) -> None:
         self._data_path = settings.data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="profile-log")
+        self._turns = CallersTurns()
         self._database = ReadOnly(location_of(settings, "profiles"))
         self._journal: Reader | None = None
 
     async def read(self, work: Callable[[ProfileReader], T]) -> T | None:
         """Return what some work comes to, None while there are no profiles."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._read(work))
+        async with self._turns.mine():
+            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._read(work))
 
     def close(self) -> None:
         """Stop reading; idempotent."""
@@ -112,12 +115,14 @@ class PersonLog:
     def __init__(self, settings: Settings) -> None:
         self._data_path = settings.data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="person-log")
+        self._turns = CallersTurns()
         self._database = ReadOnly(location_of(settings, "profiles"))
         self._journal: SearchableReader | None = None
 
     async def read(self, work: Callable[[PersonReader], R]) -> R:
         """Return what some work comes to."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._read(work))
+        async with self._turns.mine():
+            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._read(work))
 
     def close(self) -> None:
         """Stop reading; idempotent."""

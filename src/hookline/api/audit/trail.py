@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from litestar.enums import ScopeType
@@ -35,13 +36,22 @@ class AuditTrail:
             return
         request, caller = scope, call.caller
         services: Services = scope["litestar_app"].state.services
+        is_answered = False
 
         async def send_recorded(message: Message) -> None:
-            if message["type"] == "http.response.start" and _is_on_record(call, message["status"]):
-                _try_to_record(services, call, caller, request)
+            nonlocal is_answered
+            if message["type"] == "http.response.start":
+                is_answered = True
+                if _is_on_record(call, message["status"]):
+                    _try_to_record(services, call, caller, request)
             await send(message)
 
-        await self._app(scope, receive, send_recorded)
+        try:
+            await self._app(scope, receive, send_recorded)
+        except asyncio.CancelledError:  # by a stop, which does not take back what was done
+            if call.has_changed and not is_answered:
+                _try_to_record(services, call, caller, request)
+            raise
 
 
 def _is_on_record(call: Call, status: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from hookline.api.audit import log as module
@@ -16,9 +18,13 @@ from hookline.api.audit.log import (
 )
 from hookline.api.caller import Caller
 from hookline.api.services import control_database
+from hookline.database.location import location_of
 from hookline.database.sqlite import OperationalError
-from tests.unit.control.running import TOKEN, Running, destination, record, source
+from hookline.features.dead_letters import api as dead_letters
+from hookline.replays.store import ReplayFeed
+from tests.unit.control.running import TOKEN, WAIT_SECONDS, Running, destination, record, source, wait_until
 from tests.unit.features.accounts.test_sign_in import cookie_of, login
+from tests.unit.features.dead_letters.test_dead_letters import fill
 
 OLGA = Caller("account", "olga", "owner", 1)
 SECRET = "a-long-shared-secret-9876"
@@ -258,3 +264,18 @@ def test_the_page_shows_counts_and_kinds(control: Running) -> None:
         "12 ×"
         in control.call("GET", f"/settings/audit-log/{entry['id']}", headers={"Cookie": cookie}, token=False).text
     )
+
+
+def test_what_a_stop_cuts_short_is_on_record(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A discard that waits for deliver is asked for when control stops, and will be carried out: the log has it."""
+    monkeypatch.setattr(dead_letters, "DISCARD_SECONDS", WAIT_SECONDS)
+    fill(control, 1)
+    asked = ReplayFeed(location_of(control.settings, "control"))
+    with ThreadPoolExecutor(1) as caller:
+        answer = caller.submit(control.api, "POST", "/dead-letters/discard", {"destination": "erp"})
+        wait_until(lambda: asked.actions(0))
+        control.stop()
+        assert answer.result().json["code"] == "stopping"
+    (entry,) = audit_log(control.services).newest(10)
+    assert (entry.action, entry.actor) == ("discard_dead_letters", "admin token")
+    assert [each.path for each in entry.changes] == ["discarded"]

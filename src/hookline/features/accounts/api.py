@@ -10,7 +10,7 @@ import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
 from litestar.params import Body, JSONBody, PathParameter
 
-from hookline.api.audit.log import AuditChange
+from hookline.api.audit.log import AuditChange, audit_log
 from hookline.api.auth.access import session_cookie
 from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, refusal_of
 from hookline.api.auth.service import account_store, login_throttle, password_hasher, session_store, token_store
@@ -385,6 +385,9 @@ async def _change_password(
         login_throttle(services).not_tried(SESSION, name)
         raise Problem(503, "unavailable", "Many sign in right now; try again in a moment.") from None
     if not right or account is None:
+        if account is not None and call.caller is not None:  # few, for each account has few tries
+            target = f"users/u{account}"
+            audit_log(services).record(call.caller, "sign_in_failed", target, call.address, call.id)
         raise _wrong_password()
     login_throttle(services).succeeded(SESSION, name)
     refusal = refusal_of(new, name)

@@ -379,6 +379,18 @@ def test_a_password_is_changed_by_who_knows_it(control: Running) -> None:
     assert set(tries) == {403, 429}
 
 
+def test_a_guess_by_who_is_known_is_on_record(control: Running) -> None:
+    """Whoever may only read, and tries passwords of others, is named where failed attempts are looked for."""
+    owner(control)
+    token = control.api("POST", "/tokens", {"name": "reader", "scope": "read"}).json["text"]
+    guess = {"account": "olga@example.com", "current": "a guess of mine", "new": "another good password"}
+    headers = {"Authorization": f"Bearer {token}"}
+    assert control.call("POST", "/api/v1/users/password", guess, headers).json["code"] == "wrong_password"
+    control.call("POST", "/api/v1/users/password", {**guess, "account": "nobody"}, headers)
+    entries = control.api("GET", "/audit-log?action=sign_in_failed").json["items"]
+    assert [(each["actor"], each["target"]) for each in entries] == [("token reader", "users/u1")]
+
+
 @pytest.mark.parametrize(
     ("agent", "words"),
     [

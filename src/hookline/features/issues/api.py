@@ -121,11 +121,12 @@ class Issues(Controller):
         if retrying and stored is not None and stored.lane is not None:
             lane = stored.lane.number  # tried first: where this is refused, no replay has begun
             ask_deliver(services, lambda store: store.try_lane(lane, current_author()))
+            _changed(issue, "tried", None, retrying)
         replay = None
         if letters:
             request = ReplayRequest(destination=issue.destination, rate=asked.rate, dead_letters=wanted)
             replay = await _begin(services, issue, request)
-        _changed(issue, "retried", None, letters + retrying)
+            _changed(issue, "retried", None, letters)
         return IssueRetried(letters, retrying, replay)
 
     @post("/{id:str}/ignore", status_code=200, needs="editor")

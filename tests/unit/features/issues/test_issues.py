@@ -288,6 +288,26 @@ def test_two_who_retry_at_once_send_once(world: World, monkeypatch: pytest.Monke
     assert len(world.control.api("GET", "/replays").json["items"]) == 1
 
 
+def test_what_a_refused_retry_has_tried_is_on_record(world: World) -> None:
+    """Events that wait are tried although a replay sends the dead letters already: the log says so beside the 409."""
+    world.control.append(record("m0"), record("m1"))
+    for n in range(2):
+        world.fail(n, "down", 503, "server_error", dead=n == 0)
+    world.deliver.execute(
+        'INSERT INTO retries (lane, partition, "offset", attempt, due, first_at) VALUES (1, 0, 1, 1, ?, ?)',
+        (world.now_ms, world.now_ms),
+    )
+    path = f"/issues/{world.one()['id']}"
+    made = world.control.api("POST", f"{path}/retry").json
+    assert (made["deadLetters"], made["retrying"], made["replay"]["state"] != "done") == (1, 1, True)
+    assert world.control.api("POST", f"{path}/retry").json["code"] == "already_retried"
+    entries = world.control.api("GET", f"/audit-log?target={path[1:]}").json["items"]
+    changes = [
+        [(each["path"], each["after"]) for each in entry["changes"] if each["object"] in path] for entry in entries
+    ]
+    assert changes == [[("tried", 1)], [("tried", 1), ("retried", 1)]]
+
+
 def test_the_next_step_fits_what_is_left(world: World) -> None:
     """Nobody is sent to dead letters that are not there: events wait, wait for a resume, or have all arrived."""
     world.control.append(record("m0"))

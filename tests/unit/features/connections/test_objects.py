@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from hookline.connections.edits import Put
+from hookline.features.connections.api import objects
 from tests.unit.control.running import Running, destination, source
 
 SECRET = "a-long-shared-secret-9876"
@@ -56,6 +59,25 @@ def test_patch_merges(control: Running) -> None:
     control.api("POST", "/sources", source(type="web"))
     patched = control.api("PATCH", "/sources/site", {"name": "New", "type": None})
     assert patched.json == source(name="New", type="server")
+
+
+def test_a_patch_undoes_nothing_that_came_between(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is applied in a thread just after a patch has read the object: what the file changed stays, and the patch
+    is refused."""
+    control.api("PUT", "/sources/site", source())
+    merge, store = objects.merged, control.services.store
+
+    def late(target: Any, patch: Any) -> Any:
+        monkeypatch.setattr(objects, "merged", merge)
+        stored = store.source("site")
+        assert stored is not None
+        store.change([Put(replace(stored.object, name="By the file"))], "file", None, dict)
+        return merge(target, patch)
+
+    monkeypatch.setattr(objects, "merged", late)
+    assert control.api("PATCH", "/sources/site", {"enabled": False}).json["code"] == "changed_meanwhile"
+    assert control.api("GET", "/sources/site").json["name"] == "By the file"
+    assert control.api("PATCH", "/sources/site", {"enabled": False}).json["name"] == "By the file"
 
 
 def test_an_id_never_changes(control: Running) -> None:

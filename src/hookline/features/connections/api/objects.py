@@ -269,13 +269,14 @@ def create_object(services: Services, wanted: ObjectT) -> Stored[ObjectT]:
 
 
 def replace_object(
-    services: Services, object_id: str, wanted: ObjectT, stored: Stored[ObjectT] | None
+    services: Services, object_id: str, wanted: ObjectT, stored: Stored[ObjectT] | None, made_of_it: bool = False
 ) -> Stored[ObjectT]:
-    """Put the object in place of the stored one, if there is one."""
+    """Put the object in place of the stored one, if there is one; ``made_of_it``: of no other one."""
     if wanted.id != object_id:
         detail = f"The body's id is {wanted.id!r} but the address names {object_id!r}; an id never changes."
         raise Problem(422, "id_mismatch", detail, [FieldError("/id", f"must be {object_id!r}")])
-    change(services, [Put(wanted, since=_wanted_since(stored))])
+    since = _wanted_since(stored)
+    change(services, [Put(wanted, since=stored.since if made_of_it and stored is not None else since)])
     return _stored(services, wanted)
 
 
@@ -295,7 +296,8 @@ def patch_object(services: Services, stored: Stored[ObjectT], patch: dict[str, A
         fields = merged(msgspec.to_builtins(_before(stored.object)), patch)
     except RecursionError:
         raise Problem(400, "malformed_json", "The body is nested too deeply.") from None
-    return replace_object(services, stored.object.id, converted(fields, type(stored.object)), stored)
+    # A file that is applied meanwhile, in another thread, would be undone by what was read before it.
+    return replace_object(services, stored.object.id, converted(fields, type(stored.object)), stored, made_of_it=True)
 
 
 def _before(object: ObjectT) -> ObjectT:

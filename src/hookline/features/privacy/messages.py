@@ -17,6 +17,7 @@ from hookline.journal.opening import open_reader
 from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.delivery import DestinationStatus
+from hookline.outcomes.event_status import DELETED
 from hookline.outcomes.outcome import DeliveryStatus
 from hookline.privacy.model import DeletionRequest, Message, Messages, NextTry, Receipt
 from hookline.privacy.requests import Requests
@@ -95,10 +96,9 @@ class DeletionMessages:
         event = await self._events.of_message(message.message_id, message.source)
         age_ms = now_ms - (message.first_ms or now_ms)
         statuses = {each.id: each for each in event.destinations} if event is not None else {}
-        asked = {
-            id: statuses.get(id) or DestinationStatus(id, DeliveryStatus.EXPIRED_BY_RETENTION)
-            for id in message.destinations
-        }
+        # A destination that was deleted before this try has no status: nobody waits 30 days for it.
+        unknown = (DeliveryStatus.DISCARDED, DELETED) if event else (DeliveryStatus.EXPIRED_BY_RETENTION, None)
+        asked = {id: statuses.get(id) or DestinationStatus(id, *unknown) for id in message.destinations}
         is_open = any(not _has_ended(each) or self._awaits_remark(message, each, now_ms) for each in asked.values())
         goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
         if event is not None and is_open and goes_on:

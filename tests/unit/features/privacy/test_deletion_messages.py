@@ -17,7 +17,7 @@ from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
 from hookline.outcomes.delivery import Attempt, DestinationStatus
-from hookline.outcomes.event_status import EventStatus
+from hookline.outcomes.event_status import DELETED, EventStatus
 from hookline.outcomes.outcome import DeliveryStatus, Outcome
 from hookline.privacy import id_digest
 from hookline.privacy.model import DeletionRequest, Messages, NextTry
@@ -173,6 +173,32 @@ def test_what_was_not_sent_is_closed_with_its_reason(tmp_path: Path) -> None:
         for each in sending.messages.receipts(sending.request.number)[message.id]
     }
     assert receipts == {"crm": ("delivered", None), "mail": ("filtered", seen.reason)}
+    seen.close()
+    sending.store.close()
+
+
+class GoneAtOne(SeenInTheRing):
+    """An event that one destination accepted; the other was deleted before it was sent, so nothing is said of it."""
+
+    async def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
+        seen = await super().of_message(message_id, source)
+        assert seen is not None
+        return msgspec.structs.replace(seen, destinations=seen.destinations[:1])
+
+
+def test_a_deleted_destination_is_not_waited_for(tmp_path: Path) -> None:
+    """No try could reach it: the request ends, and its evidence says why nothing was delivered there."""
+    sending = Sending(tmp_path)
+    seen = GoneAtOne(Settings(data_dir=str(tmp_path)))
+    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
+    (message,) = sending.messages.of(sending.request.number)
+    sending.messages.sent(message.id)
+    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+    receipts = {
+        each.destination: (each.status, each.reason)
+        for each in sending.messages.receipts(sending.request.number)[message.id]
+    }
+    assert receipts == {"crm": ("delivered", None), "mail": ("discarded", DELETED)}
     seen.close()
     sending.store.close()
 

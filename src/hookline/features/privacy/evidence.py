@@ -157,7 +157,8 @@ def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
     if message.state != "closed":
         known = {each.destination for each in receipts}
         settled += [Acknowledgement(id, OPEN, None, None, None) for id in message.destinations if id not in known]
-    return AffectedSource(message.source, message.events, message.tries if message.first_ms else 0, settled)
+    sent = message.tries - (message.state == "planned")  # the try that is planned is yet to come
+    return AffectedSource(message.source, message.events, sent if message.first_ms else 0, settled)
 
 
 def _reason(receipt: Receipt) -> str | None:

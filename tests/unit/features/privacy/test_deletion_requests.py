@@ -21,7 +21,7 @@ from hookline.features.privacy.service import (
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store.store import ProfileStore
 from hookline.privacy import suppressions as suppression_list
-from hookline.privacy.model import DeletionRequest, Receipt
+from hookline.privacy.model import DeletionRequest, NextTry, Receipt
 from hookline.privacy.search import SearchResult
 from tests.unit.control.running import Running, destination, record, source
 from tests.unit.features.accounts.test_access import sign_in
@@ -180,6 +180,27 @@ def test_a_source_that_only_profiles_know_of_is_affected(control: Running) -> No
     told = {each["source"]: [to["destination"] for to in each["destinations"]] for each in first["sources"]}
     assert told == {"app": ["crm"], "site": []}
     assert (first["events"], second["sources"], nobody["sources"]) == (1, [], [])
+
+
+def test_evidence_counts_the_tries_that_were_sent(control: Running) -> None:
+    """The next one is planned as soon as one has failed, and sent an hour later."""
+    requests, messages = deletion_requests(control.services), delete_messages(control.services)
+    made = requests.create(["u1"], "delete", "me")
+    requests.plan(made, SearchResult(["u1"]), [(0, "site", 1, ("crm",))])
+    (planned,) = messages.of(made.number)
+    tries = [_tries(control)]
+    messages.sent(planned.id)
+    tries.append(_tries(control))
+    (sent,) = messages.of(made.number)
+    messages.settle(sent, [], NextTry(("crm",), "another", 0))
+    tries.append(_tries(control))
+    messages.sent(sent.id)
+    assert [*tries, _tries(control)] == [0, 1, 1, 2]
+
+
+def _tries(control: Running) -> int:
+    (person,) = control.api("GET", "/deletion-requests/dr1/evidence").json["people"]
+    return int(person["sources"][0]["tries"])
 
 
 def test_evidence_of_many_people_is_asked_for_in_few_queries(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class FilesCopy:
         self._tell = tell
 
     def fill(self) -> None:
-        """Copy the index's runs that are not there yet: they never change."""
+        """Copy the index's runs that are not there yet: they change by an erasure alone."""
         self._copy([path for path in self._files() if path.suffix == RUN_SUFFIX])
 
     def finish(self) -> None:
@@ -63,7 +63,7 @@ class FilesCopy:
         for path in files:
             size = _size(path)
             target = self._new / path.relative_to(self._old)
-            if path.suffix != RUN_SUFFIX or not target.exists() or target.stat().st_size != size:
+            if path.suffix != RUN_SUFFIX or _written(target) != _written(path):
                 _copy_durably(path, target)
             progress.add(size)
 
@@ -75,11 +75,23 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _written(path: Path) -> tuple[int, int] | None:
+    """Return what a copy has in common with its run, until an erasure overwrites whose events are in the run."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
 def _copy_durably(path: Path, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = target.with_name(f"{target.name}.moving")
     try:
+        before = path.stat()
         shutil.copy2(path, temporary)
+        # An erasure in the middle of the copy is then seen.
+        os.utime(temporary, ns=(before.st_atime_ns, before.st_mtime_ns))
     except FileNotFoundError:  # as above
         temporary.unlink(missing_ok=True)
         return

@@ -89,6 +89,22 @@ def test_an_index_on_another_disk_is_brought_over(old: Settings, tmp_path: Path)
     assert not (new / "index").is_symlink()
 
 
+def test_whose_events_were_erased_is_not_brought_over(old: Settings, tmp_path: Path) -> None:
+    """An erasure overwrites a run that was copied before: the size stays, so it is copied again."""
+    run, new = old.data_path / "index" / "0" / "1.run", tmp_path / "new"
+    run.write_bytes(b"users of events")
+    copy = FilesCopy(old.data_path, new, lambda _: None)
+    copy.fill()
+    inode = (new / "index" / "0" / "1.run").stat().st_ino
+    copy.fill()
+    assert (new / "index" / "0" / "1.run").stat().st_ino == inode  # what has not changed is not copied again
+    run.write_bytes(bytes(run.stat().st_size))
+    later_ns = run.stat().st_mtime_ns + 1_000_000_000
+    os.utime(run, ns=(later_ns, later_ns))  # file systems write times down in steps
+    copy.finish()
+    assert (new / "index" / "0" / "1.run").read_bytes() == run.read_bytes()
+
+
 def test_the_way_back_from_another_installation_is_refused(old: Settings, tmp_path: Path) -> None:
     """Settings that the folder was not moved to lead to a database that others use: nothing is asked or changed there,
     and the folder stays moved."""

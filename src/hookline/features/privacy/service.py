@@ -29,7 +29,8 @@ from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.fleet.service import role_metrics
 from hookline.features.privacy.forgetting import ErasedProfiles, Forgetting
 from hookline.features.privacy.messages import DeletionMessages
-from hookline.features.replays.service import replay_store
+from hookline.features.replays.planning import Planner
+from hookline.features.replays.service import replay_planner, replay_store
 from hookline.features.usage.service import EPOCH, By
 from hookline.journal.port import JournalError
 from hookline.journal.record import SYNC_SOURCE
@@ -116,6 +117,7 @@ class DeletionWatch:
         journal: RemoteAppender,
         forgetting: Forgetting,
         usage: SuppressedUsage,
+        planner: Planner,
     ) -> None:
         self._data_path = settings.data_path
         self._connections = connections
@@ -123,6 +125,7 @@ class DeletionWatch:
         self._messages = messages
         self._journal = journal
         self._forgetting = forgetting
+        self._planner = planner
         self._usage = usage
         self._usage_fails = False
         self._delayed: dict[int, str] = {}
@@ -227,8 +230,13 @@ class DeletionWatch:
         if request.action == "suppress":
             self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
             return
-        self._forgetting.forget(set(found.owners()), found.message_ids)
+        self._forget(found)
         self._requests.plan(request, found, self._planned(found))
+
+    def _forget(self, found: SearchResult) -> None:
+        ids = set(found.owners())
+        self._forgetting.forget(ids, found.message_ids)
+        self._planner.forget(ids, found.message_ids)
 
     def _add_synced(self, found: SearchResult, synced_by: Sequence[Collection[tuple[str, str]]]) -> None:
         """Note where syncs have sent something about each person, also what the journal no longer holds."""
@@ -262,6 +270,8 @@ class DeletionWatch:
         for partition, positions in self._requests.positions(request.number).items():
             await self._journal.erase(partition, list(positions))
         crash_point("privacy.journal_erased")
+        people = self._requests.people(request.number)
+        self._planner.forget({id for each in people for id in each.identities or ()})  # found before they were erased
         self._requests.clear(request.number)
 
     async def _clear(self, request: DeletionRequest) -> None:
@@ -287,7 +297,7 @@ class DeletionWatch:
             # What is refused without a user goes on to be taken, and may name them by chance: it alone is no reason.
             are_theirs = any(events.total() for events in found.events)
             if are_theirs:
-                await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
+                await asyncio.to_thread(self._forget, found)
                 self._requests.plan_again(request, erased, found, self._planned(found))
             return are_theirs
         # A sync may have told something about them between the look-up and the end of their profile.
@@ -366,4 +376,5 @@ def deletion_watch(services: Services) -> DeletionWatch:
         lambda: [stored.object.id for stored in store.destinations() if is_sink(stored.object.kind)],
     )
     forgetting = Forgetting(control_database(services), replay_store(services))
-    return DeletionWatch(settings, store, requests, messages, journal, forgetting, suppressed_usage(services))
+    usage, planner = suppressed_usage(services), replay_planner(services)
+    return DeletionWatch(settings, store, requests, messages, journal, forgetting, usage, planner)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -242,6 +242,13 @@ class Planner:
     def dry_run_of(self, id: str) -> DryRun | None:
         """Return a dry run of the last hundred."""
         return self._dry_runs.get(id)
+
+    def forget(self, ids: Collection[str], message_ids: Collection[str] = ()) -> None:
+        """Keep no dry run that names one of these people or messages, or has found events of them."""
+        for id, run in list(self._dry_runs.items()):
+            users = {run.request.user_id, *(each.user_id for each in list(run.planning.sample))}
+            if not (users.isdisjoint(ids) and set(run.request.message_ids or ()).isdisjoint(message_ids)):
+                self._dry_runs.pop(id, None)
 
     def plan(self, replay: Replay, destination: Destination) -> None:
         """Begin to count a replay, and to find its events where single ones are meant, unless that is under way."""

@@ -217,3 +217,16 @@ def test_a_request_that_is_held_up_says_why(control: Running, capsys: pytest.Cap
     carry_out(control, Collect(control))
     assert control.api("GET", "/deletion-requests/dr1").json["delay"] is None
     assert "Held up by" not in page(control)
+
+
+def test_dry_runs_that_found_events_of_the_person_go(control: Running) -> None:
+    """They show whose events they found, for as long as control runs; one that found only those of others stays."""
+    control.api("PUT", "/sources/site", source("site"))
+    control.api("PUT", "/destinations/crm", destination("crm"))
+    control.append(record("m1"), record("m2", userId="other"))
+    asked = ({}, {"userId": "u1"}, {"messageIds": ["m1"]}, {"userId": "other"})
+    made = [control.api("POST", "/replays", {"destination": "crm", "dryRun": True, **each}).json for each in asked]
+    assert [each["total"] for each in made] == [2, 1, 1, 1]
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    carry_out(control, Collect(control))
+    assert [control.api("GET", f"/replays/{each['id']}").status for each in made] == [404, 404, 404, 200]

@@ -89,7 +89,7 @@ def test_a_backup_brings_back_what_was_there(booted: Booted, ports: tuple[int, i
     """Stop, pack, start; what is sent after that is gone again once the backup is restored into an empty folder."""
     kept = _delivered(ports, receiver)
     booted.run("install -d /var/backups")
-    booted.run(block(PRODUCTION, "systemctl stop hookline\ntar -C /var/lib/hookline --exclude"))
+    booted.run(block(PRODUCTION, "systemctl stop hookline\ninstall -m 0600"))
     _wait_for(ports)
     later = _delivered(ports, receiver)
     stop, rest = block(PRODUCTION, "systemctl stop hookline\ntar -C /var/lib/hookline -x").split("\n", 1)

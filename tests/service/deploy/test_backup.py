@@ -18,13 +18,14 @@ QUICK = {"deliver.retry_max": "1s"}
 def documented(archive: Path, folder: Path) -> list[list[str]]:
     """The commands that make and unpack a backup, with the paths of this test."""
     text = section("how-to/run-in-production.md", "Back up and restore")
-    lines = re.findall(r"^ *(tar .*)$", text, re.MULTILINE)
+    lines = re.findall(r"^ *((?:install|tar) .*)$", text.partition("With a container")[0], re.MULTILINE)
     paths = {"/var/lib/hookline": str(folder), "/var/backups/hookline.tar.gz": str(archive)}
     return [[paths.get(word, word) for word in shlex.split(line)] for line in lines]
 
 
 def test_a_backup_goes_on_in_another_folder(tmp_path: Path) -> None:
-    """What was delivered is not sent again, what waited is sent; token, connections and statuses are as before."""
+    """What was delivered is not sent again, what waited is sent; token, connections and statuses are as before. Nobody
+    else may read the archive."""
     away, archive = free_port(), tmp_path / "backup.tar.gz"
     with Receiver() as receiver:
         destinations = [webhook("well", receiver.url()), webhook("away", f"http://127.0.0.1:{away}/")]
@@ -34,13 +35,15 @@ def test_a_backup_goes_on_in_another_folder(tmp_path: Path) -> None:
             first.wait_status(message_id, "well", "delivered")
         token = first.admin_token
         first.stop()
-        make, _ = documented(archive, first.data)
-        subprocess.run(make, check=True, timeout=60)
+        *make, _ = documented(archive, first.data)
+        for each in make:
+            subprocess.run(each, check=True, timeout=60)
+        assert archive.stat().st_mode & 0o777 == 0o600
         shutil.rmtree(first.folder)
 
         second = Hookline(tmp_path / "second", destinations, settings=QUICK)
         second.data.mkdir(parents=True, mode=0o700)
-        _, unpack = documented(archive, second.data)
+        *_, unpack = documented(archive, second.data)
         subprocess.run(unpack, check=True, timeout=60)
         with Receiver(port=away) as back, second:
             for message_id in sent:

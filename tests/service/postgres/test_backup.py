@@ -25,13 +25,14 @@ def test_a_backup_brings_back_what_was_there(
     def run(block: str, url: str) -> None:
         lines = re.sub(r"^(systemctl|URL=).*\n", "", block, flags=re.MULTILINE)
         lines = lines.replace("/var/lib/hookline", str(hookline.data)).replace("/var/backups", str(tmp_path))
-        assert {line.split()[0] for line in lines.splitlines()} <= {"tar", "pg_dump", "pg_restore"}
+        assert {line.split()[0] for line in lines.splitlines()} <= {"install", "tar", "pg_dump", "pg_restore"}
         subprocess.run(["sh", "-ec", f"URL='{url}'\n{lines}"], check=True, timeout=120)
 
     with hookline:
         kept = hookline.track()
         hookline.wait_status(kept, "crm", "delivered")
     run(keep, database_url)
+    assert {(tmp_path / f"hookline.{each}").stat().st_mode & 0o777 for each in ("tar.gz", "dump")} == {0o600}
     with hookline:
         hookline.wait_status(hookline.track(message_id="later"), "crm", "delivered")
     with server.database() as other:

@@ -64,11 +64,21 @@ def delete_user(
         people = f"the person {shown}" if len(wanted) == 1 else f"{len(wanted)} people ({shown})"
         confirm(f"Erase the data of {people}? It cannot be undone.", yes, "nothing was requested")
     admin = options.admin()
-    made = [
-        admin.request("POST", "/deletion-requests", {"userIds": wanted[at : at + PEOPLE_PER_REQUEST], "action": action})
-        for at in range(0, len(wanted), PEOPLE_PER_REQUEST)
-    ]
+    made: list[Json] = []
+    refused: CommandFailed | None = None
+    for at in range(0, len(wanted), PEOPLE_PER_REQUEST):
+        body = {"userIds": wanted[at : at + PEOPLE_PER_REQUEST], "action": action}
+        try:
+            made.append(admin.request("POST", "/deletion-requests", body))
+        except CommandFailed as failure:
+            if not made:
+                raise
+            left = f"{len(wanted) - at} of {len(wanted)} people were not asked for: {printable(wanted[at])} and on"
+            refused = CommandFailed(f"{failure} The last {left}", failure.exit_code)
+            break
     print(json.dumps(made) if options.as_json else "\n".join(map(_line, made)))
+    if refused is not None:  # what was made cannot be taken back, so it is said first
+        raise refused
     return 0
 
 

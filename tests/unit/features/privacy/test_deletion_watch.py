@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
 import os
 import threading
 from collections import Counter
@@ -230,3 +231,18 @@ def test_dry_runs_that_found_events_of_the_person_go(control: Running) -> None:
     deletion_requests(control.services).create(["u1"], "delete", "me")
     carry_out(control, Collect(control))
     assert [control.api("GET", f"/replays/{each['id']}").status for each in made] == [404, 404, 404, 200]
+
+
+def test_what_was_requested_is_said_when_the_rest_is_refused(
+    control: Running, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long list is several requests, and those that were made are carried out."""
+    monkeypatch.setattr("hookline.features.privacy.cli.PEOPLE_PER_REQUEST", 2)
+    monkeypatch.setattr("hookline.privacy.requests.OPEN_MAX", 1)
+    server = ["--api", f"http://127.0.0.1:{control.port}", "--token", TOKEN, "--json"]
+    people = [f"u{number}" for number in range(5)]
+    assert execute(["delete-user", *people, "--action", "delete", "--yes", *server]) == 1
+    out, err = capsys.readouterr()
+    assert [(each["id"], each["people"]) for each in json.loads(out)] == [("dr1", 2)]
+    assert "1 deletion requests are under way" in err
+    assert "The last 3 of 5 people were not asked for: u2 and on" in err

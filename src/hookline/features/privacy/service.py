@@ -60,13 +60,14 @@ class SuppressedUsage:
         self._store = store
         self._metrics = metrics
         self._clock = clock
-        self._last: dict[str, float] = {}
+        self._last: tuple[float, dict[str, float]] | None = None
+        """When collect started, and its counts: another process may come to the same ones."""
 
     def note(self) -> None:
         """Look once; without anything new nothing is written."""
         report = self._metrics.report("collect")
         counts = report.by_label(METRIC) if report is not None else {}
-        if report is None or counts == self._last or not counts:
+        if report is None or not counts or (report.number(PROCESS_STARTED), counts) == self._last:
             return
         started, day = report.number(PROCESS_STARTED), int(self._clock() // DAY_SECONDS)
         with self._store.database.transaction() as execute:
@@ -80,7 +81,7 @@ class SuppressedUsage:
                     (day, source, int(new)),
                 )
                 execute(_PUT_SEEN, (source, started, int(count)))
-        self._last = counts
+        self._last = started, counts
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> dict[tuple[str, str], int]:
         """Return the counts of these days by (period, source)."""

@@ -94,8 +94,9 @@ class FleetLog:
         self._lock = threading.Lock()
         self._changed: dict[str, tuple[int, float]] = {}
         """By worker: its last row's time, and when that was first seen here."""
-        self.open_breakers: frozenset[str] = frozenset()
-        """The destinations whose breaker is open at some worker, as of the last look; none where there is only one."""
+        self.open_breakers: frozenset[str] | None = None
+        """The destinations whose breaker is open at some worker, as of the last look; None where no worker says so, as
+        where there is only one."""
         self._looked = -KEPT_SECONDS
         self._kept: Fleet | None = None
 
@@ -142,7 +143,7 @@ class FleetLog:
             open_breakers.update(state.open_breakers)
             owners.update({each: (worker, since[each]) for each in mine})
             workers.append(FleetWorker(worker, is_alive, iso(started_ms), iso(seen_ms), mine, None))
-        self.open_breakers = frozenset(open_breakers)
+        self.open_breakers = frozenset(open_breakers) if any(worker.alive for worker in workers) else None
         self._changed = {row[0]: self._changed[row[0]] for row in rows}
         return workers, owners
 

@@ -72,9 +72,10 @@ class NoticeWatch:
         own_metrics: OwnMetrics,
         webhooks: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
-        open_elsewhere: Callable[[], frozenset[str]] = frozenset,
+        open_elsewhere: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
-        """``open_elsewhere`` tells of breakers that are open at processes of other machines."""
+        """``open_elsewhere`` names the breakers that are open at processes of other machines, None where there are no
+        such processes."""
         self._log = log
         self._store = store
         self._metrics = metrics

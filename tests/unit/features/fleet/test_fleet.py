@@ -168,19 +168,20 @@ def test_a_worker_that_is_silent_or_has_left_owns_nothing(
 def test_a_breaker_that_is_open_at_any_worker_is_open(
     settings: Settings, rows: Connection, fleet: FleetLog, clock: Clock
 ) -> None:
-    """As notices and pages see it; one that is gone says nothing more."""
+    """As notices and pages see it, also where no worker is on control's machine; one that is gone says nothing more."""
     first, second = (Worker(location_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
     first.take(0)
     second.open_breakers = ["crm", "gone"]
     second.take(1)
     fleet.look()
     assert fleet.open_breakers == {"crm", "gone"}
-    assert moment(None, "crm", open_elsewhere=fleet.open_breakers).open_breakers is None
-    seen = moment(report("deliver"), "crm", open_elsewhere=fleet.open_breakers)
-    assert seen.open_breakers == frozenset({"crm"})
+    for reports in (None, report("deliver"), report("deliver", fresh=False)):
+        seen = moment(reports, "crm", open_elsewhere=fleet.open_breakers)
+        assert seen.open_breakers == frozenset({"crm"})
     clock.seconds = ALIVE_SECONDS + KEPT_SECONDS
     fleet.look()
-    assert fleet.open_breakers == frozenset()
+    assert fleet.open_breakers is None
+    assert moment(None, "crm", open_elsewhere=fleet.open_breakers).open_breakers is None
 
 
 def test_a_notice_tells_of_partitions_that_nobody_has_for_too_long(

@@ -52,11 +52,12 @@ class Moment:
         destinations: Sequence[Stored[Destination]] = (),
         sources: Sequence[Stored[Source]] = (),
         notices: Mapping[tuple[str, str], OpenNotice] | None = None,
-        open_elsewhere: frozenset[str] = frozenset(),
+        open_elsewhere: frozenset[str] | None = None,
         rules: Sequence[Notification] = (),
     ) -> None:
         """``open_elsewhere`` are the destinations whose breaker is open at a deliver process that does not report
-        here, ``rules`` the notification rules that are enabled, whose thresholds may be lower than the settings'."""
+        here, None where no such process says so; ``rules`` the notification rules that are enabled, whose thresholds
+        may be lower than the settings'."""
         self.rules = rules
         self.now_ms = now_ms
         self.reports = reports
@@ -111,12 +112,13 @@ class Moment:
 
     @cached_property
     def open_breakers(self) -> frozenset[str] | None:
-        """Return the enabled destinations whose breaker is open; None while deliver does not say."""
-        deliver = self.reports.get("deliver")
-        if deliver is None or not deliver.fresh:
-            return None
-        here = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value}
-        return (self._open_elsewhere | here) & self.enabled
+        """Return the enabled destinations whose breaker is open; None while no deliver process says so, here or on
+        another machine: control may be on one without any."""
+        deliver, found = self.reports.get("deliver"), self._open_elsewhere
+        if deliver is not None and deliver.fresh:
+            here = frozenset(id for id, value in deliver.by_label(BREAKER_OPEN).items() if value)
+            found = here | (found or frozenset())
+        return None if found is None else found & self.enabled
 
 
 class Condition(Protocol):

@@ -32,7 +32,7 @@ def moment(
     notices: dict[tuple[str, str], OpenNotice] | None = None,
     sources: Sequence[str] = (),
     paused: Pause | None = None,
-    open_elsewhere: frozenset[str] = frozenset(),
+    open_elsewhere: frozenset[str] | None = None,
     rules: Sequence[dict[str, Any]] = (),
     connected: str = "",
 ) -> Moment:

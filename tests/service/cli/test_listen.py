@@ -96,6 +96,20 @@ def test_ctrl_c_takes_the_destination_out(hookline: Hookline) -> None:
     assert "refused" not in errors
 
 
+def test_it_ends_when_nobody_reads_any_more(hookline: Hookline) -> None:
+    """As with ``| head``: its destination goes too, so that no events wait for it."""
+    before = destinations(hookline)
+    receiver = listen(hookline, "--port", "0")
+    assert receiver.stdout is not None
+    receiver.stdout.close()
+    hookline.track()
+    try:
+        assert receiver.wait(30) == 0
+    finally:
+        receiver.kill()
+    assert destinations(hookline) == before
+
+
 def test_it_says_when_nothing_can_arrive(new_hookline: Callable[..., Hookline]) -> None:
     """A server that may not send to this machine is named as the reason, with the setting to change."""
     with new_hookline(settings={"deliver.allow_networks": []}) as hookline:

@@ -245,7 +245,15 @@ def listen_until_stopped(
     ended = end_on_signals()
     verifier = _verifier(secrets, standard_webhooks)
     admin = server.admin()
-    receiver = Receiver(port, verifier, status, printer(as_json))
+    show = printer(as_json)
+
+    def show_until_closed(arrival: Arrival) -> None:
+        try:
+            show(arrival)
+        except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
+            ended.put(None)
+
+    receiver = Receiver(port, verifier, status, show_until_closed)
     receiver.start()
     try:
         with connected(admin, receiver, verifier, source) as destination:

@@ -207,13 +207,16 @@ def test_evidence_says_what_could_not_be_read(control: Running, capsys: pytest.C
 
 
 def test_a_request_that_is_held_up_says_why(control: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    """Until a try takes it on."""
+    """Until a try takes it on; what was found is not erased yet, and its page does not say so."""
     control.append(record("m1"))
     deletion_requests(control.services).create(["u1"], "delete", "me")
     asyncio.run(deletion_watch(control.services).look())  # collect, which erases, does not run
     delay = control.api("GET", "/deletion-requests/dr1").json["delay"]
     assert "collect" in delay
-    assert delay in html.unescape(page(control))
+    held_up = page(control)
+    assert delay in html.unescape(held_up)
+    assert "1 event found" in held_up
+    assert "event erased" not in held_up
     assert delay in said(control, capsys, "show")
     carry_out(control, Collect(control))
     assert control.api("GET", "/deletion-requests/dr1").json["delay"] is None

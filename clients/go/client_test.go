@@ -621,6 +621,22 @@ func TestHandlers(t *testing.T) {
 	equal(t, "sent", strings.Join(s.names(), ", "), "a, from a handler")
 }
 
+// A handler that makes a call may cause the next loss itself: that ends, and does not end the program.
+func TestHandlerOfItsOwnLoss(t *testing.T) {
+	var c *Client
+	o := Options{ErrorHandler: func(code, _ string) {
+		_ = c.Track(&Track{UserId: "u1", Event: "lost", Properties: Properties{"code": code}})
+	}}
+	c = newClient(t, newService(t), o)
+	_ = c.Close()
+	if err := c.Track(&Track{UserId: "u1", Event: "E"}); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if dropped := c.Stats().Dropped; dropped < 2 {
+		t.Errorf("%d dropped: the handler made no call", dropped)
+	}
+}
+
 // Receipts are bounded; the oldest go first.
 func TestReceiptsAreBounded(t *testing.T) {
 	l := newLedger(&Options{}, slog.Default())

@@ -2,6 +2,7 @@ package hookline
 
 import (
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -48,6 +49,9 @@ const (
 	receiptsMax = 100_000 // kept for the next flush; the oldest go first
 	// One line in the log per code in so long: a full queue would fill it otherwise.
 	lossLogPause = 10 * time.Second
+	// A handler that makes a call may be told that this call failed, make another, and so on until the stack overflows,
+	// which ends the program. It is left out where the stack has so many frames.
+	framesMost = 5_000
 )
 
 // ledger is the book of outcomes: consumers write down what became of each event; flush, stats and the handlers read it.
@@ -144,7 +148,7 @@ func (l *ledger) report(code, reason string, lost int) {
 	if says {
 		l.log.Warn(reason, "code", code, "lost", last.unsaid+lost)
 	}
-	if l.errorHandler != nil {
+	if l.errorHandler != nil && !isDeep() {
 		l.guarded(func() { l.errorHandler(code, reason) })
 	}
 }
@@ -176,6 +180,11 @@ func (l *ledger) keep(messages []message, outcome Outcome, code, reason string) 
 	if len(l.receipts) > receiptsMax+receiptsMax/4 { // seldom: all of them are moved
 		l.receipts = append(l.receipts[:0], l.receipts[len(l.receipts)-receiptsMax:]...)
 	}
+}
+
+func isDeep() bool {
+	var frame [1]uintptr
+	return runtime.Callers(framesMost, frame[:]) > 0
 }
 
 func (l *ledger) guarded(handler func()) {

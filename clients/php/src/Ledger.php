@@ -15,6 +15,11 @@ final class Ledger
 {
     /** One line in the log per code in so long: a full queue would fill it otherwise. */
     private const LOSS_LOG_SECONDS = 10.0;
+    /**
+     * A handler that makes a call may be told that this call failed, make another, and so on until there is no memory,
+     * which ends the program. It is left out when it was called so often within itself.
+     */
+    private const NESTED_MAX = 50;
     private const NOTHING = [
         'queued' => 0, 'accepted' => 0, 'handed_over' => 0, 'rejected' => 0, 'gave_up' => 0, 'dropped' => 0,
         'invalid' => 0,
@@ -24,6 +29,7 @@ final class Ledger
     private array $totals = self::NOTHING;
     /** @var array<string, array{float, int}> when a code was last logged, and how many events were lost since */
     private array $quiet = [];
+    private int $nested = 0;
     private readonly bool $logsAll;
 
     public function __construct(private readonly Options $options)
@@ -97,7 +103,11 @@ final class Ledger
         if ($says) {
             $this->log('warning', "$code: $reason (events lost: " . ($unsaid + $count) . ')');
         }
-        $this->call($this->options->error_handler, $code, $reason);
+        if ($this->nested < self::NESTED_MAX) {
+            $this->nested++;
+            $this->call($this->options->error_handler, $code, $reason);
+            $this->nested--;
+        }
     }
 
     /** Write a line to the application's logger; without one to PHP's log, if debug or DEBUG=analytics asks for it. */

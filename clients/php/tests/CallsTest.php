@@ -230,6 +230,21 @@ final class CallsTest extends TestCase
         self::assertFalse($client->track([]));
     }
 
+    public function testAHandlerThatCausesTheNextLossItselfEnds(): void
+    {
+        $client = null;
+        $told = 0;
+        $client = $this->client(['error_handler' => static function () use (&$client, &$told): void {
+            if (++$told < 1_000) { // not until the memory is used up
+                $client?->track(['userId' => 'u1', 'event' => 'Lost']);
+            }
+        }]);
+        $client->close();
+        self::assertFalse($client->track(['userId' => 'u1', 'event' => 'E']));
+        self::assertGreaterThan(1, $told);
+        self::assertLessThan(1_000, $told);
+    }
+
     public function testNothingIsSentWhenDisabledOrWithoutAKey(): void
     {
         self::assertFalse($this->client(['enabled' => false])->track(['userId' => 'u', 'event' => 'E']));

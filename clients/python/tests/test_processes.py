@@ -93,6 +93,39 @@ signal.pause()
     assert run(program, service.url, check=False).returncode == -15
 
 
+def test_a_signal_may_close_in_the_middle_of_init() -> None:
+    """A program that is ended while it starts: the handler runs on the thread that is in ``init``, and returns."""
+    program = """
+import signal
+import hookline_client
+def make(options, ledger):
+    signal.raise_signal(signal.SIGTERM)
+    raise SystemExit(0)
+signal.signal(signal.SIGTERM, lambda *_: hookline_client.close())
+hookline_client.init('wk', consumer=make)
+"""
+    run(program)
+
+
+def test_a_signal_may_track_in_the_middle_of_a_look_up() -> None:
+    """``socket`` has a name looked up in the call that needs it: a handler that makes a call there is not held up."""
+    program = """
+import signal, threading
+from hookline_client import Client
+client = Client('wk', endpoint='http://127.0.0.1:1', consumer='socket')
+start = threading.Thread.start
+def signalled(thread):
+    threading.Thread.start = start
+    signal.raise_signal(signal.SIGTERM)
+    start(thread)
+signal.signal(signal.SIGTERM, lambda *_: client.track('u', 'Ended'))
+threading.Thread.start = signalled
+client.track('u', 'E')
+assert client.stats.dropped == 2
+"""
+    run(program)
+
+
 def test_a_forked_child_sends_its_own_and_not_its_parents(service: ScriptedService) -> None:
     """As with gunicorn --preload: the client is made before the fork, with events in its queue."""
     program = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hookline_client.option_values import OptionValues
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may close while its thread is in the middle of init
 _client: Client | None = None
 _given: tuple[str | None, dict[str, Any]] | None = (None, {})
 """What ``init`` was called with; None when whatever it is called with means the client there is."""
@@ -27,7 +27,7 @@ _given: tuple[str | None, dict[str, Any]] | None = (None, {})
 
 def _renew_lock() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_lock)  # another thread may have held it

@@ -19,7 +19,7 @@ class LookedUpHost:
     def __init__(self, host: str, port: int) -> None:
         self._host = host
         self._port = port
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may make a call while its thread is in one
         self._known: Addresses = []
         self._known_at = float("-inf")
         self._lookup: _Lookup | None = None
@@ -42,7 +42,7 @@ class LookedUpHost:
 
     def forked(self) -> None:
         """A look-up under way stayed in the parent."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lookup = None
 
     def _take(self, lookup: _Lookup) -> Addresses:

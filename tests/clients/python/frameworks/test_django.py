@@ -99,3 +99,20 @@ def test_requests_outlive_the_client(shop: Shop) -> None:
         "print(answer(HttpRequest()).content.decode())\n"
     )
     assert shop.run("-c", program) == "None\n"
+
+
+def test_a_page_that_needs_no_user_is_answered_without_the_database(shop: Shop) -> None:
+    """The asynchronous middleware looks the user up before the view: that this fails is the calls' affair alone."""
+    program = (
+        "import asyncio\nimport django\nfrom django.conf import settings\n"
+        "settings.configure(INSTALLED_APPS=['hookline_client.frameworks.django'])\n"
+        "django.setup()\n"
+        "from django.http import HttpRequest, HttpResponse\n"
+        "from hookline_client.frameworks.django.middleware import HooklineMiddleware\n"
+        "async def view(request):\n    return HttpResponse(str(request.hookline.track(event='Bought')))\n"
+        "async def auser():\n    raise OSError('the database is away')\n"
+        "request = HttpRequest()\n"
+        "request.auser, request.COOKIES = auser, {'sessionid': 's'}\n"
+        "print(asyncio.run(HooklineMiddleware(view)(request)).content.decode())\n"
+    )
+    assert shop.run("-c", program) == "None\n"

@@ -41,11 +41,21 @@ class HooklineMiddleware:
 
     async def _answer(self, request: HttpRequest) -> Any:
         # Calls cannot await, so the user is looked up before; only for requests that carry a session.
-        user_id = None
+        user_id: str | None = None
+        failure: Exception | None = None
         find: Callable[[], Awaitable[object]] | None = getattr(request, "auser", None)
         if find is not None and settings.SESSION_COOKIE_NAME in request.COOKIES:
-            user_id = _user_id(await find())
-        request.hookline = _calls(request, lambda: user_id)
+            try:
+                user_id = _user_id(await find())
+            except Exception as error:  # noqa: BLE001 - the page may need no user: the calls are told instead
+                failure = error
+
+        def found() -> str | None:
+            if failure is not None:
+                raise failure
+            return user_id
+
+        request.hookline = _calls(request, found)
         return await self._get_response(request)
 
 

@@ -14,6 +14,9 @@ final class Client
     /** How long `flush` waits when it is not told. */
     public const FLUSH_SECONDS = 10.0;
 
+    /** @var \WeakMap<self, true>|null those that the end of the request is told to */
+    private static ?\WeakMap $living = null;
+
     private readonly Options $options;
     private readonly Ledger $ledger;
     private readonly Consumer $consumer;
@@ -51,11 +54,8 @@ final class Client
         $this->integrations = $this->options->default_integrations + (is_array($inner) ? $inner : []);
         $this->isEnabled = $this->options->enabled && $this->hasKey();
         $this->process = (int) getmypid();
-        $weak = \WeakReference::create($this);
-        register_shutdown_function(static function () use ($weak): void {
-            // Once more from within, to come after the application's own: they may still make calls.
-            register_shutdown_function(static fn () => $weak->get()?->endOfRequest());
-        });
+        self::$living ??= self::awaitEnd();
+        self::$living[$this] = true;
     }
 
     public function __destruct()
@@ -168,6 +168,25 @@ final class Client
     public function stats(): array
     {
         return $this->ledger->stats();
+    }
+
+    /**
+     * Once for all clients, as PHP forgets no shutdown function: a worker that never ends may make a client per job.
+     *
+     * @return \WeakMap<self, true>
+     */
+    private static function awaitEnd(): \WeakMap
+    {
+        register_shutdown_function(static function (): void {
+            // Once more from within, to come after the application's own: they may still make calls.
+            register_shutdown_function(static function (): void {
+                [$living, self::$living] = [self::$living ?? [], null]; // a client that is made now waits anew
+                foreach ($living as $client => $_) {
+                    $client->endOfRequest();
+                }
+            });
+        });
+        return new \WeakMap();
     }
 
     private function endOfRequest(): void

@@ -234,6 +234,18 @@ final class QueueTest extends TestCase
         self::assertSame(['closed'], $this->codes);
     }
 
+    public function testAClientThatIsGoneLeavesNothingBehind(): void
+    {
+        $make = function (int $count): int {
+            for ($n = 0; $n < $count; $n++) {
+                $this->client()->close();
+            }
+            return memory_get_usage();
+        };
+        $before = $make(100);
+        self::assertLessThan(100_000, $make(1_000) - $before);
+    }
+
     private function client(array $options = []): Client
     {
         ini_set('error_log', '/dev/null');

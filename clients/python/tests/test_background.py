@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import asyncio
 import signal
 import sys
 import threading
@@ -451,6 +452,21 @@ def test_a_flush_without_a_thread_that_is_interrupted_keeps_the_events() -> None
             client.flush(30)
         assert client.flush(30).accepted == 2
     assert transport.ids == ids * 2
+
+
+def test_a_handler_that_is_cancelled_does_not_end_the_thread() -> None:
+    """asyncio's CancelledError is no Exception either, and what comes later is sent all the same."""
+
+    def cancel(ids: object) -> None:
+        raise asyncio.CancelledError
+
+    transport = GateTransport(shut=False)
+    client = client_of(transport, flush_at=1, on_success=cancel)
+    for name in ("First", "Second"):
+        client.track("u1", name)
+        assert client.flush(10).waiting == 0
+    assert len(transport.ids) == 2
+    client.close()
 
 
 def test_a_handler_that_asks_for_the_end_of_the_program_does_not_end_the_thread() -> None:

@@ -17,6 +17,8 @@ from hookline_client.receipts import FlushResult, Message, Outcome, Receipt, Sta
 
 RECEIPTS_MAX = 100_000
 """Receipts kept for the next flush; the oldest go first."""
+SENDER = "hookline-client"
+"""The name of the thread that sends."""
 LOSS_LOG_SECONDS = 10.0
 """One line in the log per code in so long: a full queue would fill it otherwise."""
 
@@ -132,3 +134,7 @@ class Ledger:
             if threading.current_thread() is threading.main_thread() and not lifecycle.ended():
                 raise
             logger().exception("a handler of the application cannot end the program here")
+        except BaseException:  # such as asyncio's CancelledError
+            if threading.current_thread().name != SENDER:
+                raise
+            logger().exception("a handler of the application failed")

@@ -146,6 +146,10 @@ func (e *encoder) other(value any, depth int) error {
 	case json.Marshaler, encoding.TextMarshaler:
 		return e.marshal(value, depth)
 	case error:
+		if pointer := reflect.ValueOf(v); pointer.Kind() == reflect.Pointer && pointer.IsNil() { // its method may need more
+			e.null()
+			return nil
+		}
 		return e.value(v.Error(), depth)
 	}
 	v := reflect.ValueOf(value)
@@ -226,9 +230,7 @@ func (e *encoder) marshal(value any, depth int) error {
 		if errors.As(err, &unsupported) && strings.HasPrefix(unsupported.Str, "encountered a cycle") {
 			return errNotSerialisable
 		}
-		if unsupported == nil || !isFloat(unsupported.Value) {
-			e.warn(value, err)
-		}
+		e.warn(value, err) // of a NaN in a struct too: all of the struct is gone
 		e.null()
 		return nil
 	}
@@ -239,8 +241,6 @@ func (e *encoder) marshal(value any, depth int) error {
 	e.buf = append(e.buf, bytes.ToValidUTF8(written, []byte("\ufffd"))...) // a json.RawMessage may hold anything
 	return nil
 }
-
-func isFloat(v reflect.Value) bool { return v.IsValid() && v.CanFloat() }
 
 // nesting counts the levels of valid JSON.
 func nesting(text []byte) int {

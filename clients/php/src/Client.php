@@ -34,7 +34,7 @@ final class Client
      * @param array<mixed> $options
      * @throws HooklineException `invalid_option`
      */
-    public function __construct(?string $writeKey = null, array $options = [])
+    public function __construct(#[\SensitiveParameter] ?string $writeKey = null, array $options = [])
     {
         $this->options = Options::resolve($writeKey, $options);
         $this->ledger = new Ledger($this->options);

@@ -67,7 +67,7 @@ final class Options
      * @param object|null $logger Anything with PSR-3's method `log`.
      */
     private function __construct(
-        public readonly string $write_key = '',
+        #[\SensitiveParameter] public readonly string $write_key = '',
         public readonly string $endpoint = 'http://127.0.0.1:8080',
         public readonly string $consumer = 'lib_curl',
         public readonly ?int $flush_at = null,
@@ -108,7 +108,7 @@ final class Options
      * @param array<mixed> $given
      * @throws HooklineException `invalid_option`, which names the one that is wrong
      */
-    public static function resolve(?string $writeKey, array $given): self
+    public static function resolve(#[\SensitiveParameter] ?string $writeKey, array $given): self
     {
         $values = self::fromEnvironment();
         if ($writeKey !== null) {
@@ -188,7 +188,7 @@ final class Options
         return $value ?? throw self::invalid("$variable cannot be '$text'");
     }
 
-    private static function checked(string $name, mixed $value): mixed
+    private static function checked(string $name, #[\SensitiveParameter] mixed $value): mixed
     {
         [$kind, $least, $most] = (self::RULES[$name] ?? ['none']) + [null, null, null];
         switch ($kind) {
@@ -231,7 +231,7 @@ final class Options
         }
     }
 
-    private static function demand(bool $good, string $name, string $rule, mixed $value): void
+    private static function demand(bool $good, string $name, string $rule, #[\SensitiveParameter] mixed $value): void
     {
         if (!$good) {
             // Not the write key: what is thrown ends up in logs.

@@ -77,6 +77,24 @@ final class OptionsTest extends TestCase
         Options::resolve("secret\n", []);
     }
 
+    /** @requires PHP 8.2 */
+    public function testNoTraceOfWhatIsThrownHoldsTheWriteKey(): void
+    {
+        foreach ([['flush_at' => 0], ['endpoint' => 'ftp://x'], ['write_key' => "secret\n"]] as $options) {
+            ini_set('zend.exception_ignore_args', '0'); // as where there is no php.ini
+            ini_set('zend.exception_string_param_max_len', '15');
+            try {
+                Hookline::init('secret', $options);
+                self::fail('nothing was thrown');
+            } catch (HooklineException $failure) {
+                self::assertStringNotContainsString('secret', (string) $failure);
+            } finally {
+                ini_restore('zend.exception_ignore_args');
+                ini_restore('zend.exception_string_param_max_len');
+            }
+        }
+    }
+
     public function testTheEnvironmentIsReadAndCodeWins(): void
     {
         putenv('HOOKLINE_CLIENT_BATCH_SIZE=7');

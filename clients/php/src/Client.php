@@ -87,9 +87,9 @@ final class Client
      * Record a page view: an array, or user, category, name, properties, where a single string after the user is the
      * name.
      *
-     * @param array<mixed>|string|int $message
+     * @param array<mixed>|string|int|float|null $message not so declared: a user id that is none would throw
      */
-    public function page(array|string|int $message, mixed ...$more): bool
+    public function page(mixed $message, mixed ...$more): bool
     {
         return $this->call('page', [$message, ...$more]);
     }
@@ -97,9 +97,9 @@ final class Client
     /**
      * Record a screen view, as `page`.
      *
-     * @param array<mixed>|string|int $message
+     * @param array<mixed>|string|int|float|null $message
      */
-    public function screen(array|string|int $message, mixed ...$more): bool
+    public function screen(mixed $message, mixed ...$more): bool
     {
         return $this->call('screen', [$message, ...$more]);
     }

@@ -49,14 +49,14 @@ final class Hookline
         return self::living('track')?->track($message) ?? false;
     }
 
-    /** @param array<mixed>|string|int $message */
-    public static function page(array|string|int $message, mixed ...$more): bool
+    /** @param array<mixed>|string|int|float|null $message */
+    public static function page(mixed $message, mixed ...$more): bool
     {
         return self::living('page')?->page($message, ...$more) ?? false;
     }
 
-    /** @param array<mixed>|string|int $message */
-    public static function screen(array|string|int $message, mixed ...$more): bool
+    /** @param array<mixed>|string|int|float|null $message */
+    public static function screen(mixed $message, mixed ...$more): bool
     {
         return self::living('screen')?->screen($message, ...$more) ?? false;
     }

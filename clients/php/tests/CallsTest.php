@@ -60,6 +60,17 @@ final class CallsTest extends TestCase
         self::assertSame(['Docs', 'Start', ['a' => 1]], [$screen['category'], $screen['name'], $screen['properties']]);
     }
 
+    public function testAPageOfNobodyIsAMistakeAndThrowsNothing(): void
+    {
+        $told = [];
+        $client = $this->client(['error_handler' => static function (string $code) use (&$told): void {
+            $told[] = $code;
+        }]);
+        self::assertFalse($client->page(null, 'Home'));
+        self::assertFalse($client->screen(false, 'Start'));
+        self::assertSame(['missing_user_id', 'invalid_field'], $told);
+    }
+
     /** @dataProvider mistakes */
     public function testAMistakeIsToldAndNotSent(string $code, string $type, array $message): void
     {

@@ -46,6 +46,8 @@ final class CurlTransport implements Transport
         $size = strlen($request->body);
         curl_setopt_array($handle, [
             CURLOPT_HTTPHEADER => [...$request->headerLines(), 'Expect:', 'Connection: close'],
+            // In HTTP/2, to go is to take the request back: a proxy would drop most that are written to their end.
+            CURLOPT_HTTP_VERSION => CURL_HTTP_VERSION_1_1,
             CURLOPT_FRESH_CONNECT => true,
             CURLOPT_FORBID_REUSE => true,
             CURLOPT_WRITEFUNCTION => static fn ($_, string $data): int => strlen($data),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.php.driver import LIBRARY, Driver
+from tests.service.deliver.certificates import Authority
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, wait_until, webhook
 
 GOOD = Reply(200, b'{"success": true}', {"Content-Type": "application/json"})
@@ -61,6 +62,20 @@ def test_every_consumer_delivers(new_hookline: Callable[..., Hookline], receiver
     expected = {f"{name}-{n}" for name in (*CONSUMERS, "file") for n in range(150)}
     expected |= {f"{name}-debug-0" for name in CONSUMERS}
     wait_until(lambda: {request.message_id for request in receiver.requests} == expected, what="all at the receiver")
+
+
+def test_socket_speaks_http_1_where_a_proxy_offers_2(tmp_path: Path) -> None:
+    """In HTTP/2 whoever closes early takes the request back, and a proxy drops it; this server speaks only 1."""
+    authority = Authority(tmp_path)
+    context = authority.server()
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with Receiver(tls=context) as service:
+        service.respond = lambda request: GOOD
+        options = {"endpoint": f"https://127.0.0.1:{service.port}", "ca_file": str(authority.file), "timeout": 30.0}
+        with Driver(WRITE_KEY, service.port, "socket", **options) as driver:
+            driver.track("m", 3)
+        wait_until(lambda: len(service.requests) == 3, what="all at the service")
+    assert [request.json["batch"][0]["messageId"] for request in service.requests] == ["m-0", "m-1", "m-2"]
 
 
 @pytest.mark.slow

@@ -229,10 +229,7 @@ func (b *background) close(ctx context.Context) int {
 
 func (b *background) openBefore(target int) int {
 	open := max(0, min(target, b.queue.end())-b.queue.removed)
-	if b.underWay.position < target {
-		open += b.underWay.count
-	}
-	return open
+	return open + max(0, min(b.underWay.count, target-b.underWay.position)) // the batch may hold later ones too
 }
 
 func (b *background) run() {

@@ -637,6 +637,16 @@ func TestHandlerOfItsOwnLoss(t *testing.T) {
 	}
 }
 
+// A flush counts what was queued before it, also when later events are in the same request.
+func TestFlushCountsWhatWasBefore(t *testing.T) {
+	b := &background{}
+	b.queue.removed = 7
+	b.underWay.position, b.underWay.count = 1, 6
+	for target, open := range map[int]int{0: 0, 1: 0, 2: 1, 7: 6, 8: 6} {
+		equal(t, fmt.Sprint("open before ", target), b.openBefore(target), open)
+	}
+}
+
 // Receipts are bounded; the oldest go first.
 func TestReceiptsAreBounded(t *testing.T) {
 	l := newLedger(&Options{}, slog.Default())

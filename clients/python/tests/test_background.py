@@ -15,6 +15,9 @@ import pytest
 from gate_transport import GateTransport
 from hookline_client import Client, FlushResult, NotQueued
 from hookline_client.answer import Answer
+from hookline_client.consumers.background import Background
+from hookline_client.ledger import Ledger
+from hookline_client.options import Options
 from hookline_client.receipts import Message
 from limits import no_more_threads
 from scripted_service import wait_until
@@ -452,6 +455,18 @@ def test_a_flush_without_a_thread_that_is_interrupted_keeps_the_events() -> None
             client.flush(30)
         assert client.flush(30).accepted == 2
     assert transport.ids == ids * 2
+
+
+def test_a_flush_counts_what_was_queued_before_it() -> None:
+    """Also when later events are in the same request."""
+    transport = GateTransport()
+    consumer = Background(Options(transport=transport, flush_at=6), Ledger())
+    for number in range(6):
+        consumer.enqueue((str(number), b"{}"))
+    assert transport.entered.wait(30)
+    assert [consumer._open_before(target) for target in (0, 1, 6, 7)] == [0, 1, 6, 6]
+    transport.open()
+    consumer.close(30.0)
 
 
 def test_a_handler_that_is_cancelled_does_not_end_the_thread() -> None:

@@ -184,7 +184,8 @@ class Background:
 
     def _open_before(self, target: int) -> int:
         queued = max(0, min(target, self._queue.end) - self._queue.removed)
-        return queued + (self._under_way[1] if self._under_way and self._under_way[0] < target else 0)
+        position, count = self._under_way or (0, 0)
+        return queued + max(0, min(count, target - position))  # the batch may hold later ones too
 
     def _start(self) -> None:
         if self._stand_in is not None:

@@ -29,6 +29,13 @@ class CommandFailed(Exception):
         self.exit_code = exit_code
 
 
+def reason_of(error: Exception) -> str:
+    """Return what an error says; of a file that somebody else owns, also what to do."""
+    if isinstance(error, PermissionError) and error.filename is not None:
+        return f"cannot use {error.filename}: {error.strerror}; run this as the owner of the data folder"
+    return str(error)
+
+
 class NotFound(CommandFailed):
     """The object asked for does not exist."""
 
@@ -163,9 +170,14 @@ def _connection(url: str, timeout_seconds: float) -> http.client.HTTPConnection:
     import ssl
 
     parts = urlsplit(url)
-    if parts.scheme == "https":
-        return http.client.HTTPSConnection(parts.netloc, timeout=timeout_seconds, context=ssl.create_default_context())
-    return http.client.HTTPConnection(parts.netloc, timeout=timeout_seconds)
+    try:
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(parts.netloc, timeout=timeout_seconds, context=context)
+        return http.client.HTTPConnection(parts.netloc, timeout=timeout_seconds)
+    except http.client.InvalidURL as error:
+        place = f"{parts.scheme}://{parts.netloc}"
+        raise CommandFailed(f"{place} is no address ({error}); write one as http://127.0.0.1:8081", 2) from None
 
 
 def _no_answer(url: str, error: Exception) -> NoAnswer:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli.admin_api import CommandFailed
+from hookline.cli.admin_api import CommandFailed, reason_of
 from hookline.cli.launch import Launch, write
 from hookline.cli.target import Target
 from hookline.settings import load
@@ -83,3 +83,22 @@ def test_commands_for_a_copy_are_not_for_its_original(folder: Path) -> None:
     assert (found.data_path, found.control.listen) == (copy, "127.0.0.1:8081")
     folder.rename(folder.parent / "moved")
     assert target(folder.parent / "moved").settings().data_path == folder.parent / "moved"
+
+
+@pytest.mark.parametrize("api", ["http://127.0.0.1:abc", "https://hookline.example.com:81x"])
+def test_what_is_no_address_is_refused_with_one_that_is(folder: Path, api: str) -> None:
+    """As wrong use, whichever way the server is asked."""
+    admin = target(folder, api=api, token="theirs").admin()
+    for ask in (lambda: admin.get("/sources"), lambda: admin.open("/events/stream", {}, 1.0)):
+        with pytest.raises(CommandFailed, match=f"{api} is no address .*write one as http://127.0.0.1:8081") as refused:
+            ask()
+        assert refused.value.exit_code == 2
+
+
+def test_a_file_of_somebody_else_is_named_with_what_to_do() -> None:
+    """Other errors have a sentence of their own."""
+    refused = PermissionError(13, "Permission denied", "/var/lib/hookline/parts")
+    assert reason_of(refused) == (
+        "cannot use /var/lib/hookline/parts: Permission denied; run this as the owner of the data folder"
+    )
+    assert reason_of(OSError("the disk is full: make room")) == "the disk is full: make room"

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from hookline.cli.admin_api import CommandFailed
+from hookline.cli.admin_api import CommandFailed, reason_of
 from hookline.cli.service import lock
 from hookline.cli.target import Target
 from hookline.database.sqlite import DatabaseError, engine
@@ -95,7 +95,7 @@ def _failing() -> Iterator[None]:
     try:
         yield
     except (MoveFailed, lock.FolderInUse, JournalError, DatabaseError, OSError) as error:
-        raise CommandFailed(str(error)) from error
+        raise CommandFailed(reason_of(error)) from error
     except engine.Error as error:
         raise CommandFailed(
             f"a database does not do what it should ({str(error).strip()}): see to it and run it again"

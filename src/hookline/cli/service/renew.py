@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from hookline.cli.admin_api import CommandFailed
+from hookline.cli.admin_api import CommandFailed, reason_of
 from hookline.cli.checkup.here import look
 from hookline.cli.target import Target
 from hookline.database import home
@@ -30,7 +30,7 @@ def renew(server: Target, part: str, yes: bool) -> int:
         settings = look(server).settings
         is_missing = _is_missing(settings, part)
     except (SettingsError, OSError) as error:
-        raise CommandFailed(str(error)) from None
+        raise CommandFailed(reason_of(error)) from None
     if not is_missing:
         print(f"hookline: {part} is not missing; nothing was changed", file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ from hookline_client import Client
 from tests.service.deliver.certificates import Authority
 from tests.service.fronts import Apache
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, webhook
+from tests.service.waiting import wait_until
 
 HERE = "0.0.0.0"
 """This machine, by an address that a proxy is asked for."""
@@ -19,7 +20,7 @@ USER, PASSWORD = "me", "a secret"
 
 
 class ForwardProxy(Apache):
-    """Apache httpd as the way out; ``requests`` is what it was asked for."""
+    """Apache httpd as the way out."""
 
     def configuration(self) -> str:
         """Return it: any port may be reached, by whoever has the password."""
@@ -34,10 +35,10 @@ AllowCONNECT 1-65535
 </Proxy>
 """
 
-    @property
-    def requests(self) -> str:
-        """One line each, with the status of its answer."""
-        return (self.folder / "requests").read_text()
+    def wait_for(self, request: str) -> None:
+        """Wait until it has noted a request, which it does once that is over."""
+        noted = self.folder / "requests"
+        wait_until(lambda: request in noted.read_text(), what=request)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_events_go_through_it(proxy: ForwardProxy, new_hookline: Callable[..., H
     message_id = client.track("u1", "Order Completed")
     assert client.close().accepted == 1
     receiver.wait_for(str(message_id))
-    assert f"POST http://{HERE}:{service.collect_port}/v1/batch" in proxy.requests
+    proxy.wait_for(f"POST http://{HERE}:{service.collect_port}/v1/batch")
 
 
 def test_over_tls_it_passes_on_what_it_cannot_read(proxy: ForwardProxy, tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_over_tls_it_passes_on_what_it_cannot_read(proxy: ForwardProxy, tmp_path
         client.track("u1", "Order Completed")
         client.track("u1", "Order Refunded")
         assert client.close().accepted == 2
-    assert f"CONNECT {HERE}:{service.port}" in proxy.requests
+    proxy.wait_for(f"CONNECT {HERE}:{service.port}")
 
 
 def test_one_that_refuses_is_said(

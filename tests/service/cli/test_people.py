@@ -56,5 +56,5 @@ def test_people_and_programs_come_and_go(new_hookline: Callable[..., Hookline], 
         assert "token deploy  create source  sources/by_token  from 127.0.0.1" in log
         entries = json.loads(run(hookline, "audit-log", "--json").stdout)
         actions = [entry["action"] for entry in entries]
-        assert actions[:2] == ["remove_user", "change_password_of"]
+        assert actions[:3] == ["remove_user", "sign_in_failed", "change_password_of"]
         assert "revoke_token" in actions

@@ -14,7 +14,7 @@ final class Client
     /** How long `flush` waits when it is not told. */
     public const FLUSH_SECONDS = 10.0;
 
-    /** @var \WeakMap<self, true>|null those that the end of the request is told to */
+    /** @var \WeakMap<self, true>|null those that hear of the end of the request */
     private static ?\WeakMap $living = null;
 
     private readonly Options $options;

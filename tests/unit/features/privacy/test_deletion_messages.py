@@ -160,23 +160,6 @@ class FilteredAtOne(SeenInTheRing):
         return msgspec.structs.replace(seen, destinations=(seen.destinations[0], filtered))
 
 
-def test_what_was_not_sent_is_closed_with_its_reason(tmp_path: Path) -> None:
-    """A destination without a delete message is not waited for, and what to do by hand is kept."""
-    sending = Sending(tmp_path)
-    seen = FilteredAtOne(Settings(data_dir=str(tmp_path)))
-    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
-    (message,) = sending.messages.of(sending.request.number)
-    sending.messages.sent(message.id)
-    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
-    receipts = {
-        each.destination: (each.status, each.reason)
-        for each in sending.messages.receipts(sending.request.number)[message.id]
-    }
-    assert receipts == {"crm": ("delivered", None), "mail": ("filtered", seen.reason)}
-    seen.close()
-    sending.store.close()
-
-
 class GoneAtOne(SeenInTheRing):
     """An event that one destination accepted; the other was deleted before it was sent, so nothing is said of it."""
 
@@ -186,10 +169,15 @@ class GoneAtOne(SeenInTheRing):
         return msgspec.structs.replace(seen, destinations=seen.destinations[:1])
 
 
-def test_a_deleted_destination_is_not_waited_for(tmp_path: Path) -> None:
-    """No try could reach it: the request ends, and its evidence says why nothing was delivered there."""
+@pytest.mark.parametrize(
+    ("kind", "ended"), [(FilteredAtOne, ("filtered", FilteredAtOne.reason)), (GoneAtOne, ("discarded", DELETED))]
+)
+def test_what_was_not_sent_is_closed_with_its_reason(
+    tmp_path: Path, kind: type[SeenInTheRing], ended: tuple[str, str]
+) -> None:
+    """A destination without a delete message, or that was deleted, is not waited for, and the evidence says why."""
     sending = Sending(tmp_path)
-    seen = GoneAtOne(Settings(data_dir=str(tmp_path)))
+    seen = kind(Settings(data_dir=str(tmp_path)))
     parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
     (message,) = sending.messages.of(sending.request.number)
     sending.messages.sent(message.id)
@@ -198,7 +186,7 @@ def test_a_deleted_destination_is_not_waited_for(tmp_path: Path) -> None:
         each.destination: (each.status, each.reason)
         for each in sending.messages.receipts(sending.request.number)[message.id]
     }
-    assert receipts == {"crm": ("delivered", None), "mail": ("discarded", DELETED)}
+    assert receipts == {"crm": ("delivered", None), "mail": ended}
     seen.close()
     sending.store.close()
 

@@ -47,7 +47,7 @@ class HooklineMiddleware:
         if find is not None and settings.SESSION_COOKIE_NAME in request.COOKIES:
             try:
                 user_id = _user_id(await find())
-            except Exception as error:  # noqa: BLE001 - the page may need no user: the calls are told instead
+            except Exception as error:  # noqa: BLE001 - the page may need no user: it is raised where a call needs one
                 failure = error
 
         def found() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,15 @@ def test_events_are_sent_in_order_and_nothing_stays(spool: str) -> None:
     assert [event["messageId"] for event in transport.events] == ids
     assert [receipt.message_id for receipt in result.receipts] == ids
     assert (result.accepted, result.waiting, max(map(len, transport.batches))) == (250, 0, 100)
+    assert files(spool) == []
+
+
+def test_close_waits_for_a_slow_disk(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a client that has nothing left is gone when close returns, within the time that it has."""
+    remove = box_module._remove
+    monkeypatch.setattr(box_module, "_remove", lambda folder: (time.sleep(1), remove(folder)))
+    with Client("key", spool=spool, transport=RecordingTransport()) as client:
+        client.track("u1", "Event")
     assert files(spool) == []
 
 

@@ -30,7 +30,7 @@ ADOPT_SECONDS = 10.0
 FAULT_SECONDS = 1.0
 """The pause after the disk, or our own code, failed."""
 ABORT_SECONDS = 0.5
-"""How long the thread may take to notice that it is to end, once its connection was closed under it."""
+"""The least time that the thread gets to end, once its connection was closed under it: it lets go of its boxes."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -107,10 +107,11 @@ class Spooled:
 
     def close(self, timeout: float) -> int:
         """Flush, then end the thread. Nothing is lost: what is left stays on disk for the next process."""
+        stop_at = time.monotonic() + timeout
         with self._lock:
             is_first, self._closing = not self._closing, True
             if is_first:
-                self._stop_at = time.monotonic() + timeout
+                self._stop_at = stop_at
         if not is_first:  # somebody is closing already: wait for that
             self.flush(timeout)
             return 0
@@ -126,7 +127,7 @@ class Spooled:
         if thread is None:
             self._guarded(self._let_go)
         elif thread is not threading.current_thread():
-            thread.join(ABORT_SECONDS)
+            thread.join(max(ABORT_SECONDS, stop_at - time.monotonic()))
         if left:
             logger().warning("%d events stay in the spool %s", left, self._options.spool)
         return 0

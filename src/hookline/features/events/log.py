@@ -277,9 +277,7 @@ class EventLog:
                 return Page(found, None)
             positions[partition] = offset
             if matches(record):
-                logged = LoggedEvent(
-                    partition, offset, record, self._status_reader().of_record(partition, offset, record)
-                )
+                logged = self._logged(partition, offset, record)
                 if wanted.takes(logged.status):
                     found.append(logged)
             if len(found) >= limit or self._clock() > deadline:
@@ -313,13 +311,14 @@ class EventLog:
         return found, skipped + len(places) - len(found), ends  # what cannot be read is left out, and counted
 
     def _events_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
-        logged = []
-        for partition, offset in places:
-            record = self._journal().get(partition, offset)
-            if record is not None:
-                status = self._status_reader().of_record(partition, offset, record)
-                logged.append(LoggedEvent(partition, offset, record, status))
-        return logged
+        read = ((*place, self._journal().get(*place)) for place in places)
+        return [self._logged(partition, offset, record) for partition, offset, record in read if record is not None]
+
+    def _logged(self, partition: int, offset: int, record: Record) -> LoggedEvent:
+        status = self._status_reader().of_record(partition, offset, record)
+        if record.erased:  # its id went with its content: what is stored in its place is no text
+            status = msgspec.structs.replace(status, message_id="")
+        return LoggedEvent(partition, offset, record, status)
 
 
 def statuses_of(event: EventStatus) -> set[str]:

@@ -18,6 +18,7 @@ from hookline.journal.port import SearchableReader
 from hookline.journal.reading import Place, newest_first
 from hookline.journal.record import Record
 from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
+from hookline.outcomes.outcome import DeliveryStatus
 from hookline.replays.offset_set import offset_at
 from hookline.settings import Settings
 
@@ -316,8 +317,8 @@ class EventLog:
 
     def _logged(self, partition: int, offset: int, record: Record) -> LoggedEvent:
         status = self._status_reader().of_record(partition, offset, record)
-        if record.erased:  # its id went with its content: what is stored in its place is no text
-            status = msgspec.structs.replace(status, message_id="")
+        if record.erased:  # its id, and why it was refused, went with its content: what stands there now is no text
+            status = msgspec.structs.replace(status, message_id="", status=DeliveryStatus.ERASED, rejection=None)
         return LoggedEvent(partition, offset, record, status)
 
 

@@ -156,7 +156,7 @@ class LiveEvents:
         caller = current_caller()
         watcher = Watcher(wanted.matcher(), None if caller is None else caller.key)
         if not self._has_room(watcher):
-            allowed = f"{WATCHERS_MAX}, {WATCHERS_OF_CALLER_MAX} of one user or token"
+            allowed = f"{WATCHERS_MAX} streams, {WATCHERS_OF_CALLER_MAX} of one user or token"
             raise Problem(503, "too_many_streams", f"Only {allowed}, may be open at once; close one.")
         try:
             now = await self._events.ends()

@@ -126,7 +126,9 @@ def test_one_caller_leaves_room_to_the_others(control: Running, monkeypatch: pyt
     """Whoever opens as many streams as one may is refused the next; somebody else still gets one."""
     monkeypatch.setattr(service, "WATCHERS_OF_CALLER_MAX", 2)
     streams = [watching(control), watching(control)]
-    assert control.api("GET", "/events/stream").json["code"] == "too_many_streams"
+    refused = control.api("GET", "/events/stream").json
+    assert refused["code"] == "too_many_streams"
+    assert refused["detail"] == "Only 32 streams, 2 of one user or token, may be open at once; close one."
     token = control.api("POST", "/tokens", {"name": "ci", "scope": "read"}).json["text"]
     streams.append(Stream(control, {"Authorization": f"Bearer {token}"}))
     assert streams[2].answer.status == 200

@@ -17,8 +17,8 @@ from hookline_client.receipts import FlushResult, Message, Outcome, Receipt, Sta
 
 RECEIPTS_MAX = 100_000
 """Receipts kept for the next flush; the oldest go first."""
-SENDER = "hookline-client"
-"""The name of the thread that sends."""
+THREADS = "hookline-client"
+"""How the names of our own threads begin; the one that sends has no more of a name."""
 LOSS_LOG_SECONDS = 10.0
 """One line in the log per code in so long: a full queue would fill it otherwise."""
 
@@ -135,6 +135,6 @@ class Ledger:
                 raise
             logger().exception("a handler of the application cannot end the program here")
         except BaseException:  # such as asyncio's CancelledError
-            if threading.current_thread().name != SENDER:
+            if not threading.current_thread().name.startswith(THREADS):
                 raise
             logger().exception("a handler of the application failed")

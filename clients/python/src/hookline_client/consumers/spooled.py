@@ -18,7 +18,7 @@ from hookline_client.consumers.box_sender import BoxSender, Sent
 from hookline_client.consumers.delivery import Delivery
 from hookline_client.consumers.syncer import Syncer
 from hookline_client.errors import CODES, InvalidOption
-from hookline_client.ledger import SENDER, Ledger
+from hookline_client.ledger import THREADS, Ledger
 from hookline_client.log import logger
 from hookline_client.options import Options
 from hookline_client.receipts import Message
@@ -169,7 +169,7 @@ class Spooled:
         return "", ""
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name=SENDER, daemon=True)
+        thread = threading.Thread(target=self._run, name=THREADS, daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending: what was written is sent by the next process

@@ -19,6 +19,9 @@ RECEIPTS_MAX = 100_000
 """Receipts kept for the next flush; the oldest go first."""
 THREADS = "hookline-client"
 """How the names of our own threads begin; the one that sends has no more of a name."""
+NESTED_MAX = 50
+"""How often the error handler is called within itself, by calls that it makes and that fail. With two such calls the
+times would double at every level, and never end."""
 LOSS_LOG_SECONDS = 10.0
 """One line in the log per code in so long: a full queue would fill it otherwise."""
 
@@ -40,6 +43,7 @@ class Ledger:
         self._told: dict[str, int] = dict(self._totals)
         self._receipts: deque[Receipt] = deque(maxlen=RECEIPTS_MAX)
         self._quiet: dict[str, tuple[float, int]] = {}
+        self._nested = threading.local()
 
     def queued(self) -> None:
         """One event was queued. Only ever called with the lock of a consumer's queue held."""
@@ -82,7 +86,14 @@ class Ledger:
             self._quiet[code] = (now, 0) if says else (last, unsaid + count)
         if says:
             logger().warning("%s: %s (events lost: %d)", code, reason, unsaid + count)
-        self._call(self._error_handler, code, reason)
+        times: int = getattr(self._nested, "times", 0)
+        if times < NESTED_MAX:
+            self._nested.times = times + 1
+            try:
+                self._call(self._error_handler, code, reason)
+            finally:
+                if not times:
+                    self._nested.times = 0
 
     def stats(self) -> Stats:
         """All counts since the client was made."""

@@ -150,6 +150,34 @@ client.track('u', 'Last')
     run(program, str(tmp_path / "spool"))
 
 
+def test_a_signal_may_track_where_a_call_begins_to_wait_for_a_look_up() -> None:
+    """The lock that it waits with is held there: the call of the handler takes it again."""
+    program = """
+import signal, socket, threading
+from hookline_client import Client
+client = Client('wk', endpoint='http://127.0.0.1:1', consumer='socket')
+is_over = threading.Event()
+look_up, start, wait = socket.getaddrinfo, threading.Thread.start, threading.Condition.wait
+def slow(*arguments, **more):
+    is_over.wait()
+    return look_up(*arguments, **more)
+def started(thread):
+    start(thread)
+    threading.Condition.wait = signalled
+def signalled(condition, timeout=None):
+    if threading.current_thread() is threading.main_thread():
+        threading.Condition.wait = wait
+        signal.raise_signal(signal.SIGTERM)
+        is_over.set()
+    return wait(condition, timeout)
+socket.getaddrinfo, threading.Thread.start = slow, started
+signal.signal(signal.SIGTERM, lambda *_: client.track('u', 'Ended'))
+client.track('u', 'E')
+assert client.stats.dropped == 2 and is_over.is_set()
+"""
+    run(program)
+
+
 def test_a_forked_child_sends_its_own_and_not_its_parents(service: ScriptedService) -> None:
     """As with gunicorn --preload: the client is made before the fork, with events in its queue."""
     program = (

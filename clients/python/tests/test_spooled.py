@@ -61,6 +61,23 @@ def test_close_waits_for_a_slow_disk(spool: str, monkeypatch: pytest.MonkeyPatch
     assert files(spool) == []
 
 
+def test_close_does_not_wait_for_events_of_another_process(spool: str) -> None:
+    """They are under way while nothing of its own is: they wait for the next process, whatever time close was given."""
+    left = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    left.track("u1", "left")
+    left.close(0)
+    transport = GateTransport(deaf=True)
+    client = Client("key", spool=spool, transport=transport)
+    client.flush()
+    assert transport.entered.wait(30)
+    closing = threading.Thread(target=client.close, args=(3_600,), daemon=True)
+    closing.start()
+    closing.join(30)
+    is_held_up = closing.is_alive()
+    transport.open()
+    assert not is_held_up
+
+
 def test_an_event_is_on_disk_when_the_call_returns(spool: str) -> None:
     """Before anything is sent the event can be read from the spool."""
     client = Client("key", spool=spool, transport=RecordingTransport(), flush_after=3_600)

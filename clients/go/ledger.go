@@ -3,6 +3,7 @@ package hookline
 import (
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -50,8 +51,12 @@ const (
 	// One line in the log per code in so long: a full queue would fill it otherwise.
 	lossLogPause = 10 * time.Second
 	// A handler that makes a call may be told that this call failed, make another, and so on until the stack overflows,
-	// which ends the program. It is left out where the stack has so many frames.
+	// which ends the program. It is left out when it is called within itself so often, or where the stack has so many
+	// frames. Few, for with two such calls the times double at every level.
+	nestedMax  = 8
 	framesMost = 5_000
+	// A stack with fewer frames is not looked at more closely, which takes long: every level has eight at least.
+	framesLeast = 8 * nestedMax
 )
 
 // ledger is the book of outcomes: consumers write down what became of each event; flush, stats and the handlers read it.
@@ -148,7 +153,7 @@ func (l *ledger) report(code, reason string, lost int) {
 	if says {
 		l.log.Warn(reason, "code", code, "lost", last.unsaid+lost)
 	}
-	if l.errorHandler != nil && !isDeep() {
+	if l.errorHandler != nil && !isNested() {
 		l.guarded(func() { l.errorHandler(code, reason) })
 	}
 }
@@ -182,9 +187,25 @@ func (l *ledger) keep(messages []message, outcome Outcome, code, reason string) 
 	}
 }
 
-func isDeep() bool {
+// isNested reports whether the handler is on the stack as often as it may be.
+func isNested() bool {
 	var frame [1]uintptr
-	return runtime.Callers(framesMost, frame[:]) > 0
+	if runtime.Callers(framesLeast, frame[:]) == 0 {
+		return false
+	}
+	if runtime.Callers(framesMost, frame[:]) > 0 {
+		return true
+	}
+	var callers [512]uintptr
+	reports := 0
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
+	for more := true; more; {
+		var frame runtime.Frame
+		if frame, more = frames.Next(); strings.HasSuffix(frame.Function, ".(*ledger).report") {
+			reports++
+		}
+	}
+	return reports > nestedMax
 }
 
 func (l *ledger) guarded(handler func()) {

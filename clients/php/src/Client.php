@@ -34,8 +34,10 @@ final class Client
      * @param array<mixed> $options
      * @throws HooklineException `invalid_option`
      */
-    public function __construct(#[\SensitiveParameter] ?string $writeKey = null, array $options = [])
-    {
+    public function __construct(
+        #[\SensitiveParameter] ?string $writeKey = null,
+        #[\SensitiveParameter] array $options = [],
+    ) {
         $this->options = Options::resolve($writeKey, $options);
         $this->ledger = new Ledger($this->options);
         $this->consumer = match ($this->options->consumer) {

@@ -19,8 +19,10 @@ final class Hookline
      * @param array<mixed> $options
      * @throws HooklineException `invalid_option`
      */
-    public static function init(#[\SensitiveParameter] ?string $writeKey = null, array $options = []): Client
-    {
+    public static function init(
+        #[\SensitiveParameter] ?string $writeKey = null,
+        #[\SensitiveParameter] array $options = [],
+    ): Client {
         $given = [$writeKey, array_map(static fn ($value) => is_object($value) ? 'object' : $value, $options)];
         if (self::$client === null) {
             self::$client = new Client($writeKey, $options);

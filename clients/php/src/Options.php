@@ -108,7 +108,7 @@ final class Options
      * @param array<mixed> $given
      * @throws HooklineException `invalid_option`, which names the one that is wrong
      */
-    public static function resolve(#[\SensitiveParameter] ?string $writeKey, array $given): self
+    public static function resolve(#[\SensitiveParameter] ?string $writeKey, #[\SensitiveParameter] array $given): self
     {
         $values = self::fromEnvironment();
         if ($writeKey !== null) {

@@ -248,12 +248,16 @@ final class CallsTest extends TestCase
         $client = $this->client(['error_handler' => static function () use (&$client, &$told): void {
             if (++$told < 1_000) { // not until the memory is used up
                 $client?->track(['userId' => 'u1', 'event' => 'Lost']);
+                $client?->track(['userId' => 'u1', 'event' => 'Lost as well']);
             }
         }]);
         $client->close();
         self::assertFalse($client->track(['userId' => 'u1', 'event' => 'E']));
         self::assertGreaterThan(1, $told);
         self::assertLessThan(1_000, $told);
+        $before = $told;
+        self::assertFalse($client->track(['userId' => 'u1', 'event' => 'E']));
+        self::assertGreaterThan($before, $told);
     }
 
     public function testNothingIsSentWhenDisabledOrWithoutAKey(): void

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Hookline\Tests;
 
+use Hookline\Client;
 use Hookline\Hookline;
 use Hookline\HooklineException;
 use Hookline\Options;
@@ -88,6 +89,11 @@ final class OptionsTest extends TestCase
                 self::fail('nothing was thrown');
             } catch (HooklineException $failure) {
                 self::assertStringNotContainsString('secret', (string) $failure);
+                foreach ($failure->getTrace() as $frame) {
+                    if (in_array($frame['class'] ?? '', [Hookline::class, Client::class, Options::class], true)) {
+                        self::assertStringNotContainsString('secret', print_r($frame['args'], true));
+                    }
+                }
             } finally {
                 ini_restore('zend.exception_ignore_args');
                 ini_restore('zend.exception_string_param_max_len');

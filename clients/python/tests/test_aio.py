@@ -86,6 +86,24 @@ def test_a_consumer_that_raises_does_not_hang_the_caller() -> None:
     asyncio.run(main())
 
 
+def test_a_handler_that_is_cancelled_does_not_hang_the_caller() -> None:
+    """It is called where ``close`` runs, which is no task: the loss is counted, and ``close`` returns."""
+    transport = GateTransport(deaf=True)
+
+    def cancel(code: str, message: str) -> None:
+        raise asyncio.CancelledError
+
+    async def main() -> int:
+        client = AsyncClient("key", transport=transport, batch_size=1, flush_at=1, error_handler=cancel)
+        client.track("u1", "Under way")
+        assert transport.entered.wait(30)
+        client.track("u1", "Dropped")
+        return (await asyncio.wait_for(client.close(0), 30)).dropped
+
+    assert asyncio.run(main()) == 1
+    transport.open()
+
+
 def test_many_tasks_lose_nothing() -> None:
     """A thousand at once."""
     transport = RecordingTransport()

@@ -469,6 +469,24 @@ def test_a_flush_counts_what_was_queued_before_it() -> None:
     consumer.close(30.0)
 
 
+def test_a_handler_that_causes_the_next_losses_itself_ends() -> None:
+    """With two of them at every level it would be called for ever; the next loss is said to it again."""
+    codes: list[str] = []
+
+    def call_twice(code: str, message: str) -> None:
+        codes.append(code)
+        if len(codes) < 1_000:  # not for ever
+            client.track("u1", "Lost")
+            client.track("u1", "Lost as well")
+
+    client = client_of(GateTransport(shut=False), error_handler=call_twice)
+    client.close()
+    client.track("u1", "Lost")
+    first = len(codes)
+    client.track("u1", "Lost")
+    assert 1 < first < len(codes) < 1_000
+
+
 def test_a_handler_that_is_cancelled_does_not_end_the_thread() -> None:
     """asyncio's CancelledError is no Exception either, and what comes later is sent all the same."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -43,6 +46,37 @@ def test_init_is_once_per_process() -> None:
         hookline_client.init("other", {"transport": transport})
     hookline_client.close()
     assert hookline_client.init("other", {"transport": transport}) is not first
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_signal_may_close_at_any_line(number: int) -> None:
+    """Close at the line with this number of those that a call executes: ``init`` returns a client, and none raises."""
+    left = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                module.close(0.0)
+        return trace
+
+    def init() -> Client:
+        return hookline_client.init("wk", transport=transport)
+
+    transport = RecordingTransport()
+    for call in (lambda: hookline_client.track("u", "E"), hookline_client.flush, init):
+        init()
+        left = number
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            result = call()
+        finally:
+            sys.settrace(before)
+    assert isinstance(result, Client)
 
 
 def test_calls_before_init_are_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

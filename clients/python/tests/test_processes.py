@@ -126,6 +126,58 @@ assert client.stats.dropped == 2
     run(program)
 
 
+def test_a_signal_may_close_a_spool_in_the_middle_of_a_call(tmp_path: Path) -> None:
+    """The thread that sends cannot end before that call does: close does not wait for it, whatever time it was given,
+    and the event of the call stays in the spool."""
+    program = """
+import os, signal, sys
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+from hookline_client.spool.box import Box
+client = Client('wk', spool=sys.argv[1], transport=RecordingTransport())
+client.track('u', 'First')
+assert client.flush().accepted == 1
+append = Box.append
+def signalled(box, line):
+    signal.raise_signal(signal.SIGTERM)
+    append(box, line)
+    assert b'Last' in open(os.path.join(box.folder, '0000000001.log'), 'rb').read()
+    os._exit(0)
+Box.append = signalled
+signal.signal(signal.SIGTERM, lambda *_: client.close(3_600))
+client.track('u', 'Last')
+"""
+    run(program, str(tmp_path / "spool"))
+
+
+def test_a_signal_may_track_where_a_call_begins_to_wait_for_a_look_up() -> None:
+    """The lock that it waits with is held there: the call of the handler takes it again."""
+    program = """
+import signal, socket, threading
+from hookline_client import Client
+client = Client('wk', endpoint='http://127.0.0.1:1', consumer='socket')
+is_over = threading.Event()
+look_up, start, wait = socket.getaddrinfo, threading.Thread.start, threading.Condition.wait
+def slow(*arguments, **more):
+    is_over.wait()
+    return look_up(*arguments, **more)
+def started(thread):
+    start(thread)
+    threading.Condition.wait = signalled
+def signalled(condition, timeout=None):
+    if threading.current_thread() is threading.main_thread():
+        threading.Condition.wait = wait
+        signal.raise_signal(signal.SIGTERM)
+        is_over.set()
+    return wait(condition, timeout)
+socket.getaddrinfo, threading.Thread.start = slow, started
+signal.signal(signal.SIGTERM, lambda *_: client.track('u', 'Ended'))
+client.track('u', 'E')
+assert client.stats.dropped == 2 and is_over.is_set()
+"""
+    run(program)
+
+
 def test_a_forked_child_sends_its_own_and_not_its_parents(service: ScriptedService) -> None:
     """As with gunicorn --preload: the client is made before the fork, with events in its queue."""
     program = (

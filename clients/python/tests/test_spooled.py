@@ -39,6 +39,12 @@ def files(spool: str) -> list[Path]:
     return [Path(folder) / name for folder, _, names in os.walk(spool) for name in names]
 
 
+def wait_until_empty(spool: str, of: str = "") -> None:
+    """Wait until nothing is left, or nothing of the process ``of``; close gives its thread half a second to end,
+    and on a busy machine that may not be enough."""
+    wait_until(lambda: not [path for path in files(spool) if of in path.parts[-2]])
+
+
 def test_events_are_sent_in_order_and_nothing_stays(spool: str) -> None:
     """What is acknowledged leaves the spool; receipts are those of any background client."""
     transport = RecordingTransport()
@@ -49,16 +55,34 @@ def test_events_are_sent_in_order_and_nothing_stays(spool: str) -> None:
     assert [event["messageId"] for event in transport.events] == ids
     assert [receipt.message_id for receipt in result.receipts] == ids
     assert (result.accepted, result.waiting, max(map(len, transport.batches))) == (250, 0, 100)
-    assert files(spool) == []
+    wait_until_empty(spool)
 
 
 def test_close_waits_for_a_slow_disk(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of a client that has nothing left is gone when close returns, within the time that it has."""
     remove = box_module._remove
-    monkeypatch.setattr(box_module, "_remove", lambda folder: (time.sleep(1), remove(folder)))
+    monkeypatch.setattr(spooled, "ABORT_SECONDS", 2.0)  # enough for a thread to begin with it on any machine
+    monkeypatch.setattr(box_module, "_remove", lambda folder: (time.sleep(2.5), remove(folder)))
     with Client("key", spool=spool, transport=RecordingTransport()) as client:
         client.track("u1", "Event")
     assert files(spool) == []
+
+
+def test_close_does_not_wait_for_events_of_another_process(spool: str) -> None:
+    """They are under way while nothing of its own is: they wait for the next process, whatever time close was given."""
+    left = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    left.track("u1", "left")
+    left.close(0)
+    transport = GateTransport(deaf=True)
+    client = Client("key", spool=spool, transport=transport)
+    client.flush()
+    assert transport.entered.wait(30)
+    closing = threading.Thread(target=client.close, args=(3_600,), daemon=True)
+    closing.start()
+    closing.join(30)
+    is_held_up = closing.is_alive()
+    transport.open()
+    assert not is_held_up
 
 
 def test_an_event_is_on_disk_when_the_call_returns(spool: str) -> None:
@@ -122,7 +146,7 @@ def test_a_wrong_key_keeps_the_events_and_ends_the_flush(spool: str) -> None:
         second.track("u1", "Another")
         second.flush()
         wait_for(transport, message_id)
-    assert files(spool) == []
+    wait_until_empty(spool)
 
 
 def wait_for(transport: RecordingTransport, message_id: str | None) -> None:
@@ -156,7 +180,7 @@ def test_rejected_events_have_receipts(spool: str) -> None:
         client.track("u1", "Event")
         result = client.flush()
     assert [(receipt.outcome, receipt.code) for receipt in result.receipts] == [("rejected", "missing_event")]
-    assert files(spool) == []
+    wait_until_empty(spool)
 
 
 def test_a_full_disk_is_counted_and_told(spool: str) -> None:
@@ -300,11 +324,12 @@ def test_a_forked_child_has_a_box_of_its_own(spool: str) -> None:
         result = client.flush()
         sent = [event["event"] for event in parent.events]
         client.close()
+        wait_until_empty(spool, of=f"-{os.getpid()}-")
         os._exit(0 if sent == ["child"] and result.accepted == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     client.close()
     assert [event["event"] for event in parent.events] == ["parent"]
-    assert files(spool) == []
+    wait_until_empty(spool)
 
 
 def test_a_child_that_is_made_while_a_box_is_taken_over_does_not_keep_its_lock(
@@ -407,8 +432,9 @@ def test_a_client_whose_folder_was_removed_begins_another(spool: str, monkeypatc
         assert len(files(spool)) == 3
         client.flush(30)
     assert {event["event"] for event in transport.events} == {"sent", "open", "later"}
-    assert (files(spool), client.stats.accepted, client.stats.dropped) == ([], 3, 1)
-    assert len(os.listdir("/dev/fd")) <= before
+    assert (client.stats.accepted, client.stats.dropped) == (3, 1)
+    wait_until_empty(spool)
+    wait_until(lambda: len(os.listdir("/dev/fd")) <= before)
 
 
 def test_missing_segments_are_told_and_do_not_hang(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:

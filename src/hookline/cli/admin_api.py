@@ -153,8 +153,8 @@ def exchange(
     """One HTTP exchange: status, content type and body; raise CommandFailed when the server cannot be reached."""
     import http.client
 
-    parts = urlsplit(url)
     connection = _connection(url, timeout_seconds)
+    parts = urlsplit(url)
     try:
         connection.request(method, parts.path + (f"?{parts.query}" if parts.query else ""), body, headers)
         response = connection.getresponse()
@@ -169,14 +169,16 @@ def _connection(url: str, timeout_seconds: float) -> http.client.HTTPConnection:
     import http.client
     import ssl
 
-    parts = urlsplit(url)
+    place = url
     try:
+        parts = urlsplit(url)
+        place = f"{parts.scheme}://{parts.netloc}"
+        (parts.hostname or "").encode("idna")  # as connecting does, whose error would name a codec alone
         if parts.scheme == "https":
             context = ssl.create_default_context()
             return http.client.HTTPSConnection(parts.netloc, timeout=timeout_seconds, context=context)
         return http.client.HTTPConnection(parts.netloc, timeout=timeout_seconds)
-    except http.client.InvalidURL as error:
-        place = f"{parts.scheme}://{parts.netloc}"
+    except (http.client.InvalidURL, ValueError) as error:
         raise CommandFailed(f"{place} is no address ({error}); write one as http://127.0.0.1:8081", 2) from None
 
 

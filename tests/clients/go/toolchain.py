@@ -32,10 +32,10 @@ def environment() -> dict[str, str]:
 
 
 def run(*command: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run go (or gofmt, which lies beside it) in the library's folder, with more variables in its environment."""
+    """Run go, gofmt, which lies beside it, or the program at a path in the library's folder, with more variables."""
     go = go_program()
     assert go is not None
-    program = go.with_name(command[0])
+    program = go.parent / command[0]
     return subprocess.run(
         [program, *command[1:]],
         cwd=LIBRARY,

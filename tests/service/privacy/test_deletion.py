@@ -108,7 +108,9 @@ def test_affected_sources_are_told_and_the_person_is_gone(
         assert left_in(hookline) == {}
         events = hookline.api("GET", "events?limit=200").json["items"]
         assert "somebody-else" in json.dumps(events)
-        assert {"erased"} <= {event["status"] for event in events}
+        gone = [event for event in events if event["status"] == "erased"]
+        assert gone
+        assert {(event["messageId"], event["event"]) for event in gone} == {("", None)}
 
 
 def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -85,12 +86,16 @@ def test_commands_for_a_copy_are_not_for_its_original(folder: Path) -> None:
     assert target(folder.parent / "moved").settings().data_path == folder.parent / "moved"
 
 
-@pytest.mark.parametrize("api", ["http://127.0.0.1:abc", "https://hookline.example.com:81x"])
+@pytest.mark.parametrize(
+    "api", ["http://127.0.0.1:abc", "https://hookline.example.com:81x", "https://hookline..example.com", "https://[::1"]
+)
 def test_what_is_no_address_is_refused_with_one_that_is(folder: Path, api: str) -> None:
     """As wrong use, whichever way the server is asked."""
     admin = target(folder, api=api, token="theirs").admin()
     for ask in (lambda: admin.get("/sources"), lambda: admin.open("/events/stream", {}, 1.0)):
-        with pytest.raises(CommandFailed, match=f"{api} is no address .*write one as http://127.0.0.1:8081") as refused:
+        with pytest.raises(
+            CommandFailed, match=f"{re.escape(api)}.* is no address .*write one as http://127.0.0.1:8081"
+        ) as refused:
             ask()
         assert refused.value.exit_code == 2
 

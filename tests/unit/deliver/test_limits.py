@@ -43,3 +43,25 @@ def test_replays_and_live_events_share_the_users_limit(rig: Rig) -> None:
         if rig.network.waiting:
             rig.answer(rig.network.waiting[0])
             rig.turn()
+
+
+def test_a_limit_that_is_lifted_leaves_no_place_to_rows(rig: Rig) -> None:
+    """What the stream left to a due row was of the user's limit. Without one it goes on, although the row is due only
+    in an hour."""
+    rig.limit(first_allowance=1, full_allowance=1, allowance_max=1)
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_concurrency=1)))
+    rig.start()
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 500)
+    rig.checkpoint()
+    for _ in range(8):
+        rig.pass_time(0.5)  # the row is due, and the place is taken
+    rig.change(destination("crm"))
+    rig.follow()
+    rig.answer(rig.network.waiting[0])
+    rig.pass_time(0.5)
+    rig.answer(rig.network.waiting[0], 503, retry_after=b"3600")
+    rig.checkpoint()
+    rig.pass_time(0.5)
+    assert sorted(rig.offsets("crm")) == [0, 0, 1, 2]

@@ -17,8 +17,11 @@ from hookline_client.receipts import FlushResult, Message, Outcome, Receipt, Sta
 
 RECEIPTS_MAX = 100_000
 """Receipts kept for the next flush; the oldest go first."""
-SENDER = "hookline-client"
-"""The name of the thread that sends."""
+THREADS = "hookline-client"
+"""How the names of our own threads begin; the one that sends has no more of a name."""
+NESTED_MAX = 50
+"""How often the error handler is called within itself, by calls that it makes and that fail. With two such calls the
+times would double at every level, and never end."""
 LOSS_LOG_SECONDS = 10.0
 """One line in the log per code in so long: a full queue would fill it otherwise."""
 
@@ -40,6 +43,7 @@ class Ledger:
         self._told: dict[str, int] = dict(self._totals)
         self._receipts: deque[Receipt] = deque(maxlen=RECEIPTS_MAX)
         self._quiet: dict[str, tuple[float, int]] = {}
+        self._nested = threading.local()
 
     def queued(self) -> None:
         """One event was queued. Only ever called with the lock of a consumer's queue held."""
@@ -82,7 +86,14 @@ class Ledger:
             self._quiet[code] = (now, 0) if says else (last, unsaid + count)
         if says:
             logger().warning("%s: %s (events lost: %d)", code, reason, unsaid + count)
-        self._call(self._error_handler, code, reason)
+        times: int = getattr(self._nested, "times", 0)
+        if times < NESTED_MAX:
+            self._nested.times = times + 1
+            try:
+                self._call(self._error_handler, code, reason)
+            finally:
+                if not times:
+                    self._nested.times = 0
 
     def stats(self) -> Stats:
         """All counts since the client was made."""
@@ -135,6 +146,6 @@ class Ledger:
                 raise
             logger().exception("a handler of the application cannot end the program here")
         except BaseException:  # such as asyncio's CancelledError
-            if threading.current_thread().name != SENDER:
+            if not threading.current_thread().name.startswith(THREADS):
                 raise
             logger().exception("a handler of the application failed")

@@ -37,10 +37,11 @@ class _ModuleVerbs(Verbs):
     """The calls on whatever client there is when they are made."""
 
     def _call(self, kind: str, given: tuple[object, ...], fields: dict[str, Any]) -> str | None:
-        if _client is None:
+        made = _client  # read once: a signal handler or another thread may close in between
+        if made is None:
             logger().warning("init(write_key) was not called yet; the %s call is ignored", kind)
             return None
-        return _client._call(kind, given, fields)
+        return made._call(kind, given, fields)
 
 
 verbs = _ModuleVerbs()
@@ -62,11 +63,13 @@ def init(write_key: str | None = None, options: OptionValues | None = None, **mo
     values: OptionValues = {**(options or {}), **more}
     given = (write_key, dict(values))
     with _lock:
-        if _client is None:
-            _client, _given = Client(write_key, values), given
+        made = _client
+        if made is None:
+            made = Client(write_key, values)
+            _client, _given = made, given
         elif _given is not None and given != _given:
             raise InvalidOption("invalid_option", "init was called before with other arguments; close() first")
-        return _client
+        return made
 
 
 def client() -> Client | None:
@@ -76,7 +79,8 @@ def client() -> Client | None:
 
 def flush(timeout: float | None = FLUSH_SECONDS) -> FlushResult:
     """Return when every event queued before is acknowledged or lost: ``Client.flush``."""
-    return FlushResult() if _client is None else _client.flush(timeout)
+    made = _client
+    return FlushResult() if made is None else made.flush(timeout)
 
 
 def close(timeout: float | None = None) -> FlushResult:

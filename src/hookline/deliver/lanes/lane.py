@@ -274,6 +274,8 @@ class Lane(Health):
         most = self.options.max_concurrency
         self.cap = most if most is None or at_once is None else min(most, at_once)
         """Requests in flight at once; None is as many as the breaker allows."""
+        if self.cap is None:
+            self.reserved = 0
         if self.rate is not None:
             self.rate.share(self.rate_part)
 

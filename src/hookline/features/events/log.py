@@ -18,6 +18,7 @@ from hookline.journal.port import SearchableReader
 from hookline.journal.reading import Place, newest_first
 from hookline.journal.record import Record
 from hookline.outcomes.event_status import EventStatus, EventStatuses, FoundMessage
+from hookline.outcomes.outcome import DeliveryStatus
 from hookline.replays.offset_set import offset_at
 from hookline.settings import Settings
 
@@ -277,9 +278,7 @@ class EventLog:
                 return Page(found, None)
             positions[partition] = offset
             if matches(record):
-                logged = LoggedEvent(
-                    partition, offset, record, self._status_reader().of_record(partition, offset, record)
-                )
+                logged = self._logged(partition, offset, record)
                 if wanted.takes(logged.status):
                     found.append(logged)
             if len(found) >= limit or self._clock() > deadline:
@@ -313,13 +312,14 @@ class EventLog:
         return found, skipped + len(places) - len(found), ends  # what cannot be read is left out, and counted
 
     def _events_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
-        logged = []
-        for partition, offset in places:
-            record = self._journal().get(partition, offset)
-            if record is not None:
-                status = self._status_reader().of_record(partition, offset, record)
-                logged.append(LoggedEvent(partition, offset, record, status))
-        return logged
+        read = ((*place, self._journal().get(*place)) for place in places)
+        return [self._logged(partition, offset, record) for partition, offset, record in read if record is not None]
+
+    def _logged(self, partition: int, offset: int, record: Record) -> LoggedEvent:
+        status = self._status_reader().of_record(partition, offset, record)
+        if record.erased:  # its id, and why it was refused, went with its content: what stands there now is no text
+            status = msgspec.structs.replace(status, message_id="", status=DeliveryStatus.ERASED, rejection=None)
+        return LoggedEvent(partition, offset, record, status)
 
 
 def statuses_of(event: EventStatus) -> set[str]:

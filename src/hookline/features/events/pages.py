@@ -118,7 +118,8 @@ def event_mark(event: EventStatus) -> EventMark:
     status = event.status or ranked[0].status
     due = [each for each in concerned if each.status not in ASIDE]
     if event.rejection is not None or len(due) < 2:
-        reason = event.rejection.message if event.rejection else ranked[0].reason if ranked else NO_DESTINATION
+        unsent = NO_DESTINATION if event.status == "not_routed" else ""
+        reason = event.rejection.message if event.rejection else ranked[0].reason if ranked else unsent
         return EventMark(status, "", because(reason))
     delivered = sum(each.status == "delivered" for each in due)
     named = (f"{each.id} {MARKS[each.status][2] if each.status in MARKS else each.status}" for each in ranked)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.api.calls import current_caller
 from hookline.api.problem import Problem
 from hookline.api.services import Services, part
 from hookline.database.location import location_of
@@ -46,8 +47,9 @@ class Watcher:
     """The queue of one stream. Events below ``starts`` (by partition) it was told when it began; of the others it is
     told those that it ``wants``."""
 
-    def __init__(self, wants: Callable[[Record], bool] = lambda _: True) -> None:
+    def __init__(self, wants: Callable[[Record], bool] = lambda _: True, caller: str | None = None) -> None:
         self.wants = wants
+        self.caller = caller
         self.starts: dict[int, int] = {}
         self.ended = False
         self._missed = 0
@@ -108,6 +110,8 @@ POLL_SECONDS = 0.25
 PAUSE_AFTER_FAILURE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 10.0
 WATCHERS_MAX = 32
+WATCHERS_OF_CALLER_MAX = 24
+"""The others are left to everybody else."""
 FOLLOWED_EVENTS_MAX = 100
 FOLLOWED_PER_LOOK_MAX = 20
 """They take turns: each is a few queries for every destination, and a dead receiver's stay open for days."""
@@ -141,7 +145,7 @@ class LiveEvents:
         return self._loop is not None and not self._loop.done()
 
     async def watch(self, last_event_id: str | None = None, wanted: EventFilter = EVERYTHING) -> AsyncIterator[bytes]:
-        """Begin to watch; the iterator ends when Hookline stops. Raise Problem when too many watch already.
+        """Begin to watch; the iterator ends when Hookline stops. Raise Problem when too many do already.
 
         ``last_event_id`` is the id of the last message a watcher got before its connection was lost: what came since
         is told first. It hears of the events that are ``wanted``, whatever becomes of them, from now on: who has the
@@ -149,13 +153,20 @@ class LiveEvents:
         """
         if self._closed:
             raise Problem(503, "stopping", "Hookline is stopping; connect again in a moment.")
-        if len(self._watchers) >= WATCHERS_MAX:
-            raise Problem(503, "too_many_streams", f"Only {WATCHERS_MAX} streams may be open at once; close one.")
+        caller = current_caller()
+        watcher = Watcher(wanted.matcher(), None if caller is None else caller.key)
+        if not self._has_room(watcher):
+            allowed = f"{WATCHERS_MAX} streams, {WATCHERS_OF_CALLER_MAX} of one user or token"
+            raise Problem(503, "too_many_streams", f"Only {allowed}, may be open at once; close one.")
         try:
             now = await self._events.ends()
         except Exception:  # noqa: BLE001 - whether it lasts is found out, and said, when the stream begins
             now = None
-        return self._messages(Watcher(wanted.matcher()), positions_after(last_event_id or ""), now)
+        return self._messages(watcher, positions_after(last_event_id or ""), now)
+
+    def _has_room(self, watcher: Watcher) -> bool:
+        mine = sum(each.caller == watcher.caller for each in self._watchers)
+        return len(self._watchers) < WATCHERS_MAX and (watcher.caller is None or mine < WATCHERS_OF_CALLER_MAX)
 
     def close(self) -> None:
         """End every stream, so that the server can stop at once; idempotent."""
@@ -169,7 +180,7 @@ class LiveEvents:
         self, watcher: Watcher, named: dict[int, int], now: dict[int, int] | None
     ) -> AsyncIterator[bytes]:
         # Registered here and not in `watch`: a stream whose client left before the first byte is never iterated.
-        if len(self._watchers) >= WATCHERS_MAX:  # of many that came together, who saw the last places free
+        if not self._has_room(watcher):  # of many that came together, who saw the last places free
             return
         self._watchers.add(watcher)
         try:

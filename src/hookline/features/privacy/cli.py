@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import CommandFailed, Json
+from hookline.cli.admin_api import CommandFailed, Json, NoAnswer
 from hookline.cli.app import HERE, PRIVACY, Flag, app
 from hookline.cli.confirm import confirm
 from hookline.cli.tables import print_items
@@ -73,7 +73,9 @@ def delete_user(
         except CommandFailed as failure:
             if not made:
                 raise
-            left = f"{len(wanted) - at} of {len(wanted)} people were not asked for: {printable(wanted[at])} and on"
+            seen = "may not have been asked for (see hookline deletion-requests list)"  # the answer alone may be lost
+            said = seen if isinstance(failure, NoAnswer) else "were not asked for"
+            left = f"{len(wanted) - at} of {len(wanted)} people {said}: {printable(wanted[at])} and on"
             refused = CommandFailed(f"{failure} The last {left}", failure.exit_code)
             break
     print(json.dumps(made) if options.as_json else "\n".join(map(_line, made)))

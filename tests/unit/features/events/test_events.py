@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from hookline.api.problem import Problem
 from hookline.features.events.log import parse_cursor, title_in
-from tests.unit.control.running import Running, destination, record, source
+from hookline.journal.record import Rejection
+from tests.unit.control.running import TOKEN, Running, destination, record, source
+from tests.unit.features.accounts.test_sign_in import cookie_of, login
 
 
 def ids(control: Running, query: str = "") -> list[str]:
@@ -99,6 +101,24 @@ def test_a_rejected_item_says_why(control: Running) -> None:
     control.append(record("bad", rejected="event: give the name of the event"))
     (item,) = control.api("GET", "/events?status=rejected").json["items"]
     assert (item["status"], item["rejection"]["message"]) == ("rejected", "event: give the name of the event")
+
+
+def test_of_an_erased_item_nothing_is_shown_but_that_it_was_erased(control: Running) -> None:
+    """A refused one too: its reason was overwritten, and it has no page to lead to."""
+    control.api("PUT", "/sources/site", source("site"))
+    zeros = Rejection("\0" * 13, "\0" * 20)
+    control.append(*(replace(record("\0\0"), erased=True, rejection=each) for each in (None, zeros)))
+    shown = control.api("GET", "/events").json["items"]
+    assert [(each["messageId"], each["status"], each["rejection"]) for each in shown] == [("", "erased", None)] * 2
+    assert control.api("GET", "/events?status=rejected").json["items"] == []
+    assert len(ids(control, "?status=erased")) == 2
+    signed_in = {"Cookie": cookie_of(login(control, TOKEN))}
+    paths = ("/", "/sources/site/rejected")
+    answers = [control.call("GET", path, headers=signed_in, token=False) for path in paths]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert "content erased" in answers[0].text
+    pages = [answer.text for answer in answers]
+    assert not [page for page in pages if "\0" in page or 'href="/events/?' in page or "No destination is" in page]
 
 
 @pytest.mark.parametrize("cursor", ["x", "0", "0:", ":1", "0:-1", "0:1,", "1:1;2:2", "0:" + "9" * 30, "²:1"])

@@ -122,6 +122,21 @@ def test_streams_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) 
     watching(control).close()
 
 
+def test_one_caller_leaves_room_to_the_others(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens as many streams as one may is refused the next; somebody else still gets one."""
+    monkeypatch.setattr(service, "WATCHERS_OF_CALLER_MAX", 2)
+    streams = [watching(control), watching(control)]
+    refused = control.api("GET", "/events/stream").json
+    assert refused["code"] == "too_many_streams"
+    assert refused["detail"] == "Only 32 streams, 2 of one user or token, may be open at once; close one."
+    token = control.api("POST", "/tokens", {"name": "ci", "scope": "read"}).json["text"]
+    streams.append(Stream(control, {"Authorization": f"Bearer {token}"}))
+    assert streams[2].answer.status == 200
+    assert streams[2].answer.readline() == b"retry: 1000\n"
+    for stream in streams:
+        stream.close()
+
+
 def test_streams_that_come_together_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many that are answered before one of them has begun, no more go on than there may be; the others end."""
     monkeypatch.setattr(service, "WATCHERS_MAX", 2)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hookline.cli import admin_api
 from hookline.cli.commands import execute
 from hookline.database.open import open_deliver
 from hookline.features.privacy.service import (
@@ -249,3 +250,25 @@ def test_what_was_requested_is_said_when_the_rest_is_refused(
     assert [(each["id"], each["people"]) for each in json.loads(out)] == [("dr1", 2)]
     assert "1 deletion requests are under way" in err
     assert "The last 3 of 5 people were not asked for: u2 and on" in err
+
+
+def test_a_request_whose_answer_is_lost_may_have_been_made(
+    control: Running, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server took it; nobody is said to have been left out who was not."""
+    monkeypatch.setattr("hookline.features.privacy.cli.PEOPLE_PER_REQUEST", 2)
+    asked = admin_api.exchange
+
+    def exchange(url: str, *given: Any) -> tuple[int, str, bytes]:
+        answer = asked(url, *given)
+        if len(deletion_requests(control.services).newest(9)) > 1:
+            raise admin_api.NoAnswer("no answer from Hookline (timed out).")
+        return answer
+
+    monkeypatch.setattr(admin_api, "exchange", exchange)
+    server = ["--api", f"http://127.0.0.1:{control.port}", "--token", TOKEN]
+    people = [f"u{number}" for number in range(5)]
+    assert execute(["delete-user", *people, "--action", "delete", "--yes", *server]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("dr1  delete  2 people")
+    assert "The last 3 of 5 people may not have been asked for (see hookline deletion-requests list): u2 and on" in err

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from hookline_client.consumers.delivery import Delivery, Waited
 from hookline_client.consumers.memory_queue import MemoryQueue
 from hookline_client.errors import CODES
-from hookline_client.ledger import SENDER, Ledger
+from hookline_client.ledger import THREADS, Ledger
 from hookline_client.log import logger
 from hookline_client.options import Options
 from hookline_client.receipts import Message
@@ -190,7 +190,7 @@ class Background:
     def _start(self) -> None:
         if self._stand_in is not None:
             return
-        thread = threading.Thread(target=self._run, name=SENDER, daemon=True)
+        thread = threading.Thread(target=self._run, name=THREADS, daemon=True)
         try:
             thread.start()
         except RuntimeError:

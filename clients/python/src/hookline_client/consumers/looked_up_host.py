@@ -32,9 +32,9 @@ class LookedUpHost:
             if self._lookup is None:
                 self._lookup = _Lookup(self._host, self._port)
             lookup, known = self._lookup, self._known
-        if not known and not lookup.done.wait(timeout):
+        if not known and not lookup.wait(timeout):
             raise TimeoutError(f"looking up {self._host} takes longer")
-        if lookup.done.is_set():
+        if lookup.is_done:
             known = self._take(lookup)
         if not known:
             raise lookup.error or OSError(f"{self._host} has no address")
@@ -58,7 +58,8 @@ class _Lookup:
     """One call of ``getaddrinfo`` in a thread of its own, where it cannot hold anybody up."""
 
     def __init__(self, host: str, port: int) -> None:
-        self.done = threading.Event()
+        self.is_done = False
+        self._done = threading.Condition()  # no Event, whose lock is not re-entrant: again for signal handlers
         self.found: Addresses = []
         self.error: OSError | None = None
         try:
@@ -66,9 +67,16 @@ class _Lookup:
         except RuntimeError:  # the interpreter is ending, or there may be no more threads
             self._run(host, port)
 
+    def wait(self, timeout: float) -> bool:
+        """Return True once it is done, False after so many seconds."""
+        with self._done:
+            return self._done.wait_for(lambda: self.is_done, timeout)
+
     def _run(self, host: str, port: int) -> None:
         try:
             self.found = list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
             self.error = error if isinstance(error, OSError) else OSError(str(error))
-        self.done.set()
+        with self._done:
+            self.is_done = True
+            self._done.notify_all()

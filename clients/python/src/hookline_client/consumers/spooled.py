@@ -18,7 +18,7 @@ from hookline_client.consumers.box_sender import BoxSender, Sent
 from hookline_client.consumers.delivery import Delivery
 from hookline_client.consumers.syncer import Syncer
 from hookline_client.errors import CODES, InvalidOption
-from hookline_client.ledger import SENDER, Ledger
+from hookline_client.ledger import THREADS, Ledger
 from hookline_client.log import logger
 from hookline_client.options import Options
 from hookline_client.receipts import Message
@@ -30,7 +30,8 @@ ADOPT_SECONDS = 10.0
 FAULT_SECONDS = 1.0
 """The pause after the disk, or our own code, failed."""
 ABORT_SECONDS = 0.5
-"""The least time that the thread gets to end, once its connection was closed under it: it lets go of its boxes."""
+"""How long the thread may take to notice that it is to end. A request of another process's events, a handler, or a call
+that a signal handler interrupted to close, may keep it for longer."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -56,6 +57,7 @@ class Spooled:
         self._thread: threading.Thread | None = None
         self._is_idle = False
         self._is_ended = False
+        self._is_letting_go = False
         self._adopted: Box | None = None
         self._adopting = threading.Lock()  # a child must know every box whose lock it has inherited
         self._sender = BoxSender(self._options.batch_size, self._delivery, self._ledger)
@@ -127,7 +129,10 @@ class Spooled:
         if thread is None:
             self._guarded(self._let_go)
         elif thread is not threading.current_thread():
-            thread.join(max(ABORT_SECONDS, stop_at - time.monotonic()))
+            # Not a wait on the lock: a call that was interrupted in the middle of writing must keep the thread from it.
+            thread.join(ABORT_SECONDS)
+            if self._is_letting_go:
+                thread.join(max(0.0, stop_at - time.monotonic()))
         if left:
             logger().warning("%d events stay in the spool %s", left, self._options.spool)
         return 0
@@ -164,7 +169,7 @@ class Spooled:
         return "", ""
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name=SENDER, daemon=True)
+        thread = threading.Thread(target=self._run, name=THREADS, daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending: what was written is sent by the next process
@@ -276,6 +281,7 @@ class Spooled:
     def _let_go(self) -> None:
         """Close everything; done by the thread, if there is one, when it has ended its last request."""
         self._delivery.close()
+        self._is_letting_go = True  # from here on only the disk takes time
         self._spool.forget_removed()
         for box in (self._spool.box, self._adopted):
             if box is not None:

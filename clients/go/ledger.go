@@ -50,7 +50,7 @@ const (
 	receiptsMax = 100_000 // kept for the next flush; the oldest go first
 	// One line in the log per code in so long: a full queue would fill it otherwise.
 	lossLogPause = 10 * time.Second
-	// A handler that makes a call may be told that this call failed, make another, and so on until the stack overflows,
+	// A handler that makes a call may be called for its failure, make another, and so on until the stack overflows,
 	// which ends the program. It is left out when it is called within itself so often, or where the stack has so many
 	// frames. Few, for with two such calls the times double at every level.
 	nestedMax  = 8

@@ -16,7 +16,7 @@ final class Ledger
     /** One line in the log per code in so long: a full queue would fill it otherwise. */
     private const LOSS_LOG_SECONDS = 10.0;
     /**
-     * A handler that makes a call may be told that this call failed, make another, and so on until there is no memory,
+     * A handler that makes a call may be called for its failure, make another, and so on until there is no memory,
      * which ends the program. It is left out when it was called so often within itself: in depth and side by side, for
      * with two such calls the times double at every level.
      */

@@ -20,7 +20,7 @@ Ask = Callable[[Callable[..., None]], Awaitable[object]]
 
 
 def of_events(settings: Settings) -> tuple[Ask, Callable[[], None]]:
-    """How work is done with the events, and what ends that."""
+    """Hold how work is done with the events, and what ends that."""
     log = EventLog(settings)
     return log.run, log.close
 

@@ -18,10 +18,10 @@ from hookline_client.receipts import FlushResult, Message, Outcome, Receipt, Sta
 RECEIPTS_MAX = 100_000
 """Receipts kept for the next flush; the oldest go first."""
 THREADS = "hookline-client"
-"""How the names of our own threads begin; the one that sends has no more of a name."""
+"""Begins the names of our own threads; the one that sends has no more of a name."""
 NESTED_MAX = 50
-"""How often the error handler is called within itself, by calls that it makes and that fail. With two such calls the
-times would double at every level, and never end."""
+"""Bounds how often the error handler is called within itself, by calls that it makes and that fail. With two such calls
+the times would double at every level, and never end."""
 LOSS_LOG_SECONDS = 10.0
 """One line in the log per code in so long: a full queue would fill it otherwise."""
 

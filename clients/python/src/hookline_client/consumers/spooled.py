@@ -30,8 +30,8 @@ ADOPT_SECONDS = 10.0
 FAULT_SECONDS = 1.0
 """The pause after the disk, or our own code, failed."""
 ABORT_SECONDS = 0.5
-"""How long the thread may take to notice that it is to end. A request of another process's events, a handler, or a call
-that a signal handler interrupted to close, may keep it for longer."""
+"""Bounds how long the thread is waited for until it notices that it is to end. A request of another process's events, a
+handler, or a call that a signal handler interrupted to close, may keep it for longer."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 

@@ -80,7 +80,7 @@ class WrittenRequest(NamedTuple):
     masked: bytes | None = None
     """The same without any secret; None where static headers alone hold some."""
     reads_secrets: bool = False
-    """Whether its mapping reads one, by the paths in it; what it makes of it need not look like one."""
+    """Says whether its mapping reads one, by the paths in it; what it makes of it need not look like one."""
     judged: Callable[[Answer], Verdict] | None = None
     """Says what an answer means by the rules of the request; None for those of webhooks."""
     client: Auth | None = None

@@ -54,14 +54,12 @@ class Recovery:
         self.records: Mapping[int, Record] | None = None
         """What lanes had taken and not finished, by position, where it was read before."""
         self._entries: dict[int, dict[int, bytes]] = {}
-        self._recovered: dict[int, list[bytes]] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Open every lane that existed then, where it stood. The shared readers are at their saved positions."""
         self.read_ring()
         for partition in self._feeder.shared:
-            # What was known of events that are no longer kept went with them: it would be taken for new, and counted.
-            self.forget(partition, self._journal.start(partition))
+            self._forget_expired(partition)
         rows = {(row.lane, row.partition): row for row in self._store.reader.lanes()}
         backlogs = self._store.reader.backlogs()
         open_positions: dict[int, dict[int, positions.Ranges]] = {}
@@ -92,7 +90,7 @@ class Recovery:
         self._recover_last_answers()
         self._lane_set.delivered = self._entries
         self._lane_set.on_skipped = self._note_skipped
-        self.note_recovered()
+        self.note_recovered(self._feeder.shared)
 
     def _cursor(self, partition: int, row: SavedLane | None) -> LaneCursor:
         if row is None:
@@ -127,7 +125,6 @@ class Recovery:
             position for position in done if position >> POSITION_SHIFT == partition and position & OFFSET_MASK >= first
         }
         lane.skip_done(ahead)
-        self._recovered.setdefault(partition, []).extend(done[position] for position in ahead)
         missing = [
             each for each in positions.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)
         ]
@@ -143,7 +140,6 @@ class Recovery:
         """Return whether the event is there, or was erased, or is no longer kept, or was sent."""
         position = partition << POSITION_SHIFT | offset
         if position in done:
-            self._recovered.setdefault(partition, []).append(done[position])
             return True
         record = self._journal.get(partition, offset) if self.records is None else self.records.get(position)
         if record is None:
@@ -188,7 +184,6 @@ class Recovery:
         partition = position >> POSITION_SHIFT
         lane.close_row(position)
         self._engine.batch.settle(lane.number, partition, position & OFFSET_MASK)
-        self._recovered.setdefault(partition, []).append(self._entries[lane.number][position])
 
     def read_ring(self) -> None:
         """Learn what an earlier process of this data folder delivered."""
@@ -198,10 +193,15 @@ class Recovery:
             self._entries.setdefault(lane, {})[position] = entry
         ring.resume_after(newest_entry(everything))
 
-    def learn(self, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
-        """Do not send again what others delivered: entries by lane and position."""
+    def learn(self, partition: int, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
+        """Do not send again what others delivered of a partition: entries by lane and position."""
         for lane, entries in delivered.items():
             self._entries.setdefault(lane, {}).update(entries)
+        self._forget_expired(partition)
+
+    def _forget_expired(self, partition: int) -> None:
+        # What was known of events that are no longer kept went with them: it would be taken for new, and counted.
+        self.forget(partition, self._journal.start(partition))
 
     def forget(self, partition: int, below: int = 1 << POSITION_SHIFT) -> None:
         """Forget what the ring knew of a partition, or of its offsets below one: it is in the database by now."""
@@ -210,10 +210,14 @@ class Recovery:
             for position in [position for position in done if first <= position < first + below]:
                 del done[position]
 
-    def note_recovered(self) -> None:
-        """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them."""
-        total = sum(self._note(partition, found) for partition, found in self._recovered.items())
-        self._recovered.clear()
+    def note_recovered(self, partitions: Iterable[int]) -> None:
+        """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them. Among
+        them are some of events that the lane, by what was saved, had passed: filters that changed let it come back."""
+        lanes = self._entries.keys() & self._engine.lanes.keys()
+        done = [each for number in sorted(lanes) for each in self._entries[number].items()]
+        total = 0
+        for partition in partitions:
+            total += self._note(partition, [entry for at, entry in done if at >> POSITION_SHIFT == partition])
         if total:
             logger().info("progress_recovered", deliveries=total)
 

@@ -84,6 +84,32 @@ def test_a_kill_between_a_change_and_its_checkpoint(rig: Rig) -> None:
     assert [rig.status_at(id, "crm") for id in ("order", "beat")] == ["delivered", "delivered"]
 
 
+def test_a_kill_after_filters_let_through_what_the_lane_had_passed(rig: Rig, small_queues: tuple[int, int]) -> None:
+    """What was queued is read once more and new filters let an event through that lies before the saved position: that
+    it was delivered is known for good after a kill, and counted."""
+    begin(rig, HEARTBEATS)
+    rig.append(event(rig, "fly"))
+    rig.turn()
+    rig.lane("crm").breaker.allowance = 1  # what comes now is queued behind the one in flight
+    rig.append(event(rig, "queued"), event(rig, "beat", "Heartbeat"))
+    rig.turn()
+    rig.checkpoint()
+    rig.change(destination("crm"))
+    rig.role.follow_connections()
+    rig.turn()
+    while rig.network.waiting:
+        rig.answer_all(200)
+        rig.turn()
+    assert sent(rig) == ["fly", "queued", "beat"]
+    rig.restart()
+    rig.come_to_rest()
+    rig.checkpoint()
+    assert sent(rig) == ["fly", "queued", "beat"]
+    assert rig.role.store.reader.totals()["crm"].delivered == 3
+    (rig.settings.data_path / "progress.ring").unlink()
+    assert rig.status_at("beat", "crm") == "delivered"
+
+
 def test_a_filter_nobody_checked_makes_the_destination_wait(rig: Rig) -> None:
     """Filters that cannot be used send nothing and lose nothing; put right, everything goes out."""
     rig.change(source(), destination("crm", filters=(HEARTBEATS,)))

@@ -199,7 +199,7 @@ class PartitionTakeover:
         }
         self._feeder.shared[claim.partition] = shared
         self._recovery.records = claim.records
-        self._recovery.learn(claim.delivered)
+        self._recovery.learn(claim.partition, claim.delivered)
         for lane in list(self._engine.lanes.values()):
             if isinstance(lane, ReplayLane):
                 row = claim.lanes.get(lane.number)
@@ -223,7 +223,7 @@ class PartitionTakeover:
             self._end(claim, *then[number])
         if claim.then.version != version:
             self._engine.batch.versions.append((claim.partition, version, claim.next_offset))
-        self._recovery.note_recovered()
+        self._recovery.note_recovered((claim.partition,))
         self._recovery.records = None
         self._recovery.forget(claim.partition)
         for lane in list(self._engine.lanes.values()):

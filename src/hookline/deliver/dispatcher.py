@@ -564,7 +564,7 @@ class Dispatcher(Work, Sink):
         self.failures.count(delivery.lane, failure)
         failure.hide(target.template.hidden)
         if failure.status == UNAUTHORIZED:
-            target.route.unauthorized()
+            failure.of_token = target.route.unauthorized(milliseconds)
         failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
         if delivery.done:
             target.lingering -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,12 +15,14 @@ from hookline.deliver.lanes.lane import Target
 from hookline.deliver.send import tokens
 from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.pool import Exchanges, Pools
-from hookline.deliver.send.port import Answer, Failure, Sink
+from hookline.deliver.send.port import Answer, Failure, Route, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.deliver.send.tls import tls_context
-from hookline.deliver.send.tokens import TokenKeeper, TokenRefused, TokenRoute, read_token
+from hookline.deliver.send.tokens import TokenKeeper, TokenRefused, TokenRoute, _Waiting, read_token
 from hookline.kinds.model import Auth
 from hookline.outcomes.outcome import Outcome
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.kinds.receiving import Sent, answer, deliver, destination_of
 
 NO_TARGET = cast(Target, object())
 REQUEST = b"POST /in HTTP/1.1\r\nHost: api\r\nContent-Length: 0\r\n\r\n"
@@ -116,11 +118,51 @@ def test_a_token_that_ended_is_fetched_anew(monkeypatch: pytest.MonkeyPatch) -> 
         await send()
         api.valid = 7  # the server has forgotten the token
         assert cast(Answer, await send()).status == 401
-        route.unauthorized()
+        assert route.unauthorized(0)
         assert cast(Answer, await send()).status == 200
         assert len(api.asked) == 2
 
     play(scenario)
+
+
+def test_a_token_that_is_new_is_what_the_receiver_refuses() -> None:
+    """A 401 to it is final, but not one to a request that had left before it was there."""
+
+    async def scenario(api: Api, route: TokenRoute, send: Callable[[], Awaitable[object]]) -> None:
+        await send()
+        assert not route.unauthorized(0)
+        assert route.unauthorized(60_000)
+        await send()
+        assert len(api.asked) == 1
+
+    play(scenario)
+
+
+def test_what_meets_an_ended_token_comes_with_another(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was in flight when the token was revoked is tried again, and comes with the new one."""
+
+    def send(keeper: TokenKeeper, inner: Route, target: Target, requests: Any, whole: int) -> None:
+        if not keeper._line:
+            # As the real one, without the server of tokens.
+            keeper._line = b"Authorization: Bearer t%d\r\n" % len(keys)
+        keeper._pass_on(_Waiting(inner, target, requests, whole, 0.0))
+
+    def receiver(sent: Sent) -> Answer:
+        if len(asked) == 2:
+            keys.append("t2")
+        asked.append(sent.headers["authorization"].removeprefix("Bearer "))
+        return answer(200 if asked[-1] == keys[-1] else 401)
+
+    keys, asked = ["t1"], list[str]()
+    monkeypatch.setattr(TokenKeeper, "send", send)
+    auth = {"type": "oauth2", "tokenUrl": "https://id.example.com/", "clientId": "c", "clientSecret": "s" * 12}
+    url = "https://api.example.com/in"
+    mapping = [{"name": "in", "url": url, "body": {"event": {"@path": "$.event"}}}]
+    rig = make_rig()
+    calls = [{"type": "track", "userId": "u1", "event": f"e{number}"} for number in range(6)]
+    deliver(rig, destination_of("http", {"auth": auth}, mapping=mapping), receiver, calls)
+    assert sorted(asked) == ["t1"] * 6 + ["t2"] * 4
+    assert rig.dead_letters() == []
 
 
 def test_a_token_that_still_holds_is_used_where_its_renewal_fails(monkeypatch: pytest.MonkeyPatch) -> None:

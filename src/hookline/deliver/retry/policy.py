@@ -16,7 +16,7 @@ from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry, moved, moved_mask
 from hookline.deliver.send.port import Failure
 from hookline.limits import LIMITS, Limits
-from hookline.outcomes.outcome import FINAL, Outcome
+from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver
 
 GONE = 410
@@ -62,7 +62,7 @@ def decide(
     ``gone``: every URL has answered that there is nothing any more. ``wait_ms`` is the wait that receivers asked for.
     """
     lane = delivery.lane
-    urls = ALL_URLS if gone else _mask([failed for failed in failures if failed.failure.outcome not in FINAL])
+    urls = ALL_URLS if gone else _mask([failed for failed in failures if not failed.failure.is_final])
     if lane.options.fan_out == "fallback":
         urls |= _left(delivery, failures)
     if wait_ms is not None and lane.order is not None:  # its user's others would wait for the window's hours as well

@@ -121,8 +121,9 @@ class Pool:
                 connection.read_whole()
                 connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
 
-    def unauthorized(self) -> None:
-        """Note nothing: what its requests carry does not change."""
+    def unauthorized(self, milliseconds: int) -> bool:
+        """Return False: what its requests carry does not change."""
+        return False
 
     def send_afresh(
         self, token: Opaque, batch: RequestBatch, request: bytes, watch: Exchange | None = None

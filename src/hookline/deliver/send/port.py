@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, NamedTuple, Protocol
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.outcomes.outcome import Outcome, refuses_event
+from hookline.outcomes.outcome import FINAL, Outcome, refuses_event
 
 Opaque = Any
 """A token or a target."""
@@ -28,7 +28,7 @@ Pair = tuple[str, str]
 class Failure:
     """Hold what is known of an attempt that did not succeed."""
 
-    __slots__ = ("error", "head", "of_event", "outcome", "retry_after", "status")
+    __slots__ = ("error", "head", "of_event", "of_token", "outcome", "retry_after", "status")
 
     def __init__(
         self,
@@ -46,6 +46,13 @@ class Failure:
         self.head = head
         self.of_event = refuses_event(status) if of_event is None else of_event
         """Whether it is about the one event, and says nothing against its receiver."""
+        self.of_token = False
+        """Whether a token that had ended was refused: another try comes with another one."""
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether trying again would not help."""
+        return self.outcome in FINAL and not self.of_token
 
     def hide(self, hidden: Callable[[str], str]) -> None:
         """Mask credentials in what the receiver answered: people may read it who may not see what was sent."""
@@ -98,9 +105,9 @@ class Route(Protocol):
     def ask(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]], body_bytes_max: int) -> None:
         """Send requests whose answers are read whole, up to so many bytes of body, before the sink takes them."""
 
-    def unauthorized(self) -> None:
-        """Note that a receiver answered 401: a token that was fetched for it may have ended."""
-        return
+    def unauthorized(self, milliseconds: int) -> bool:
+        """Note a 401 to a request that left so long ago; return whether the next one comes with another token."""
+        return False
 
 
 class Sender(Protocol):

@@ -63,9 +63,9 @@ class TokenRoute(Route):
         """Send requests whose answers are read whole, with the token, once there is one."""
         self._keeper.send(self._inner, target, list(requests), body_bytes_max)
 
-    def unauthorized(self) -> None:
-        """Note a 401: the next request comes with another token, unless this one is new."""
-        self._keeper.expire()
+    def unauthorized(self, milliseconds: int) -> bool:
+        """Note a 401 to a request that left so long ago; return whether the next one comes with another token."""
+        return self._keeper.expire(milliseconds)
 
     def __hash__(self) -> int:
         """Return that of the route behind it, which is what a sender knows."""
@@ -102,10 +102,16 @@ class TokenKeeper:
         if self._fetching is None:
             self._fetching = asyncio.get_running_loop().create_task(self._fetch())
 
-    def expire(self) -> None:
-        """Let go of a token that a receiver did not accept, unless it is new."""
-        if monotonic() - self._fetched_at > RENEWED_AGAIN_SECONDS:
-            self._line = b""
+    def expire(self, milliseconds: int) -> bool:
+        """Let go of a token that a receiver did not accept, unless it is new; return whether the request, which left so
+        long ago, had another one than the next will have."""
+        now = monotonic()
+        if now - milliseconds / 1000 < self._fetched_at:
+            return True  # it left before this token was there
+        if now - self._fetched_at <= RENEWED_AGAIN_SECONDS:
+            return False
+        self._line = b""
+        return True
 
     def _pass_on(self, waiting: _Waiting) -> None:
         requests = [(token, _with_line(request, self._line)) for token, request in waiting.requests]

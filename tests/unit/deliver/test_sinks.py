@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hookline.connections.model import Destination
+from hookline.connections.model import DeliveryOptions, Destination
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
@@ -23,10 +23,11 @@ from hookline.deliver.lanes.sinks import (
     Sinks,
     SinkTemplate,
 )
-from hookline.deliver.send.port import Answer
+from hookline.deliver.send.port import Answer, Failure
 from hookline.deliver.store.batch import RemarkRow
 from hookline.kinds.model import KindSettings, SinkBatch
 from hookline.kinds.sink import SinkContext, SinkEvent, SinkFailed, Verdict
+from hookline.outcomes.outcome import Outcome, to_number
 from hookline.route.filters import Filters
 from hookline.settings import Settings
 from tests.unit.deliver.rig import FakeRoute, Rig, destination, source
@@ -343,3 +344,25 @@ def test_remarks_are_kept_of_what_was_accepted() -> None:
     parcel = SinkParcel([], [SinkEvent(2, offset, 0, {}, b"") for offset in range(3)])
     parcel.verdicts = [Verdict(True), Verdict(True, remark="r" * 900), Verdict(False, remark="no")]
     assert parcel.remarks(7) == [RemarkRow(7, 2, 1, "r" * REMARK_CHARACTERS_MAX)]
+
+
+def test_a_sink_that_becomes_a_webhook_sends_to_all_its_urls(rig: Rig) -> None:
+    """What failed at the sink has been accepted by none of them."""
+    with_sinks(rig, 10)
+    rig.change(msgspec.structs.replace(LAKE, sources=("website",)))
+    rig.follow()
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all(200, "crm")
+    (request,) = [each for each in rig.network.waiting if each.destination == "lake"]
+    rig.network.waiting.remove(request)
+    failure = Failure(Outcome.CONNECTION_FAILED, None, "no")
+    rig.role.engine.answered(request.token, request.target, to_number(failure.outcome, None), 1, failure)
+    rig.turn()
+    rig.checkpoint()
+    rig.network.sent.clear()
+    rig.change(destination("lake", urls=2, delivery=DeliveryOptions(fan_out="all")))
+    rig.follow()
+    rig.come_to_rest()
+    sent = [each.target.url for each in rig.network.sent if each.destination == "lake"]
+    assert sorted(url[-2:] for url in sent) == ["/0", "/1"]

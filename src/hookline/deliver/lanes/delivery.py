@@ -24,7 +24,7 @@ Moved = tuple[int | None, ...]
 
 def moved(before: Sequence[str], now: Sequence[str]) -> Moved | None:
     """Return where a destination's URLs stood before, None where none moved, or there are none."""
-    if before == now or not before or not now:
+    if before == now or not now:
         return None
     return tuple(before.index(url) if url in before else None for url in now)
 

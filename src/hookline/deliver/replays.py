@@ -325,8 +325,7 @@ class Replays:
         if (start.paused is not None and pause is None) or rules_of(lane.destination) != rules_of(destination):
             self._feeder.detach(lane)  # given back, so that every event from here on meets the new filters
         self._lane_set.configure(lane, destination, start, targets, None, mapped)
-        if start.paused is None and pause is not None:
-            self._lane_set.resume(lane, pause)
+        self._lane_set.leave_pause(lane, pause)
         if start.paused != pause:
             self._engine.open_lanes.add(lane)  # its rows say since when it is paused
         if not lane.targets:
@@ -337,10 +336,13 @@ class Replays:
             self._prompt(lane)
 
     def _start(self, replay: Replay) -> LaneConfig:
-        """Return how the lane of a replay begins: paused while the replay, or its destination, is."""
+        """Return how the lane of a replay begins: paused while the replay, or its destination, is, and since the first
+        of them is."""
         live = self._snapshot.lanes.get(replay.request.destination)
         own = None if replay.paused_ms is None else Pause(since=replay.paused_ms, steady_since=replay.paused_ms)
-        return LaneConfig(number=replay.lane, sources={}, paused=own or (None if live is None else live.paused))
+        pauses = [each for each in (own, None if live is None else live.paused) if each is not None]
+        first = min(pauses, key=lambda each: each.began_ms, default=None)
+        return LaneConfig(number=replay.lane, sources={}, paused=first)
 
     def _prompt(self, lane: ReplayLane) -> None:
         """Somebody wants it sent now: if its receiver was down, look at once whether it is back."""

@@ -11,6 +11,7 @@ from hookline.replays.model import Replay
 from hookline.settings import Deliver
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source
+from tests.unit.deliver.test_pausing import pause, resume
 
 
 def begin(rig: Rig, events: int = 0) -> None:
@@ -34,6 +35,34 @@ def cancel(rig: Rig) -> Replay:
     rig.want(replay, "cancelled")
     rig.checkpoint()
     return replay
+
+
+@pytest.mark.parametrize("first", ["replay", "destination"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_pauses_that_overlap_count_no_time(rig: Rig, first: str, *, restarts: bool) -> None:
+    """The one begins before the other ends: an event tried before both is tried again after both."""
+    begin(rig, 1)
+    replay = rig.replay()
+    rig.follow()
+    rig.answer(rig.network.waiting[0], 500)
+    rig.checkpoint()
+
+    of_replay = (lambda: rig.want(replay, "paused"), lambda: rig.want(replay, "running"))
+    of_destination = (lambda: pause(rig), lambda: resume(rig))
+    one, two = (of_replay, of_destination) if first == "replay" else (of_destination, of_replay)
+    for step in (one[0], two[0], one[1], two[1]):
+        step()
+        rig.checkpoint()
+        if restarts:
+            rig.restart()
+            rig.follow()
+        rig.pass_time(1 if step is two[1] else 5 * 3600)
+        rig.checkpoint()
+    for _ in range(10):
+        rig.pass_time(60)
+        rig.answer_all()
+        rig.checkpoint()
+    assert rig.replay_row(replay) == ("done", 1, 0)
 
 
 def test_a_range_is_sent_once_more_and_marked(rig: Rig) -> None:

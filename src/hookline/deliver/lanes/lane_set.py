@@ -166,8 +166,7 @@ class LaneSet:
         pause = lane.start.paused
         self.configure(lane, destination, start, *self.usable(destination, start))
         self._feeder.filtering = None
-        if pause is not None and start.paused is None:
-            self.resume(lane, pause)
+        self.leave_pause(lane, pause)
         if was_unusable and lane.targets:  # the receiver was not what it was shut for
             lane.half_open()
             self._engine.probing.discard(lane)
@@ -210,12 +209,16 @@ class LaneSet:
         self._feeder.detach(lane)
         self._engine.failures.reorder_rows(lane)
 
-    def resume(self, lane: Lane, pause: Pause) -> None:
-        """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
-        now_ms = self._engine.clock.steady_ms()
+    def leave_pause(self, lane: Lane, before: Pause | None) -> None:
+        """The time of a pause that is over does not count: neither for the window of what was tried before, nor as a
+        failure. Another may hold already."""
+        if before is None or lane.start.paused == before:
+            return
         for partition in self._feeder.shared:
-            self.leave_out_pause(lane, partition, pause.began_ms)
-        lane.look_at_rows(now_ms)
+            self.leave_out_pause(lane, partition, before.began_ms)
+        if lane.paused:
+            return
+        lane.look_at_rows(self._engine.clock.steady_ms())
         lane.answers_again()
         if lane.breaker.allowance == 0:
             lane.breaker.half_open()

@@ -8,6 +8,7 @@ from hookline.connections.model import Pause
 from hookline.journal.local.disk import Disk
 from hookline.journal.local.retention import drop_expired
 from tests.unit.deliver.rig import Rig, destination, source
+from tests.unit.deliver.test_pausing import pause, resume
 
 PADDING = b'{"type":"track","event":"Order","userId":"u1","properties":{"x":"%b"}}' % (b"x" * 8_000)
 
@@ -88,3 +89,29 @@ def test_what_a_cancelled_replay_delivered_is_counted_once(rig: Rig) -> None:
         rig.restart()
         rig.checkpoint()
     assert rig.replay_row(replay) == counted
+
+
+def test_a_row_that_comes_up_before_the_next_look_is_on_record(rig: Rig) -> None:
+    """Retention was at the journal a moment ago, and the lane that waited is resumed."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append(*(rig.record(f"m{number}", body=PADDING) for number in range(4)))
+    rig.turn()
+    rig.answer_all(503)
+    rig.checkpoint()
+    pause(rig)
+    rig.append(*(rig.record(f"n{number}", body=PADDING) for number in range(50)))
+    rig.turn()
+    rig.checkpoint()
+    rig.pass_time(3600)
+    drop_expired([rig.folder / "journal" / "0"], Disk(), 0, 0)
+    resume(rig)
+    for _ in range(5):
+        rig.pass_time(1)
+        rig.checkpoint()
+        rig.answer_all()
+    rig.loop.run_until_complete(rig.role._retain())
+    rig.checkpoint()
+    lost = [offset for first, last, _ in ranges(rig) for offset in range(first, last + 1)]
+    assert lost.count(0) == 1
+    assert {status for *_, status in ranges(rig)} == {"expired_by_retention"}

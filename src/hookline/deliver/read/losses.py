@@ -9,6 +9,7 @@ from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.store.batch import RangeRow
 from hookline.journal.port import JournalCorrupt, Lookups, OffsetExpired
 from hookline.outcomes.positions import Ranges
+from hookline.outcomes.reader import DeliverReader
 from hookline.telemetry.log import logger
 
 RETENTION_PASSED = "the journal's retention passed the lane"
@@ -31,10 +32,14 @@ def loss_by(error: OffsetExpired | JournalCorrupt) -> Loss:
     return Loss(error.next_offset, "discarded", str(error))
 
 
-def record_unreadable(engine: Dispatcher, lane: Lane, journal: Lookups, partition: int, offset: int) -> None:
-    """Say so of one event that a lane had taken and whose record is not to be had, unless retention took it."""
+def record_unreadable(
+    engine: Dispatcher, lane: Lane, journal: Lookups, reader: DeliverReader, partition: int, offset: int
+) -> None:
+    """Say so of one event that a lane had taken and whose record is not to be had, unless that is on record."""
     if offset >= journal.start(partition):
         record_loss(engine, lane, partition, offset, Loss(offset + 1, "discarded", UNREADABLE))
+    elif reader.range_of(lane.number, partition, offset) is None:  # retention was here since it was looked at last
+        record_loss(engine, lane, partition, offset, Loss(offset + 1, "expired_by_retention", RETENTION_PASSED))
 
 
 def record_loss(engine: Dispatcher, lane: Lane, partition: int, first: int, loss: Loss) -> None:

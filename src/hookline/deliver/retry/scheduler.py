@@ -200,7 +200,7 @@ class Retries:
             return False
         record = self._journal.get(row.partition, row.offset)
         if record is None:
-            record_unreadable(self._engine, lane, self._journal, row.partition, row.offset)
+            record_unreadable(self._engine, lane, self._journal, self._store.reader, row.partition, row.offset)
         if record is None or record.erased:
             self._close(lane, row, position)
             return False

@@ -115,6 +115,8 @@ class Dispatcher(Work, Sink):
 
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the slots in flight and the ring allow."""
+        if lane.is_replay and lane.live.queue:  # what it leaves of the destination's limits is the replay's
+            self.dispatch(lane.live)
         if lane.order is not None:
             if lane.rows_changed and lane.retry_count > 0:
                 # An earlier event of a user may be among rows that the order does not know yet: with the next look.
@@ -124,7 +126,7 @@ class Dispatcher(Work, Sink):
                 return
         queue = lane.queue
         may_leave = len(queue) if lane.retry_count < self._retry_rows_max else _leading(lane)
-        count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))
+        count = min(may_leave, self.room(lane) - (self.left_for_rows(lane) if lane.reserved or lane.is_replay else 0))
         at_once = REQUEST_BATCH_MAX
         if lane.mapped is not None and count > 0:
             count = self._gathered(lane, count)
@@ -218,6 +220,12 @@ class Dispatcher(Work, Sink):
         if available < room:
             self._paced.add(lane)
         return min(room, available)
+
+    def left_for_rows(self, lane: Lane) -> int:
+        """Return how much of the user's limits a lane's stream leaves to rows that are due; a replay leaves it to those
+        of its live lane too."""
+        now_ms = self.clock.steady_ms()
+        return max(lane.left_for_rows(now_ms), lane.live.left_for_rows(now_ms))
 
     def _gathered(self, lane: Lane, room: int) -> int:
         """Return how many of the queued events leave now, where they go together."""

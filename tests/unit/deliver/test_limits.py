@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hookline.connections.model import DeliveryOptions
 from tests.unit.deliver.rig import Rig, destination, source
 
@@ -65,3 +67,64 @@ def test_a_limit_that_is_lifted_leaves_no_place_to_rows(rig: Rig) -> None:
     rig.checkpoint()
     rig.pass_time(0.5)
     assert sorted(rig.offsets("crm")) == [0, 0, 1, 2]
+
+
+@pytest.fixture
+def replaying(rig: Rig) -> Rig:
+    """A rig whose destination takes one request at a time, and has had 300 events that can be sent again."""
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_concurrency=1)))
+    rig.start()
+    rig.append(*(f"m{number}" for number in range(300)))
+    rig.come_to_rest()
+    return rig
+
+
+def test_a_live_event_gets_the_place_that_a_replay_frees(replaying: Rig) -> None:
+    """The stream has waited since before: the replay comes behind it."""
+    replaying.replay()
+    replaying.follow()
+    replaying.append("late")
+    for _ in range(20):
+        replaying.pass_time(0.05)
+        replaying.answer(replaying.network.waiting[0])
+        replaying.turn()
+    assert replaying.offsets("crm").count(300) == 1
+
+
+def test_a_due_retry_gets_the_place_that_a_replay_frees(replaying: Rig) -> None:
+    """A replay leaves to due rows what the stream leaves to them."""
+    replaying.append("late")
+    replaying.turn()
+    replaying.answer(replaying.network.waiting[0], 500)
+    replaying.checkpoint()
+    replaying.replay()
+    replaying.follow()
+    for _ in range(20):
+        replaying.pass_time(60)
+        replaying.answer(replaying.network.waiting[0])
+        replaying.turn()
+        replaying.checkpoint()
+    assert replaying.status_at("late", "crm") == "delivered"
+
+
+def test_a_stream_that_keeps_to_a_rate_leaves_some_of_it_to_due_retries(rig: Rig) -> None:
+    """An answer comes as often as the rate allows, and takes the next event of the stream with it; rows are looked at
+    with each beat."""
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_rate=100.0)))
+    rig.start()
+    rig.append(*(f"m{number}" for number in range(3_000)))
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 500)
+    rig.checkpoint()
+    rig.pass_time(60)
+    for step in range(500):
+        rig.clock.seconds += 0.01
+        if rig.network.waiting:
+            rig.answer(rig.network.waiting[0])
+        rig.turn()
+        if step % 5 == 0:
+            rig.role.beat()
+            rig.turn()
+        if step % 10 == 0:
+            rig.checkpoint()
+    assert rig.offsets("crm").count(0) == 2

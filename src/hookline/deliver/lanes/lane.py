@@ -274,8 +274,6 @@ class Lane(Health):
         most = self.options.max_concurrency
         self.cap = most if most is None or at_once is None else min(most, at_once)
         """Requests in flight at once; None is as many as the breaker allows."""
-        if self.cap is None:
-            self.reserved = 0
         if self.rate is not None:
             self.rate.share(self.rate_part)
 
@@ -487,8 +485,12 @@ class Lane(Health):
         """Note whether dead letters come back with a checkpoint that is not saved yet."""
         self.requeueing = is_coming
 
+    def left_for_rows(self, now_ms: int) -> int:
+        """Return how much of the user's limits is left to rows now."""
+        return self.reserved if self.retry_count > 0 and self.next_retry_ms <= now_ms else 0
+
     def reserve(self, positions: int) -> None:
-        """Leave so many slots of the user's limit to rows that are due."""
+        """Leave so much of the user's limits to rows, as long as any are due."""
         self.reserved = positions
 
     def catch_up(self) -> None:
@@ -613,6 +615,11 @@ class Lane(Health):
             self.queue = deque(event for event in self.queue if event.position >> POSITION_SHIFT != partition)
         if self.order is not None:
             self.order.forget(partition)
+
+    @property
+    def live(self) -> Lane:
+        """Return the lane of the live stream: itself, or the one that a replay goes beside."""
+        return self
 
     def spare(self, *, is_busy: bool) -> int:
         """Return how many more attempts may be in flight, besides what the breaker says; a replay goes second.

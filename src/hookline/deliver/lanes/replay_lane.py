@@ -20,7 +20,7 @@ from hookline.route.filters import Filters
 class ReplayLane(Lane):
     """The lane of one replay; ``live`` is the destination's own."""
 
-    __slots__ = ("live", "predicate", "replay", "reported")
+    __slots__ = ("_live", "predicate", "replay", "reported")
 
     def __init__(
         self,
@@ -55,9 +55,14 @@ class ReplayLane(Lane):
 
     def go_beside(self, live: Lane) -> None:
         """Share the limits of this lane: the destination's own."""
-        self.live = live
+        self._live = live
         live.replays = [each for each in live.replays if each is not self and not (each.closed and not each.in_flight)]
         live.replays.append(self)
+
+    @property
+    def live(self) -> Lane:
+        """Return the destination's own lane."""
+        return self._live
 
     def free(self) -> int:
         """Return how many more requests may be in flight by the user's own limit, which is the destination's."""

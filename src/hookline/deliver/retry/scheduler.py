@@ -144,8 +144,10 @@ class Retries:
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
         room = min(self._room(lane), ROWS_PER_TURN_MAX)
-        if lane.cap is not None:  # nothing may go beyond the user's limit: the stream leaves some of it
-            lane.reserve(0 if room > 0 else max(1, lane.cap // BEYOND_SHARE))
+        # Nothing may go beyond the user's limits: the stream leaves some of them.
+        limits = [lane.cap, lane.rate.burst if lane.rate is not None else None]
+        least = min([each for each in limits if each is not None], default=None)
+        lane.reserve(0 if room > 0 or least is None else max(1, least // BEYOND_SHARE))
         if room <= 0:
             return
         unsettled = len(lane.pending_rows) + len(lane.in_flight)
@@ -178,7 +180,7 @@ class Retries:
         and its window could end before.
         """
         engine = self._engine
-        room = engine.room(lane)
+        room = engine.room(lane) - (engine.left_for_rows(lane.live) if lane.is_replay else 0)
         if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.allowance + max(1, lane.allowance // BEYOND_SHARE) - len(lane.in_flight)

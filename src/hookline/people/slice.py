@@ -41,7 +41,7 @@ class PersonInSlice:
         self._person = person
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
-        """Return the events of a feature, sorted by time and mark."""
+        """Return the events of a feature, sorted by time and position."""
         return self._slice.entries[feature].get(self._person, _NOTHING)
 
     @property

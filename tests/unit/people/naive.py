@@ -91,7 +91,7 @@ class Naive:
 
 
 def traits_of(person: Someone) -> dict[str, tuple[Any, int]]:
-    """Each trait's value and place; the latest by time and mark."""
+    """Each trait's value and place; the latest by time and position."""
     return _latest([(each, body.get("traits", {})) for *each, body in person.events if each[1].type == "identify"])
 
 
@@ -127,14 +127,14 @@ def entries_of(person: Someone, feature: Feature, holds: Condition) -> list[Entr
             value = body.get("properties", {}).get(feature.value.removeprefix("properties.")) if feature.value else None
             kept = value if isinstance(value, str | int | float) else None
             first.setdefault(mark, Entry(parse(record.timestamp) or 0, mark, position, kept))
-    return sorted(first.values(), key=lambda entry: entry[:2])
+    return sorted(first.values(), key=lambda entry: (entry.at_ms, entry.position))
 
 
 def _latest(given: list[tuple[list[Any], dict[str, Any]]]) -> dict[str, tuple[Any, int]]:
-    found: dict[str, tuple[tuple[int, int, int], Any]] = {}
+    found: dict[str, tuple[tuple[int, int], Any]] = {}
     for (position, record), traits in given:
-        key = parse(record.timestamp) or 0, int.from_bytes(record.fingerprint[:8], "little"), -position
+        key = parse(record.timestamp) or 0, position
         for name, value in traits.items():
             if name not in found or key > found[name][0]:
                 found[name] = key, value
-    return {name: (value, -key[2]) for name, (key, value) in found.items()}
+    return {name: (value, key[1]) for name, (key, value) in found.items()}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.people.store.people import People
 from hookline.people.sync import sync
+from hookline.people.sync.results import SyncResults
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import NOW_MS, record
 from tests.unit.people.test_sync_model import Profiles
@@ -137,6 +139,28 @@ def test_the_other_destination_instead(profiles: Profiles) -> None:
     profiles.aim(("mail",))
     profiles.sync_all()
     assert of_pros(profiles, "mail") == PROS
+
+
+@pytest.mark.parametrize("then_crash", [False, True])
+@pytest.mark.parametrize(("is_disabled", "destination"), [(False, "mail"), (False, "crm"), (True, "mail")])
+def test_who_left_while_nobody_was_synced_is_not_sent_to_the_next_one(
+    profiles: Profiles, is_disabled: bool, destination: str, then_crash: bool
+) -> None:
+    """Nobody knows what was sent before: also the one that there was comes back as a new one."""
+    profiles.sync_all()
+    if is_disabled:
+        profiles.sync.follow([], profiles.made)
+    else:
+        profiles.aim(())
+    profiles.journal.append(record("identify", "m9", NOW_MS + 1, userId="u0", traits={"plan": "y"}))
+    profiles.sync_all()
+    profiles.aim((destination,))
+    profiles.tell(then_crash)
+    profiles.sync_all()
+    assert of_pros(profiles, destination) == {key: value for key, value in PROS.items() if key[1] != "u0"}
+    who_left = People(profiles.store.connection).by_user_id("u0")
+    assert who_left is not None
+    assert ("audience", "pros") in SyncResults(profiles.store.connection).sent_about(who_left)
 
 
 def test_a_file_from_before_tells_nobody_anew(profiles: Profiles) -> None:

@@ -26,7 +26,7 @@ from hookline.people.store.people import People
 from hookline.people.store.store import ProfileStore
 from hookline.people.timeline import of_person
 from tests.postgres import PostgresServer
-from tests.unit.conftest import new_places
+from tests.unit.conftest import LocationOf, new_places
 from tests.unit.people.conftest import examples
 from tests.unit.people.memory_journal import NOW_MS, MemoryJournal, PartitionedJournal, record
 from tests.unit.people.naive import Naive, Someone, entries_of, group_traits_of, groups_of, traits_of
@@ -213,6 +213,27 @@ def test_people_are_what_their_events_say(backend: PostgresServer | None) -> Non
             kept.store.close()
 
     run()
+
+
+def test_of_one_instant_the_event_that_came_later_is_the_later(location_of: LocationOf) -> None:
+    """The latest place wins, whatever the messageIds are; an entry that is sent again keeps its first place."""
+    journal = MemoryJournal()
+    for number in range(8):
+        calls = [record("identify", f"{number}-{n}", userId=f"u{number}", traits={"plan": n}) for n in range(3)]
+        order = [
+            record("track", f"{number}-o{n}", userId=f"u{number}", event="Order", properties={"total": n + 5})
+            for n in range(3)
+        ]
+        journal.append(*calls, *order, order[0])
+    kept = Kept(location_of("profiles"), journal)
+    kept.keep(len(FEATURES))
+    kept.finish()
+    people = People(kept.store.connection)
+    everybody = [people.by_user_id(f"u{number}") for number in range(8)]
+    _, valued, *_ = FEATURES
+    assert [each and each.traits()["plan"].value for each in everybody] == [2] * 8
+    assert [[entry.value for entry in each.entries(valued)] for each in everybody if each] == [[5, 6, 7]] * 8
+    kept.store.close()
 
 
 def test_whose_an_event_is_does_not_depend_on_its_partition(backend: PostgresServer | None) -> None:

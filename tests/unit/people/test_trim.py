@@ -150,7 +150,7 @@ def _seen(found: set[Entry], window_ms: int | None, now_ms: int) -> set[Entry]:
     for entry in sorted(found, key=lambda each: each.position, reverse=True):
         first[entry.mark] = entry
     young = [each for each in first.values() if window_ms is None or now_ms - each.at_ms <= window_ms]
-    return set(sorted(young, key=lambda each: (each.at_ms, each.mark))[-MAX:])
+    return set(sorted(young, key=lambda each: (each.at_ms, each.position))[-MAX:])
 
 
 def test_a_window_that_grows_keeps_what_it_needs(location_of: LocationOf) -> None:

@@ -51,7 +51,7 @@ class Facts(Protocol):
     """Hold what is known of one person."""
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
-        """Return the events of a feature, sorted by time and mark."""
+        """Return the events of a feature, sorted by time and position."""
 
     @property
     def traits(self) -> Mapping[str, object]:

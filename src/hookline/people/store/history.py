@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -109,21 +110,17 @@ def _indexes(people: Iterable[int], entries: bytes) -> Iterator[int]:
 
 
 def ordered(entries: Iterable[Entry], at_least_ms: int | None = None) -> list[Entry]:
-    """Return each mark once, sorted by time and mark; without those before ``at_least_ms``, and the newest where there
-    are more than are kept."""
+    """Return each mark once, sorted by time and position; without those before ``at_least_ms``, and the newest where
+    there are more than are kept."""
     first: dict[int, Entry] = {}
     for entry in entries:
         known = first.get(entry.mark)
         if known is None or entry.position < known.position:
             first[entry.mark] = entry
-    found = sorted(first.values(), key=_by_time)
+    found = sorted(first.values(), key=attrgetter("at_ms", "position"))
     if at_least_ms is not None:
         found = [entry for entry in found if entry.at_ms >= at_least_ms]
     return found[-ENTRIES_MAX:]
-
-
-def _by_time(entry: Entry) -> tuple[int, int]:
-    return entry.at_ms, entry.mark
 
 
 def write(entries: Iterable[tuple[int, Entry]], has_values: bool) -> tuple[bytes, bytes | None]:

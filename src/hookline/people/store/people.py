@@ -132,7 +132,7 @@ class Person:
         return list(earliest.values())
 
     def entries(self, feature: Feature) -> list[Entry]:
-        """Return the events of a feature, sorted by time and mark; none of a feature that is not kept."""
+        """Return the events of a feature, sorted by time and position; none of a feature that is not kept."""
         # A look for each chunk, also where nobody has counted the rows for the planner of PostgreSQL.
         row = "FROM history h WHERE h.feature = f.id AND h.chunk = c.chunk AND h.bucket = p.number >> c.shift"
         rows: set[tuple[bytes | None, bytes | None]] = set()  # several numbers may share one
@@ -162,7 +162,7 @@ class PersonFacts:
         self._group_traits: list[dict[str, object]] | None = None
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
-        """Return the events of a feature, sorted by time and mark."""
+        """Return the events of a feature, sorted by time and position."""
         found = self._entries.get(feature)
         if found is None:
             found = self._entries[feature] = self._person.entries(feature)

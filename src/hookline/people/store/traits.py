@@ -20,7 +20,10 @@ TRAIT_BYTES_MAX = 8 * 1024
 
 
 class Trait(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One trait: its value, and time, mark, position and source of the event that gave it."""
+    """One trait: its value, and time, mark, position and source of the event that gave it.
+
+    The mark decides nothing any more: it is written for earlier versions, which read the same rows during an upgrade.
+    """
 
     value: Any
     at_ms: int
@@ -29,8 +32,8 @@ class Trait(msgspec.Struct, array_like=True, frozen=True, gc=False):
     source: str
 
     def is_newer(self, other: Trait) -> bool:
-        """Return whether this one wins over another; of two from the same event, the one at the smaller position."""
-        return (self.at_ms, self.mark, -self.position) > (other.at_ms, other.mark, -other.position)
+        """Return whether this one wins over another; of two at the same time, the one that came later."""
+        return (self.at_ms, self.position) > (other.at_ms, other.position)
 
 
 Traits = dict[str, Trait]
@@ -74,7 +77,7 @@ def add(known: Traits, more: Mapping[str, Trait]) -> None:
         if before is None or trait.is_newer(before):
             known[name] = trait
     if len(known) > TRAITS_MAX:
-        newest = sorted(known, key=lambda name: (known[name].at_ms, known[name].mark, name), reverse=True)
+        newest = sorted(known, key=lambda name: (known[name].at_ms, known[name].position, name), reverse=True)
         for name in newest[TRAITS_MAX:]:
             del known[name]
 

@@ -128,14 +128,19 @@ class FirstSyncs:
     def _first_sync(self, definition: int, now_ms: int) -> FirstSync:
         """Return the one under way, or one that begins; those that were added since it began come after it."""
         execute, ready = self._store.connection.execute, self._ready[definition]
+        query = "SELECT made, number + 1, evaluated IS NULL FROM definitions WHERE id = ?"
+        ((made, number, is_anew),) = execute(query, (definition,)).fetchall()
         query = "SELECT destinations, at, person FROM introductions WHERE definition = ?"
         row = execute(query, (definition,)).fetchone()
         if row is None:
+            if is_anew and not self._synced_to[definition]:
+                # No destination knows what was sent, perhaps long ago: they get what the look at everybody finds.
+                query = "UPDATE members SET sent = ? WHERE definition = ? AND sent <> ?"
+                execute(query, (ready.empty, definition, ready.empty))
             missing = tuple(each for each in ready.destinations if each not in self._synced_to[definition])
             row = _written(missing), now_ms, 0
             execute("INSERT INTO introductions VALUES (?, ?, ?, ?)", (definition, *row))
         destinations, at_ms, person = row
-        ((made, number),) = execute("SELECT made, number + 1 FROM definitions WHERE id = ?", (definition,)).fetchall()
         return FirstSync(ready, definition, made, number, at_ms, _read(destinations), person)
 
     def _people(self, first_sync: FirstSync) -> PersonValues:

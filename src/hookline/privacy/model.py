@@ -182,6 +182,15 @@ class Messages:
                     (_json(again.destinations), again.message_id, again.due_ms, message.id),
                 )
 
+    def reopen(self, message: int, last_id: str) -> None:
+        """Follow the last try again, whose messageId is ``last_id``, in place of the planned one."""
+        with self._store.database.transaction() as execute:
+            execute(
+                "UPDATE deletion_messages SET state = 'sent', tries = tries - 1, message_id = ?, due = ?"
+                " WHERE id = ? AND state = 'planned'",
+                (last_id, self._steady_ms(), message),
+            )
+
     def unacknowledged(self, failed_since_ms: int) -> list[Unacknowledged]:
         """Return the destinations that an operator should look at, those given up lately included."""
         rows = self._store.database.rows(

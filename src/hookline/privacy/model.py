@@ -26,7 +26,7 @@ Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS_MAX)]
 
 
 class DeletionRequestInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A request to delete or suppress people; give either ``user_id`` or ``user_ids``."""
+    """A request to delete or suppress people; give either ``userId`` or ``userIds``."""
 
     action: Action
     user_id: Id | None = None
@@ -90,7 +90,7 @@ class Receipt(NamedTuple):
 
 
 class Erased(msgspec.Struct, frozen=True, rename="camel"):
-    """Hold what was erased: events in the journal, rows about them, and profiles with their history."""
+    """The counts of what was erased: events in the journal, rows about them, and profiles with their history."""
 
     events: int = 0
     retries: int = 0

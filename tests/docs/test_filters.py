@@ -7,12 +7,14 @@ import typing
 
 import pytest
 
+from hookline.connections import file
 from hookline.connections.file import check_text
 from hookline.connections.model import FILTER_PROPERTIES_MAX, FILTERS_MAX, Filter
 from hookline.events.view import EVENT_FIELDS
 from hookline.expressions.lexer import TEXT_CHARACTERS_MAX
 from hookline.expressions.parse import DEPTH_MAX, parse
 from hookline.expressions.tree import FUNCTIONS
+from hookline.route.filters import Filters, rules_of
 from tests.docs.pages import DOCS, section
 
 
@@ -53,3 +55,14 @@ def test_the_example_file_is_good() -> None:
     """The connections of the page pass the check."""
     (text,) = blocks("yaml")
     assert check_text("sources: [{id: website, name: Website}]\n" + text) == []
+
+
+def test_the_example_output_is_of_these_filters() -> None:
+    """It names each filter of the example file as the check does; those before a filter leave events out."""
+    (text,) = blocks("yaml")
+    configuration, _ = file.read("sources: [{id: website, name: Website}]\n" + text)
+    ((_, destination),) = configuration.destinations
+    filters = Filters(*rules_of(destination))
+    shown = section("reference/filters.md", "Try a filter before saving it").split("```")[1]
+    named = re.findall(r"^  (.*): matched \d+ of 200$", shown, re.MULTILINE)
+    assert named == [filters.rule(index) for index in range(len(destination.filters))]

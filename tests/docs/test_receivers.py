@@ -34,7 +34,7 @@ DELIVER = Deliver()
         ("Interim answers (1xx)", f"{connection.INTERIM_ANSWERS_MAX}"),
         ("DNS look-up", f"{LIMITS.lookup_seconds_max:g} s"),
         ("An idle connection", f"{connection.REST_SECONDS_MAX:g} s"),
-        ("Others beside it", f"{connection.SPARE_REST_SECONDS:g} s"),
+        ("Further idle connections", f"{connection.SPARE_REST_SECONDS:g} s"),
         ("Age of a connection", f"{pool.CONNECTION_AGE_SECONDS:g} s"),
         ("Delay between the addresses of a name", f"{connector.STAGGER_SECONDS * 1000:g} ms"),
     ],

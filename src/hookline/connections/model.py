@@ -36,8 +36,8 @@ WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A website, app or server that sends events with one of its write keys. The id ``profiles`` is taken: audiences
-    and computed traits sync under it. The numbers of ``rate_limit`` override those of ``collect.rate_limit``.
-    ``batch_bytes`` is the largest batch after inflation.
+    and computed traits sync under it. The numbers of ``rateLimit`` override those of ``collect.rate_limit``.
+    ``batchBytes`` is the largest batch after inflation.
     """
 
     id: Id
@@ -70,8 +70,8 @@ class StandardWebhooks(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Settings of a destination of kind ``webhook``. ``shared_secret`` can be a reference, ``env:HOOKLINE_SECRET_X`` or
-    ``file:NAME``. ``client_certificate`` and ``client_key`` (PEM) must be references; they are used for mutual TLS.
+    """Settings of a destination of kind ``webhook``. ``sharedSecret`` can be a reference, ``env:HOOKLINE_SECRET_X`` or
+    ``file:NAME``. ``clientCertificate`` and ``clientKey`` (PEM) must be references; they are used for mutual TLS.
     """
 
     webhooks: Annotated[tuple[Webhook, ...], msgspec.Meta(min_length=1, max_length=WEBHOOKS_MAX)]
@@ -91,9 +91,9 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 class Rotation(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One replacement of a secret: until ``until`` requests are signed with ``previous`` too (``rotation.py``).
+    """One replacement of a secret: until ``until`` requests are signed with ``previous`` too.
 
-    ``previous`` is None once nothing is signed with it any more; ``digest`` then still tells it from other secrets.
+    ``previous`` is null once nothing is signed with it any more; ``digest`` then still tells it from other secrets.
     """
 
     setting: SecretSetting
@@ -106,11 +106,11 @@ class Rotation(
 class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The way events are sent to a destination; by default as fast as the receiver takes them.
 
-    ``fan_out``: ``any`` URL that accepts ends it, ``all`` URLs must accept and each is retried by
-    itself, or ``fallback``: the next URL is tried only when the one before has failed. ``max_concurrency``: events
-    being sent at once. ``max_rate``: events begun per second. Both hold for live events, retries and replays, and for
+    ``fanOut``: ``any`` URL that accepts ends it, ``all`` URLs must accept and each is retried by
+    itself, or ``fallback``: the next URL is tried only when the one before has failed. ``maxConcurrency``: events
+    being sent at once. ``maxRate``: events begun per second. Both hold for live events, retries and replays, and for
     all deliver processes, together. ``order``: ``user`` sends one user's events one after the other, oldest first; one
-    that has failed ``set_aside_after`` times no longer holds up the user's others.
+    that has failed ``setAsideAfter`` times no longer holds up the user's others.
     """
 
     fan_out: Literal["any", "all", "fallback"] = "any"
@@ -144,7 +144,7 @@ else:
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Say where events are sent: a kind from the catalog, its settings, and its sources.
+    """The place where events are sent: a kind from the catalog, its settings, and its sources.
 
     ``settings`` are ``WebhookSettings``, or what the kind's schema allows. ``mapping`` is the list of requests that an
     event becomes, in place of those of the kind; a webhook has none. ``rotations`` changes only when a secret is

@@ -61,7 +61,7 @@ class WebhookChannel(_Part, frozen=True):
 
 
 class Channel(_Part, frozen=True):
-    """Say where messages go: give exactly one of the three."""
+    """The way that messages go: give exactly one of the three."""
 
     email: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=RECIPIENTS_MAX)] | None = None
     slack: SlackChannel | None = None
@@ -88,8 +88,8 @@ class Channel(_Part, frozen=True):
 
 
 class Threshold(_Part, frozen=True):
-    """When a rule sends: ``lasting`` (``for``) is how long the problem must last, ``count`` the number of events within
-    an hour, ``failed_share`` the share of failed requests, from 0 to 1."""
+    """When a rule sends: ``for`` is how long the problem must last, ``count`` the number of events within an hour,
+    ``failedShare`` the share of failed requests, from 0 to 1."""
 
     lasting: Duration | None = msgspec.field(name="for", default=None)
     count: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] | None = None
@@ -97,8 +97,8 @@ class Threshold(_Part, frozen=True):
 
 
 class QuietHours(_Part, frozen=True):
-    """When messages wait: from ``start`` to ``end`` of the clock of ``time_zone``, over midnight where the end comes
-    first. ``days`` are those on which it begins; none is every day. Severities in ``except_`` do not wait."""
+    """When messages wait: ``from`` one time ``to`` another on the clock of ``timeZone``, over midnight where the end
+    comes first. ``days`` are those on which it begins; none is every day. Severities in ``except`` do not wait."""
 
     start: Clock = msgspec.field(name="from")
     end: Clock = msgspec.field(name="to")
@@ -111,7 +111,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     """A rule that sends notices to people.
 
     ``when`` lists its triggers. ``destinations`` and ``sources`` restrict triggers that are about one; empty means all.
-    ``to`` is one channel or a list of channels. ``remind_every`` repeats the message while the problem lasts.
+    ``to`` is one channel or a list of channels. ``remindEvery`` repeats the message while the problem lasts.
     """
 
     id: Id

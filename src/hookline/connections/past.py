@@ -36,7 +36,7 @@ class FieldChange(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """One change of an object. ``note`` says why, if that is not obvious. ``stale_secret`` means that the file contains
+    """One change of an object. ``note`` says why, if that is not obvious. ``staleSecret`` means that the file contains
     a secret that was rotated out; it was ignored.
     """
 

@@ -26,7 +26,7 @@ Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS_MAX)]
 
 
 class DeletionRequestInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A request to delete or suppress people; give either ``user_id`` or ``user_ids``."""
+    """A request to delete or suppress people; give either ``userId`` or ``userIds``."""
 
     action: Action
     user_id: Id | None = None
@@ -90,7 +90,7 @@ class Receipt(NamedTuple):
 
 
 class Erased(msgspec.Struct, frozen=True, rename="camel"):
-    """Hold what was erased: events in the journal, rows about them, and profiles with their history."""
+    """The counts of what was erased: events in the journal, rows about them, and profiles with their history."""
 
     events: int = 0
     retries: int = 0
@@ -181,6 +181,15 @@ class Messages:
                     " message_id = ?, due = ? WHERE id = ?",
                     (_json(again.destinations), again.message_id, again.due_ms, message.id),
                 )
+
+    def reopen(self, message: int, last_id: str) -> None:
+        """Follow the last try again, whose messageId is ``last_id``, in place of the planned one."""
+        with self._store.database.transaction() as execute:
+            execute(
+                "UPDATE deletion_messages SET state = 'sent', tries = tries - 1, message_id = ?, due = ?"
+                " WHERE id = ? AND state = 'planned'",
+                (last_id, self._steady_ms(), message),
+            )
 
     def unacknowledged(self, failed_since_ms: int) -> list[Unacknowledged]:
         """Return the destinations that an operator should look at, those given up lately included."""

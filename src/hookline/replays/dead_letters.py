@@ -15,9 +15,9 @@ Causes = Annotated[tuple[int, ...], msgspec.Meta(max_length=100)]
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A choice of dead letters. A field that is not given does not restrict it. ``since_ms`` and ``until_ms`` are when
-    the delivery failed or expired; ``last_id`` keeps out dead letters that were written after somebody looked.
-    ``cause`` is a number of ``outcomes.cause``; ``other_causes`` asks for all causes but these.
+    """A choice of dead letters. A field that is not given does not restrict it. ``sinceMs`` and ``untilMs`` are when
+    the delivery failed or expired; ``lastId`` keeps out dead letters that were written after somebody looked.
+    ``cause`` is the number of a cause; ``otherCauses`` asks for all causes but these.
     """
 
     destination: Text | None = None

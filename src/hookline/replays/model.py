@@ -26,7 +26,7 @@ State = Literal["preparing", "running", "paused", "cancelled"]
 
 class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The events to send again, and where to. A field that is not given does not restrict them; ``from`` and ``to`` are
-    times of acceptance, ``[from, to)``. ``dead_letters`` is set by a retry of dead letters, never by the caller of the
+    times of acceptance, ``[from, to)``. ``deadLetters`` is set by a retry of dead letters, never by the caller of the
     API."""
 
     destination: Id

@@ -105,7 +105,8 @@ KINDS: dict[str, Kind] = {
         "critical",
         "destination",
         "{who} does not acknowledge deletions: {detail}.",
-        "Repair its receiver. Hookline resends the messages every few hours for 30 days (hookline deletion-requests).",
+        "Repair its receiver. For 30 days, Hookline sends each message again an hour after its last try has ended"
+        " (hookline deletion-requests).",
         page=("Open deletion requests", "/deletion-requests"),
     ),
     "client_certificate_expiring": Kind(

@@ -53,7 +53,7 @@ class Count(_Written, frozen=True, kw_only=True):
 
 
 class When(_Written, frozen=True, kw_only=True):
-    """Say where the first or last time lies: in the window that ends now, before an instant, at or after one."""
+    """The time of the first or last event: in the window that ends now, before an instant, at or after one."""
 
     within: Duration | None = None
     before: str | None = None

@@ -56,7 +56,7 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SyncedMember(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Hold what the last sync left: since when a member, and whether that was sent to destinations."""
+    """A member as of the last sync: since when, and whether that was sent to destinations."""
 
     since: str
     sent: bool

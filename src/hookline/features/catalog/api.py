@@ -116,7 +116,7 @@ class KindToCheck(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
 
 class KindCheck(msgspec.Struct, frozen=True, rename="camel"):
-    """Hold what is wrong with it, each with its JSON pointer, and its name and form where it can be read."""
+    """The problems of a kind, each with its JSON pointer, and its name and form where it can be read."""
 
     problems: Sequence[FieldError]
     name: str | None

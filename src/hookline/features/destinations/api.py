@@ -289,8 +289,8 @@ STATUS_OF_REFUSAL = {
 
 
 class RotateRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Say how long both secrets are used (such as ``24h``), the new secret (generated if left out), and the setting, if
-    the destination has two secrets.
+    """The time for which both secrets are used (such as ``24h``), the new secret (generated if left out), and the
+    setting, if the destination has two secrets.
     """
 
     overlap: str = OVERLAP

@@ -43,7 +43,7 @@ PAUSED = "paused"
 
 
 class Figures(msgspec.Struct, frozen=True, rename="camel"):
-    """Count a destination's events by their status, as of ``asOf``.
+    """The counts of a destination's events by status, as of ``asOf``.
 
     ``queued``: accepted and not tried yet. It is exact, or the upper bound while ``queuedExact`` is false and counting
     continues. ``retrying``: failed, and will be tried again. ``failed`` and ``expired``: stored dead letters.

@@ -70,7 +70,7 @@ class PausedSince(msgspec.Struct, frozen=True):
 
 
 class NextTry(msgspec.Struct, frozen=True):
-    """Hold what is sent next to a receiver that failed, and when (null if it is not known).
+    """The next request to a receiver that failed, and when it is sent (null if that is not known).
 
     ``probe``: one event, to see whether the receiver accepts again. ``retry``: the first event that failed.
     """

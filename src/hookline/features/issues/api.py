@@ -44,8 +44,8 @@ class IssueRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class IssueRetried(msgspec.Struct, frozen=True, rename="camel"):
-    """Hold what is sent again: `deadLetters` of the issue by a replay, and `retrying` events of its destination, which
-    are tried now. `replay` is null for a dry run and if there are no dead letters."""
+    """The events that are sent again: `deadLetters` of the issue by a replay, and `retrying` events of its destination,
+    which are tried now. `replay` is null for a dry run and if there are no dead letters."""
 
     dead_letters: int
     retrying: int

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.events.timestamps import iso
 from hookline.features.events.log import EventLog
@@ -17,7 +18,7 @@ from hookline.journal.opening import open_reader
 from hookline.journal.record import FORMAT_VERSION, Record, fingerprint
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.delivery import DestinationStatus
-from hookline.outcomes.event_status import DELETED
+from hookline.outcomes.event_status import DELETED, EventStatus
 from hookline.outcomes.outcome import DeliveryStatus
 from hookline.privacy.model import DeletionRequest, Message, Messages, NextTry, Receipt
 from hookline.privacy.requests import Requests
@@ -61,15 +62,23 @@ class DeletionMessages:
         self._sinks = sinks
         self._awaited: dict[tuple[int, str], int] = {}
         """By message and destination: until when a remark is waited for."""
+        self._looks_ms: dict[int, int] = {}
+        """By message whose next try is planned: when the try before it is looked at again."""
 
     def are_due(self, request: DeletionRequest) -> bool:
         """Return whether some message of a request is to be sent or looked at now, or none is open any more."""
         now_ms = self._steady_ms()
-        due = [each.due_ms <= now_ms for each in self._messages.of(request.number) if each.state != "closed"]
+        due = [
+            each.due_ms <= now_ms or self._may_be_accepted(each, now_ms)
+            for each in self._messages.of(request.number)
+            if each.state != "closed"
+        ]
         return any(due) or not due
 
     async def send(self, request: DeletionRequest) -> None:
-        """Append what is due; one that was appended before a crash is recognised by its messageId."""
+        """Append what is due, unless the try before it was accepted; one that was appended before a crash is recognised
+        by its messageId."""
+        await self._reopen(request)
         now_ms = self._steady_ms()
         planned = [
             each for each in self._messages.of(request.number) if each.state == "planned" and each.due_ms <= now_ms
@@ -83,6 +92,27 @@ class DeletionMessages:
     def _note_sent(self, messages: Iterable[Message]) -> None:
         for each in messages:
             self._messages.sent(each.id)
+            self._looks_ms.pop(each.id, None)
+
+    def _may_be_accepted(self, message: Message, now_ms: int) -> bool:
+        """Return whether to look at the try before a planned one: at intervals, and once more before it is sent."""
+        look_ms = min(message.due_ms, self._looks_ms.get(message.id, 0))
+        return message.state == "planned" and message.tries > 1 and look_ms <= now_ms
+
+    async def _reopen(self, request: DeletionRequest) -> None:
+        """Go back to tries that were accepted after they had ended: dead letters are queued again when a breaker opens,
+        and when a person retries them."""
+        now_ms = self._steady_ms()
+        for message in self._messages.of(request.number):
+            if not self._may_be_accepted(message, now_ms):
+                continue
+            self._looks_ms[message.id] = now_ms + LOOK_MS_MAX
+            last_id = self._requests.message_id(request, message.number, message.source, message.tries - 1)
+            event = await self._events.of_message(last_id, message.source)
+            statuses = _statuses(event)
+            if any(id in statuses and statuses[id].status == ACCEPTED for id in message.destinations):
+                await asyncio.to_thread(self._messages.reopen, message.id, last_id)
+                del self._looks_ms[message.id]
 
     async def all_closed(self, request: DeletionRequest) -> bool:
         """Look what has become of the messages; whether each was acknowledged or cannot be."""
@@ -95,7 +125,7 @@ class DeletionMessages:
     async def _look(self, request: DeletionRequest, message: Message, now_ms: int) -> None:
         event = await self._events.of_message(message.message_id, message.source)
         age_ms = now_ms - (message.first_ms or now_ms)
-        statuses = {each.id: each for each in event.destinations} if event is not None else {}
+        statuses = _statuses(event)
         # A destination that was deleted before this try has no status: nobody waits 30 days for it.
         unknown = (DeliveryStatus.DISCARDED, DELETED) if event else (DeliveryStatus.EXPIRED_BY_RETENTION, None)
         asked = {id: statuses.get(id) or DestinationStatus(id, *unknown) for id in message.destinations}
@@ -134,13 +164,16 @@ class DeletionMessages:
         return now_ms < self._awaited.setdefault((message.id, at.id), now_ms + REMARK_MS_MAX)
 
     async def positions(self, request: DeletionRequest) -> dict[int, OffsetSet]:
-        """Return where the delete messages themselves lie, every try that is still there."""
+        """Return where the delete messages themselves lie, every try that is still there.
+
+        One more than is known of may be: it was appended before a crash, and the try before it was then accepted.
+        """
         messages = self._messages.of(request.number)
         wanted = [
             fingerprint(each.source, self._requests.message_id(request, each.number, each.source, tries))
             for each in messages
             if each.first_ms is not None
-            for tries in range(1, each.tries + 1)
+            for tries in range(1, each.tries + 2)
         ]
         return await self._events.run(lambda: self._find(wanted))
 
@@ -176,6 +209,19 @@ def _record(message: Message, user_id: str, now_ms: int) -> Record:
         body,
         to=message.destinations,
     )
+
+
+def _statuses(event: EventStatus | None) -> dict[str, DestinationStatus]:
+    """Return by destination what became of an event; one that a replay delivered, as a retry of a dead letter is, still
+    has its first status."""
+    if event is None:
+        return {}
+    return {
+        each.id: replace(each, status=DeliveryStatus.DELIVERED, reason=None)
+        if any(replay.status == ACCEPTED for replay in each.replays)
+        else each
+        for each in event.destinations
+    }
 
 
 def _has_ended(at: DestinationStatus) -> bool:

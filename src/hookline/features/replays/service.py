@@ -177,9 +177,9 @@ ViewState = Literal[
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """``request`` is as it was asked for. ``total`` is how many events it comes to, null until they are counted
-    (``counted`` of ``to_count`` so far), or the replay is done without; ``done`` = ``delivered`` + ``failed``. Times
-    in seconds are estimates."""
+    """A replay and its progress. ``request`` is as it was asked for. ``total`` is how many events it comes to, null
+    until they are counted (``counted`` of ``toCount`` so far), or the replay is done without; ``done`` = ``delivered``
+    + ``failed``. Times in seconds are estimates."""
 
     id: str
     state: ViewState

@@ -10,13 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hookline.database.open import open_control
 from hookline.features.events.log import EventLog
 from hookline.features.privacy.messages import KEPT_UP_MS, PAUSE_MS, REMARK_MS_MAX, DeletionMessages
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
-from hookline.outcomes.delivery import Attempt, DestinationStatus
+from hookline.outcomes.delivery import Attempt, DestinationStatus, ReplayStatus
 from hookline.outcomes.event_status import DELETED, EventStatus
 from hookline.outcomes.outcome import DeliveryStatus, Outcome
 from hookline.privacy import id_digest
@@ -54,6 +55,7 @@ class Sending:
         planned = self.requests.get(made.number)
         assert planned is not None
         self.request: DeletionRequest = planned
+        open_control(path / "control.db").close()
         self.log = EventLog(Settings(data_dir=str(path)))
 
     async def run(self) -> None:
@@ -215,6 +217,53 @@ def test_what_was_not_sent_is_known_while_another_receiver_is_down(tmp_path: Pat
         assert (receipt.destination, receipt.status, receipt.reason) == ("mail", "filtered", seen.reason)
         assert receipt.at_ms == sent_ms
         sending.clock.ms += 3_600_000
+    seen.close()
+    sending.store.close()
+
+
+class RefusedByOne(SeenInTheRing):
+    """Events that one destination accepted and the other refused, until that changes."""
+
+    status = DeliveryStatus.FAILED
+    replays: tuple[ReplayStatus, ...] = ()
+
+    async def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
+        seen = await super().of_message(message_id, source)
+        assert seen is not None
+        self.asked = message_id
+        other = DestinationStatus("mail", self.status, "400", replays=self.replays)
+        return msgspec.structs.replace(seen, destinations=(seen.destinations[0], other))
+
+
+@pytest.mark.parametrize("after_ms", [60_000, PAUSE_MS])
+@pytest.mark.parametrize("by", ["breaker", "replay"])
+def test_a_try_that_is_accepted_after_it_was_refused_ends_the_message(tmp_path: Path, by: str, after_ms: int) -> None:
+    """The breaker opened, or a person retried the dead letter; it is known soon, and before the next try is sent."""
+    sending = Sending(tmp_path)
+    seen = RefusedByOne(Settings(data_dir=str(tmp_path)))
+    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
+    messages = DeletionMessages(*parts)
+    (message,) = sending.messages.of(sending.request.number)
+    sending.messages.sent(message.id)
+    assert not asyncio.run(messages.all_closed(sending.request))
+    assert messages.are_due(sending.request)  # nothing is remembered across a restart
+    asyncio.run(messages.send(sending.request))
+    assert not messages.are_due(sending.request)
+    assert [each.destination for each in sending.messages.unacknowledged(0)] == ["mail"]
+    if by == "replay":
+        seen.replays = (ReplayStatus("rp1", DeliveryStatus.DELIVERED),)
+    else:
+        seen.status = DeliveryStatus.DELIVERED
+    sending.clock.ms += after_ms
+    assert messages.are_due(sending.request)
+    asyncio.run(messages.send(sending.request))  # there is no journal to append to
+    assert asyncio.run(messages.all_closed(sending.request))
+    assert seen.asked == message.message_id
+    receipts = sending.messages.receipts(sending.request.number)[message.id]
+    assert {each.destination: each.status for each in receipts} == {"crm": "delivered", "mail": "delivered"}
+    assert sending.messages.unacknowledged(0) == []
+    (closed,) = sending.messages.of(sending.request.number)
+    assert closed.tries == 1
     seen.close()
     sending.store.close()
 

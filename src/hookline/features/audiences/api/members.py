@@ -183,7 +183,7 @@ class SampledPerson(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PreviewComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Say how a condition differs from the one it is compared with, which finds ``members``: ``kept`` are found by
+    """The difference of a condition from the one it is compared with, which finds ``members``: ``kept`` are found by
     both, ``added`` only by the condition, ``removed`` only by the other; with up to ten of each."""
 
     members: int

@@ -152,7 +152,7 @@ class SyncView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SyncAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The request was accepted. Once the sync has ended, it is in ``syncs`` with an ``at`` not before ``asked_at``."""
+    """The request was accepted. Once the sync has ended, it is in ``syncs`` with an ``at`` not before ``askedAt``."""
 
     id: str
     asked_at: str

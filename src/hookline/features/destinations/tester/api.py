@@ -71,7 +71,7 @@ class Timings(msgspec.Struct, rename="camel"):
 
 
 class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Hold what came of one request. ``error`` says why there is no answer, or what an answer that was read by the
+    """The result of one request. ``error`` says why there is no answer, or what an answer that was read by the
     rules of the request complains of; a body is cut after 64 KB. ``means`` is what would become of an event: it is
     accepted, tried again, or refused, so that it becomes a dead letter. ``nextStep`` is what to do if it is not
     accepted."""

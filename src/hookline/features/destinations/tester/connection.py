@@ -30,7 +30,7 @@ ANSWERS = "It answers and can be written to. No event was written."
 
 
 class ConnectionCheck(msgspec.Struct, frozen=True):
-    """Say whether events can be written at ``place``; ``message`` says why not, and what to do."""
+    """The result of a test: whether events can be written at ``place``; ``message`` says why not, and what to do."""
 
     ok: bool
     place: str

@@ -21,6 +21,8 @@ from hookline.deliver.send.tls import tls_context
 from hookline.deliver.send.tokens import TokenKeeper, TokenRefused, TokenRoute, read_token
 from hookline.kinds.model import Auth
 from hookline.outcomes.outcome import Outcome
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.kinds.receiving import answer, deliver, destination_of
 
 NO_TARGET = cast(Target, object())
 REQUEST = b"POST /in HTTP/1.1\r\nHost: api\r\nContent-Length: 0\r\n\r\n"
@@ -119,8 +121,25 @@ def test_a_token_that_ended_is_fetched_anew(monkeypatch: pytest.MonkeyPatch) -> 
         route.unauthorized()
         assert cast(Answer, await send()).status == 200
         assert len(api.asked) == 2
+        assert route._keeper.newest() == ("t8", "t1")
 
     play(scenario)
+
+
+def test_a_token_that_a_receiver_sends_back_is_masked(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In what attempts keep of its answer, as one that stands in the settings is."""
+    monkeypatch.setattr(TokenKeeper, "send", lambda self, inner, *request: inner.send(*request[:2]))
+    monkeypatch.setattr(TokenKeeper, "newest", lambda self: ("eyJhbGciOiJSUzI1NiJ9.signed",))
+    auth = {"type": "oauth2", "tokenUrl": "https://id.example.com/token", "clientId": "me", "clientSecret": "secret"}
+    mapping = [{"name": "in", "url": "https://api.example.com/in", "body": {"event": {"@path": "$.event"}}}]
+    api = destination_of("http", {"auth": auth}, mapping=mapping)
+    refusal = answer(400, b"you sent Bearer eyJhbGciOiJSUzI1NiJ9.signed")
+    rig = make_rig()
+    deliver(rig, api, lambda sent: refusal, [{"type": "track", "userId": "u", "event": "e"}])
+    (attempt,) = rig.event("message-0").destinations[0].attempts
+    assert attempt.error is not None
+    assert attempt.error.startswith("you sent Bearer ")
+    assert "signed" not in attempt.error
 
 
 def test_a_token_that_still_holds_is_used_where_its_renewal_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,10 @@ class Stored(Accepted, Protocol):
     def message_id(self) -> str:
         """Return the messageId, made up if the caller gave none."""
 
+    @property
+    def origin(self) -> str:
+        """Return who made it: ``sdk`` for a caller."""
+
 
 class EventView:
     """The fields of one event as decoded JSON, read when they are asked for; never raises."""
@@ -106,8 +110,10 @@ def fields_of(event: Stored, body: bytes | None = None) -> dict[str, Any]:
     return whole
 
 
-def integrations_of(event: Accepted) -> dict[str, Any] | None:
+def integrations_of(event: Stored) -> dict[str, Any] | None:
     """Return which integrations the caller chose: the event's own choices over those of its batch, None for none."""
+    if event.origin != "sdk":  # it was routed here, which is no choice for whatever is behind a receiver
+        return None
     own, shared = (_object_in(each) for each in (event.body, event.envelope))
     return {**(shared or {}), **(own or {})} if own is not None or shared is not None else None
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from hookline.bench.service import free_port
+from hookline.connections.model import Destination
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.send import tokens
@@ -96,6 +97,13 @@ def play(scenario: Callable[[Api, TokenRoute, Callable[[], Awaitable[object]]], 
     asyncio.run(played())
 
 
+def with_tokens() -> Destination:
+    """A destination whose requests come with a fetched token."""
+    auth = {"type": "oauth2", "tokenUrl": "https://id.example.com/token", "clientId": "me", "clientSecret": "secret"}
+    mapping = [{"name": "in", "url": "https://api.example.com/in", "body": {"event": {"@path": "$.event"}}}]
+    return destination_of("http", {"auth": auth}, mapping=mapping)
+
+
 def test_a_token_is_fetched_once_and_kept() -> None:
     """Three requests at once wait for one token; the client shows itself by HTTP Basic, its values encoded."""
 
@@ -121,6 +129,7 @@ def test_a_token_that_ended_is_fetched_anew(monkeypatch: pytest.MonkeyPatch) -> 
         assert route.unauthorized(0)
         assert cast(Answer, await send()).status == 200
         assert len(api.asked) == 2
+        assert route._keeper.newest() == ("t8", "t1")
 
     play(scenario)
 
@@ -155,14 +164,24 @@ def test_what_meets_an_ended_token_comes_with_another(make_rig: MakeRig, monkeyp
 
     keys, asked = ["t1"], list[str]()
     monkeypatch.setattr(TokenKeeper, "send", send)
-    auth = {"type": "oauth2", "tokenUrl": "https://id.example.com/", "clientId": "c", "clientSecret": "s" * 12}
-    url = "https://api.example.com/in"
-    mapping = [{"name": "in", "url": url, "body": {"event": {"@path": "$.event"}}}]
     rig = make_rig()
     calls = [{"type": "track", "userId": "u1", "event": f"e{number}"} for number in range(6)]
-    deliver(rig, destination_of("http", {"auth": auth}, mapping=mapping), receiver, calls)
+    deliver(rig, with_tokens(), receiver, calls)
     assert sorted(asked) == ["t1"] * 6 + ["t2"] * 4
     assert rig.dead_letters() == []
+
+
+def test_a_token_that_a_receiver_sends_back_is_masked(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In what attempts keep of its answer, as one that stands in the settings is."""
+    monkeypatch.setattr(TokenKeeper, "send", lambda self, inner, *request: inner.send(*request[:2]))
+    monkeypatch.setattr(TokenKeeper, "newest", lambda self: ("eyJhbGciOiJSUzI1NiJ9.signed",))
+    refusal = answer(400, b"you sent Bearer eyJhbGciOiJSUzI1NiJ9.signed")
+    rig = make_rig()
+    deliver(rig, with_tokens(), lambda sent: refusal, [{"type": "track", "userId": "u", "event": "e"}])
+    (attempt,) = rig.event("message-0").destinations[0].attempts
+    assert attempt.error is not None
+    assert attempt.error.startswith("you sent Bearer ")
+    assert "signed" not in attempt.error
 
 
 def test_a_token_that_still_holds_is_used_where_its_renewal_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ class Stored(msgspec.Struct):
     timestamp: str = AT
     source: str = "website"
     message_id: str = "m1"
+    origin: str = "sdk"
 
 
 def view(type_: str, caller: object, envelope: object = None) -> EventView:

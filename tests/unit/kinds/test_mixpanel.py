@@ -7,10 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hookline.connections.definitions.model import ComputedTrait
 from hookline.deliver.send.port import Answer
 from hookline.kinds.answers import ACCEPTED
+from hookline.people.definitions.definition import ready_of
+from hookline.people.sync.sync import message
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.conftest import make_rig as make_rig
 from tests.unit.kinds.receiving import (
@@ -27,6 +31,7 @@ from tests.unit.kinds.receiving import (
     problems,
     refusal,
 )
+from tests.unit.kinds.stand_in import StandIn
 
 TOKEN, GDPR = "591b3354bb2bdd96f72f23bf56911673", "oauth-token"
 ACCOUNT = {"serviceAccount": "hookline.a1.mp", "serviceSecret": "hush", "projectId": "1978118"}
@@ -124,7 +129,7 @@ def wrong_fields(event: dict[str, Any]) -> list[str]:
 
 def is_update(update: dict[str, Any], of_group: bool) -> bool:
     names = {"$token", "$group_key", "$group_id"} if of_group else {"$token", "$distinct_id"}
-    operations = update.keys() & {"$set", "$union", "$delete"}
+    operations = update.keys() & {"$set", "$unset", "$union", "$delete"}
     known = names | operations | (set() if of_group else {"$ip", "$ignore_alias"})
     is_complete = names <= update.keys() <= known and len(operations) == 1 and update["$token"] == TOKEN
     union = update.get("$union", {"x": ["x"]})
@@ -222,6 +227,27 @@ def test_profiles() -> None:
         "$set": {"$email": "ada@example.com", "$first_name": "Ada", "$created": "2026-01-02T00:00:00.000Z", "age": 36},
     }
     assert made_of(destination(), call("identify", traits={})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "operation"),
+    [
+        ("12.5", {"$set": {"average_order": 12.5}}),
+        ("0", {"$set": {"average_order": 0}}),
+        ("[]", {"$set": {"average_order": []}}),
+        ("null", {"$unset": ["average_order"]}),
+    ],
+)
+def test_a_computed_trait_without_a_value_leaves_the_profile(value: str, operation: dict[str, Any]) -> None:
+    """Otherwise the number from before would stay."""
+    trait = {"id": "average_order", "name": "Average Order", "event": "Order", "destinations": ["mixpanel"]}
+    average = msgspec.convert({**trait, "aggregate": "average", "property": "properties.total"}, ComputedTrait)
+    ready = ready_of(average, {}, {"mixpanel": "mixpanel"})
+    there = StandIn("mixpanel", projectToken=TOKEN)
+    sent = there.one(message(ready, 1, 1, "user-1", value, RECEIVED_MS, RECEIVED_MS, ("mixpanel",)))
+    assert sent.url == "https://api.mixpanel.com/engage?strict=1&verbose=1&ip=0"
+    assert sent.json == [{"$token": TOKEN, "$distinct_id": "user-1", **operation}]
+    assert is_update(sent.json[0], of_group=False)
 
 
 def test_groups() -> None:

@@ -5,13 +5,28 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
+from hookline.connections.definitions.model import Audience
+from hookline.people.definitions.definition import ready_of
+from hookline.people.sync.sync import message
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.conftest import make_rig as make_rig
 from tests.unit.kinds.receiving import Sent as Parsed
 from tests.unit.kinds.receiving import answer, deliver, destination_of
-from tests.unit.kinds.stand_in import CALLS, TIMESTAMP, Sent, StandIn, call, calls, guide_facts, guide_problems, sizes
+from tests.unit.kinds.stand_in import (
+    CALLS,
+    RECEIVED_MS,
+    TIMESTAMP,
+    Sent,
+    StandIn,
+    call,
+    calls,
+    guide_facts,
+    guide_problems,
+    sizes,
+)
 
 KILOBYTE = 1_024
 KEY = "wk_of_the_other"
@@ -69,6 +84,19 @@ def test_context_and_integrations(there: StandIn) -> None:
     (plain,) = taken(there.one(call("track")))
     assert "integrations" not in plain
     assert "context" not in plain
+
+
+@BOTH
+def test_a_membership_is_for_all_destinations_there(there: StandIn) -> None:
+    """What routes it here is no choice of a caller, neither beside the context nor in it."""
+    audience = {"id": "big", "name": "Big", "destinations": ["there"], "condition": {"event": "Order"}}
+    ready = ready_of(msgspec.convert(audience, Audience), {}, {"there": there.destination.kind})
+    (one,) = taken(there.one(message(ready, 1, 1, "u1", "true", RECEIVED_MS, RECEIVED_MS, ("there",))))
+    assert "integrations" not in one
+    assert one["context"] == {
+        "personas": {"computation_class": "audience", "computation_key": "big", "computation_id": "big"}
+    }
+    assert one["traits"] == {"big": True}
 
 
 def test_where_calls_go() -> None:

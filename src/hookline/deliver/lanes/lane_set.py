@@ -334,6 +334,8 @@ class LaneSet:
             keeper = self._keepers.get(auth) or TokenKeeper(auth, self._exchanges, self._engine)
             self._keepers[auth] = keeper
             routes = [TokenRoute(route, keeper) for route in routes]
+            for template in templates:
+                template.hide_fetched(keeper.newest)
         return Mapped(plan, templates, routes, start.number, filters)
 
     def _exchanges(self) -> Exchanges:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Generic, NamedTuple, TypeVar
 
@@ -140,7 +140,7 @@ _join = b"".join
 class Template:
     """Writes the requests for one URL, signed if its destination has a shared secret."""
 
-    __slots__ = ("_credentials", "_filters", "_prefix", "_signer", "receiver", "url")
+    __slots__ = ("_credentials", "_fetched", "_filters", "_prefix", "_signer", "receiver", "url")
 
     def __init__(self, url: str, prefix: bytes, signer: Signer | None, filters: Filters | None = None) -> None:
         self.url = url
@@ -149,16 +149,21 @@ class Template:
         self._signer = signer
         self._filters = filters if filters is not None and filters.edits else None
         self._credentials: tuple[str, ...] = ()
+        self._fetched: Callable[[], tuple[str, ...]] = tuple
 
     def hide(self, headers: Mapping[str, str]) -> None:
         """Say which static headers the requests carry, so that ``hidden`` knows their values."""
         words = {word for value in headers.values() for word in (value, value.rpartition(" ")[2])}
-        self._credentials = tuple(sorted((each for each in words if len(each) >= HIDDEN_FROM_CHARS), key=len))[::-1]
+        self._credentials = tuple(sorted(words, key=len))[::-1]
+
+    def hide_fetched(self, credentials: Callable[[], tuple[str, ...]]) -> None:
+        """Say what knows the credentials that are fetched for the requests and change with time."""
+        self._fetched = credentials
 
     def hidden(self, text: str) -> str:
         """Return what a receiver answered with the credentials masked that it sent back, as some do on errors."""
-        for credential in self._credentials:
-            if credential[:HIDDEN_FROM_CHARS] not in text:
+        for credential in (*self._fetched(), *self._credentials):
+            if len(credential) < HIDDEN_FROM_CHARS or credential[:HIDDEN_FROM_CHARS] not in text:
                 continue
             text = text.replace(credential, mask(credential))
             # Of a long answer the end is cut off, and with it perhaps half a credential.

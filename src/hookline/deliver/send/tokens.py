@@ -88,6 +88,7 @@ class TokenKeeper:
         self._fetched_at = 0.0
         self._renew_at = 0.0
         self._ends_at = 0.0
+        self._newest: tuple[str, ...] = ()
         self._waiting: list[_Waiting] = []
         self._fetching: asyncio.Task[None] | None = None
 
@@ -113,6 +114,10 @@ class TokenKeeper:
         self._line = b""
         return True
 
+    def newest(self) -> tuple[str, ...]:
+        """Return the newest token and the one before, which a receiver may still answer to."""
+        return self._newest
+
     def _pass_on(self, waiting: _Waiting) -> None:
         requests = [(token, _with_line(request, self._line)) for token, request in waiting.requests]
         if waiting.whole:
@@ -129,6 +134,7 @@ class TokenKeeper:
             self._ends_at = now + seconds
             self._renew_at = now + seconds - min(seconds * EARLY_SHARE, EARLY_SECONDS_MAX)
             self._line = b"Authorization: Bearer %b\r\n" % token.encode("latin-1")
+            self._newest = (token, *self._newest[:1])
         except Exception as error:  # noqa: BLE001 - whatever went wrong, what waits is tried again, and a token with it
             said = str(error) if isinstance(error, TokenRefused) else f"{type(error).__name__}: {error}"
             now = monotonic()

@@ -1,111 +1,176 @@
 """Takes a person's rows out of the files when a ``delete`` message asks for it.
 
-Rows go that come before the message and have its ``userId`` (or ``anonymousId``) as ``userId``, ``anonymousId`` or
-``previousId``: those of files are found by the hashes in manifests, and their files are written anew under the same
-names; those of the same write are never written. The manifest of that write says what was done, and only then is the
-message accepted.
+Rows go that come before the message and have its ``userId`` as ``userId``, ``anonymousId`` or ``previousId``, and with
+them rows without a user that have an anonymous id of theirs: what the person did before they were known. Rows of other
+users stay, even with an anonymous id that both have. Rows of files are found by the hashes in manifests, and their
+files are written anew under the same names; those of the same write are never written. The manifest of that write says
+what was done, and only then is the message accepted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from hookline.events.timestamps import parse
 from hookline.kinds.files.formats import without
 from hookline.kinds.files.manifests import Erased, Manifests, Request
-from hookline.kinds.files.rows import Row, hash_of, people_of
+from hookline.kinds.files.rows import Row, hash_of, people_of, row_of
 from hookline.kinds.files.store import Store
 from hookline.kinds.sink import SinkEvent
 from hookline.telemetry.crashpoints import crash_point
 
 NOTES = "_hookline/pending"
-_Moment = tuple[int, int]
-"""What orders events: when they were received, and within a millisecond their offsets."""
-_ASKING_FIELDS = ("userId", "anonymousId")
+
+
+class _Place(NamedTuple):
+    """Where an event stands in the journal, and when it was received."""
+
+    partition: int
+    offset: int
+    received_at_ms: int
+
+    def is_before(self, message: _Place) -> bool:
+        """Return whether a message came later: a person may come back, and what was received after it stays."""
+        # Whoever received them may have another clock. A user's own rows are in the partition of the message.
+        if self.partition == message.partition:
+            return self.offset < message.offset
+        return self.received_at_ms <= message.received_at_ms
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Hold what is about to be erased: after a crash the files no longer tell how many rows they had."""
+    """Hold what is about to be erased: after a crash the files no longer show how many rows they had, and which
+    anonymous ids were the person's; ``linked`` has the messages for each of these."""
 
     requests: list[tuple[int, int]]
     files: dict[str, int]
+    linked: dict[str, list[_Place]] = {}
 
 
 class Erasure:
-    """The deletions among the events of one write."""
+    """The deletions among the events of one write; what is to go is looked up in files at once."""
 
     def __init__(self, store: Store, manifests: Manifests, events: Sequence[SinkEvent]) -> None:
         self._store = store
         self._manifests = manifests
-        asking = [event for event in events if event.fields.get("type") == "delete"]
+        asking = [event for event in events if _is_asking(event)]
         self.requests = [
             Request(partition=event.partition, offset=event.offset, message_id=str(event.fields.get("messageId") or ""))
             for event in asking
         ]
-        # A person may come back: what was received after the message stays.
-        self._until: dict[str, _Moment] = {}
+        self._notes = [note for path in _note_paths(asking) if (note := _note_at(store, path)) is not None]
+        self._asked: dict[str, set[_Place]] = {}
+        """By the id of a user: the messages that ask for it."""
+        self._linked: dict[str, set[_Place]] = {}
+        """By an anonymous id: the messages because of which its rows without a user go."""
         for event in asking:
-            moment = _moment_of(event)
-            for name in _ASKING_FIELDS:
+            place = _Place(event.partition, event.offset, event.received_at_ms)
+            for name, messages in (("userId", self._asked), ("anonymousId", self._linked)):
                 if id := str(event.fields.get(name) or ""):
-                    self._until[id] = max(self._until.get(id, moment), moment)
-        others = [event for event in events if event.fields.get("type") != "delete"]
-        self.left = [event for event in others if not self._goes(event.fields, partial(_moment_of, event))]
+                    messages.setdefault(id, set()).add(place)
+        for note in self._notes:
+            for id, places in note.linked.items():
+                self._linked.setdefault(id, set()).update(places)
+        others = [event for event in events if not _is_asking(event)]
+        self.left = others
         """What is written."""
+        self._found: dict[str, int] = {}
+        """The rows that are to go, by file."""
+        if asking:
+            others_rows = [(event, row_of(event)) for event in others]
+            # First all rows of users, in files too: any of them may have the anonymous id of any other row.
+            kept = [(event, row) for event, row in others_rows if not self._is_theirs(row)]
+            self._look_for(self._asked, self._is_theirs)
+            self.left = [event for event, row in kept if not self._is_linked(row)]
+            self._look_for(self._linked, lambda row: not self._is_theirs(row) and self._is_linked(row))
         self.dropped = len(others) - len(self.left)
         """Events that are not written, because their person is erased in the same write."""
-        self._note_path = f"{NOTES}/erasure-{self.requests[0].partition}.json" if self.requests else ""
 
     def carry_out(self) -> list[Erased]:
         """Write files anew; return which, and how many rows each had to give. May be done again after a crash."""
-        if not self._until:
-            return []
-        found: dict[str, int] = {}
-        for file in self._manifests.holding(hash_of(id) for id in self._until):
-            data = self._store.get(file.path)
-            count = 0 if data is None else without(file.path, data, self._is_erased)[1]
-            if count:
-                found[file.path] = count
-        rows = self._with_earlier(found)
-        if found:
-            note = _Note([(each.partition, each.offset) for each in self.requests], rows)
-            self._store.put_all({self._note_path: msgspec.json.encode(note)})
+        rows = self._with_earlier()
+        if self._found:
+            requests = [(each.partition, each.offset) for each in self.requests]
+            linked = {id: sorted(places) for id, places in self._linked.items()}
+            # Each message may come again without the others; the rows are counted with the first that does.
+            first, *further = _note_paths(self.requests)
+            notes = {first: _Note(requests, rows, linked)} | {path: _Note(requests, {}, linked) for path in further}
+            self._store.put_all({path: msgspec.json.encode(note) for path, note in notes.items()})
             crash_point("files.erasure_noted")
-        for path in found:
+        for path in self._found:
             self._store.change(path, self._changed(path))
             crash_point("files.erased_one")
         return [Erased(path=path, rows=count) for path, count in sorted(rows.items())]
 
-    def finish(self) -> None:
-        """Take the note away, once the manifest is there."""
-        self._store.delete_all([self._note_path])
+    def _look_for(self, ids: Iterable[str], goes: Callable[[Row], bool]) -> None:
+        for file in self._manifests.holding(hash_of(id) for id in ids):
+            data = self._store.get(file.path)
+            count = 0 if data is None else without(file.path, data, goes)[1]
+            if count:
+                self._found[file.path] = self._found.get(file.path, 0) + count
 
-    def _with_earlier(self, found: dict[str, int]) -> dict[str, int]:
+    def _with_earlier(self) -> dict[str, int]:
         """Return the rows by file, with those that an earlier try has erased already."""
-        data = self._store.get(self._note_path)
-        if data is None:
-            return found
-        note = msgspec.json.decode(data, type=_Note)
-        if not set(note.requests) & {(each.partition, each.offset) for each in self.requests}:
-            return found
-        return {path: max(note.files.get(path, 0), found.get(path, 0)) for path in note.files.keys() | found.keys()}
+        rows = dict(self._found)
+        own = {(each.partition, each.offset) for each in self.requests}
+        for note in self._notes:
+            if own & set(note.requests):
+                for path, count in note.files.items():
+                    rows[path] = max(count, rows.get(path, 0))
+        return rows
 
     def _changed(self, path: str) -> Callable[[bytes], bytes | None]:
         def change(data: bytes) -> bytes | None:
-            made, removed = without(path, data, self._is_erased)
+            made, removed = without(path, data, lambda row: self._is_theirs(row) or self._is_linked(row))
             return made if removed else None
 
         return change
 
-    def _is_erased(self, row: Row) -> bool:
-        return self._goes(row, lambda: (parse(row.get("receivedAt")) or 0, int(row.get("journal_offset") or 0)))
+    def _is_theirs(self, row: Row) -> bool:
+        """Return whether a row has an id that is asked for; remember which others it has then."""
+        messages = {each for id in people_of(row) for each in self._before(row, self._asked.get(id, ()))}
+        for name in ("anonymousId", "previousId") if messages else ():
+            if id := str(row.get(name) or ""):
+                self._linked.setdefault(id, set()).update(messages)
+        return bool(messages)
 
-    def _goes(self, row: Row, moment: Callable[[], _Moment]) -> bool:
-        return any(id in self._until and moment() < self._until[id] for id in people_of(row))
+    def _is_linked(self, row: Row) -> bool:
+        """Return whether a row has no user, and an anonymous id of somebody who is erased."""
+        if row.get("userId"):
+            return False
+        return bool(self._before(row, self._linked.get(str(row.get("anonymousId") or ""), ())))
+
+    def _before(self, row: Row, messages: Collection[_Place]) -> list[_Place]:
+        """Return the messages that a row comes before."""
+        if not messages:
+            return []
+        place = _Place(row["journal_partition"], row["journal_offset"], parse(row["receivedAt"]) or 0)
+        return [each for each in messages if place.is_before(each)]
 
 
-def _moment_of(event: SinkEvent) -> _Moment:
-    return event.received_at_ms, event.offset
+def forget(store: Store, manifests: Manifests, events: Iterable[SinkEvent]) -> None:
+    """Take away the notes of delete messages, all of whose rows are gone; they name anonymous ids."""
+    for path in _note_paths([event for event in events if _is_asking(event)]):
+        note = _note_at(store, path)
+        messages = {each for places in note.linked.values() for each in places} if note is not None else set()
+        received: dict[int, dict[int, int]] = {}
+        for each in messages:
+            received.setdefault(each.partition, {})[each.offset] = each.received_at_ms
+        if all(manifests.covered(partition, those).issuperset(those) for partition, those in received.items()):
+            store.delete_all([path])
+
+
+def _is_asking(event: SinkEvent) -> bool:
+    return event.fields.get("type") == "delete"
+
+
+def _note_paths(messages: Iterable[SinkEvent | Request]) -> list[str]:
+    partitions = dict.fromkeys(each.partition for each in messages)
+    return [f"{NOTES}/erasure-{partition}.json" for partition in partitions]
+
+
+def _note_at(store: Store, path: str) -> _Note | None:
+    data = store.get(path)
+    return None if data is None else msgspec.json.decode(data, type=_Note)

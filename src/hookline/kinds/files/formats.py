@@ -173,7 +173,7 @@ def _parquet_without(data: bytes, is_erased: Callable[[Row], bool]) -> tuple[byt
     table = file.read()
     group = file.metadata.row_group(0) if file.metadata.num_row_groups else None
     compression = group.column(0).compression.lower() if group is not None else "none"
-    columns = {name: table.column(name).to_pylist() for name in (*PERSON_FIELDS, "journal_offset")}
+    columns = {name: table.column(name).to_pylist() for name in (*PERSON_FIELDS, *PLACE_COLUMNS)}
     columns["receivedAt"] = table.column("receivedAt").cast(pa.int64()).to_pylist()
     rows = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
     erased = [is_erased(row) for row in rows]

@@ -18,7 +18,7 @@ import msgspec
 
 from hookline.events.timestamps import iso
 from hookline.kinds.catalog import missing_extra
-from hookline.kinds.files.erasure import Erasure
+from hookline.kinds.files.erasure import Erasure, forget
 from hookline.kinds.files.formats import encode, suffix_of
 from hookline.kinds.files.manifests import Covered, File, Manifest, Manifests, covers_of, packed
 from hookline.kinds.files.rows import FilePlan, plan_files
@@ -78,6 +78,7 @@ class FilesSink:
                 fresh = self._fresh(events)
                 remark = self._commit(fresh) if fresh else ""
                 if remark is not None:
+                    forget(self._store, self.manifests, events)
                     return _verdicts(events, fresh, remark)
                 self._settled.clear()  # others were first: what was written may be theirs by now
         raise SinkFailed(BUSY)
@@ -125,7 +126,6 @@ class FilesSink:
             return None
         crash_point("files.committed")
         if manifest.requests:
-            erasure.finish()
             logger().info(
                 "files_erased",
                 destination=self._context.destination,

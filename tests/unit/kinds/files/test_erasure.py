@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from hookline.kinds.sink import Verdict
-from tests.unit.kinds.files.place import all_files, event, folder_sink, manifests, offsets_in
+from tests.unit.kinds.files.place import NOON_MS, all_files, event, folder_sink, manifests, offsets_in
 from tests.unit.kinds.files.test_sink import killed_at
 
 FORMATS = ["ndjson", "parquet"]
@@ -43,18 +43,65 @@ def test_no_word_of_the_person_is_left(tmp_path: Path) -> None:
         assert not path.is_file() or b"anna-from-accounts" not in path.read_bytes(), path
 
 
-def test_anonymous_and_previous_ids_count(tmp_path: Path) -> None:
-    """A row is the person's by any of its ids."""
+def test_a_row_is_theirs_by_any_of_its_ids(tmp_path: Path) -> None:
+    """A request may be for an anonymous id, and an alias names a person twice."""
     sink = folder_sink(tmp_path)
     sink.write(
         [
-            event(1, user=None, anonymousId="a1"),
+            event(1, user=None, anonymousId="anna"),
             event(2, user="new", previousId="anna", type="alias"),
             event(3, user="bert", anonymousId="a2"),
         ]
     )
-    sink.write([event(4, type="delete", user="anna", anonymousId="a1")])
+    sink.write([event(4, type="delete", user="anna")])
     assert offsets_in(all_files(tmp_path)) == [(0, 3)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_a_person_did_before_they_were_known_goes_too(tmp_path: Path, format: str) -> None:
+    """The message has the user's id alone; rows of files and of the same write show which other ids are theirs."""
+    sink = folder_sink(tmp_path, format=format)
+    sink.write([event(1, user=None, anonymousId="a1"), event(2, user=None, anonymousId="a2")])
+    sink.write([event(3, user="anna", anonymousId="a1", type="identify"), event(4, user="bert", anonymousId="b1")])
+    sink.write(
+        [
+            event(5, user=None, anonymousId="a1"),
+            event(6, user="anna", previousId="a2", type="alias"),
+            event(7, user=None, anonymousId="b1"),
+            event(8, type="delete", user="anna"),
+            event(9, user=None, anonymousId="a1"),
+        ]
+    )
+    assert offsets_in(all_files(tmp_path)) == [(0, 4), (0, 7), (0, 9)]
+    assert manifests(tmp_path)[-1]["rowsErased"] == 5
+
+
+def test_a_device_that_two_people_share(tmp_path: Path) -> None:
+    """Its anonymous rows go with the first of them, the rows that name the other one stay."""
+    sink = folder_sink(tmp_path)
+    sink.write([event(1, user=None, anonymousId="a1"), event(2, user="anna", anonymousId="a1")])
+    sink.write([event(3, user="bert", anonymousId="a1"), event(4, type="delete", user="anna")])
+    assert offsets_in(all_files(tmp_path)) == [(0, 3)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_offsets_decide_where_clocks_do_not_agree(tmp_path: Path, format: str) -> None:
+    """A row before the message goes though the clock was ahead, one behind it stays though the clock was late; times
+    decide about rows of other partitions."""
+    sink = folder_sink(tmp_path, format=format)
+    ahead_ms, late_ms = NOON_MS + 3_600_000, NOON_MS - 3_600_000
+    sink.write([event(1, user="anna", at_ms=ahead_ms, anonymousId="a1"), event(5, user="anna", at_ms=late_ms)])
+    sink.write(
+        [event(n, partition=1, user=None, at_ms=at_ms, anonymousId="a1") for n, at_ms in ((1, ahead_ms), (9, late_ms))]
+    )
+    sink.write(
+        [
+            event(2, user="anna", at_ms=ahead_ms),
+            event(3, type="delete", user="anna", at_ms=NOON_MS),
+            event(4, user="anna", at_ms=late_ms),
+        ]
+    )
+    assert offsets_in(all_files(tmp_path)) == [(0, 4), (0, 5), (1, 1)]
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -99,6 +146,21 @@ def test_a_kill_in_an_erasure_forgets_nobody(tmp_path: Path, point: str, format:
     evidence = [manifest for manifest in manifests(tmp_path) if manifest.get("requests")]
     assert [each["rowsErased"] for each in evidence] == [15]
     assert len(evidence[0]["erased"]) == 3
+
+
+@pytest.mark.parametrize("point", ["files.erasure_noted", "files.erased_one", "files.all_written", "files.committed"])
+def test_a_kill_in_an_erasure_forgets_no_anonymous_id(tmp_path: Path, point: str) -> None:
+    """Also when the rows that showed whose it is are gone; at the end no note has it any more."""
+    folder_sink(tmp_path).write(
+        [event(1, user=None, anonymousId="a1"), event(2, name="Logged In", anonymousId="a1"), event(3, user="u2")]
+    )
+    killed_at(point, tmp_path, 5, 5, "u1")
+    # Once the message is carried out, only what was written with it comes again.
+    before = [] if point == "files.committed" else [event(4, user=None, anonymousId="a1")]
+    folder_sink(tmp_path).write([*before, event(5, type="delete", user="u1")])
+    assert offsets_in(all_files(tmp_path)) == [(0, 3)]
+    assert manifests(tmp_path)[-1]["rowsErased"] == 2 + len(before)
+    assert not list((tmp_path / "_hookline/pending").glob("erasure-*"))
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import sys
 import zlib
 
 import pytest
@@ -230,6 +232,30 @@ def test_lone_surrogates_are_repaired_and_counted(edge: Running, escaped: bytes,
         assert edge.edge.counters.repaired_surrogates == before + count
         assert b'"' + stored + b'"' in edge.memory.records[-1].body
     assert edge.post("/v1/track", {**TRACK, "userId": "x"}).status == 200
+
+
+ESCAPES = [rb"\ud83d", rb"\uDE00", rb"\ud83d\ude00", rb"\\", rb"\n", rb"\u0041", b"ud83d", b"x", "\u00e9".encode()]
+
+
+@given(st.lists(st.sampled_from(ESCAPES)))
+def test_nothing_but_halves_is_repaired(pieces: list[bytes]) -> None:
+    """Whatever stands around them, escaped backslashes in particular, what is read differs in the halves alone."""
+    written = b"".join(pieces)
+    repaired, count = repair_surrogates(written)
+    read, halves = re.subn("[\ud800-\udfff]", "\ufffd", json.loads(b'"%b"' % written))
+    assert (json.loads(b'"%b"' % repaired), count) == (read, halves)
+    assert count or repaired == written
+
+
+def test_escapes_are_not_looked_at_one_by_one() -> None:
+    """A few hundred bytes of gzip hold hundreds of thousands: with a call for each, everybody would wait for them."""
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, argument: calls.append(event))
+    try:
+        assert repair_surrogates(rb"\n\\\ud83d\ude00\ud83d" * 1_000)[1] == 1_000
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 100
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,13 @@ from math import inf
 import pytest
 
 from hookline.collect import fair_turns
+from hookline.collect.batch import BATCH, records_in_steps
 from hookline.collect.counters import Counters
 from hookline.collect.fair_turns import FairTurns, PatientAppends
 from hookline.collect.http.clients import Address, ClientNetworks
 from hookline.collect.http.downloads import Downloads
 from hookline.collect.intake import Intake
+from hookline.collect.item import Arrival
 from hookline.journal.port import JournalFull
 from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.settings import Collect, Settings
@@ -208,6 +210,15 @@ def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Ru
         assert (answer["accepted"], [item["index"] for item in answer["rejected"]]) == (300, [300])
     ids = [record.message_id for record in edge.memory.records if record.rejection is None and record.source == "web"]
     assert ids == [f"b{number}-{index}" for number in range(5) for index in range(300)]
+
+
+def test_large_events_are_checked_one_by_one() -> None:
+    """A step looks for nesting in as many events as a part has, but in one alone where so many are large."""
+    small, large = {**TRACK, "type": "track"}, {**TRACK, "type": "track", "properties": {"pad": "x" * 2_000}}
+    body = json.dumps({"batch": [small] * 20 + [large] * 20}).encode()
+    parts = list(records_in_steps(BATCH.decode(body), body, Arrival("web", 0), lambda: None, 10, 4_000))
+    assert parts.count(None) == 2 + 20
+    assert [len(part.records) for part in parts if part is not None] == [10] * 4
 
 
 def test_no_part_of_a_batch_overtakes_another(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ source is a website and the library that its event names is one for browsers, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -172,18 +173,23 @@ def about_library(batch: Batch) -> list[bytes]:
 def records_of(batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None) -> Part:
     """Return all events as one part; raise BadBody when the batch as a whole is past its limits."""
     whole = Part([], [], [], 0)
-    for part in records_in_steps(batch, body, arrival, lambda: suppressed, BATCH_EVENTS_MAX):
+    for part in records_in_steps(batch, body, arrival, lambda: suppressed, BATCH_EVENTS_MAX, inf):
         if part is not None:
             whole = Part(part.records, part.rejected, [*whole.warnings, *part.warnings], part.dropped)
     return whole
 
 
 def records_in_steps(
-    batch: Batch, body: bytes, arrival: Arrival, suppressed: Callable[[], Suppressed | None], step_events: int
+    batch: Batch,
+    body: bytes,
+    arrival: Arrival,
+    suppressed: Callable[[], Suppressed | None],
+    step_events: int,
+    step_bytes: float,
 ) -> Iterator[Part | None]:
     """Yield the events in parts of at most ``step_events``, and None where nothing is there yet. What is to be said of
     the envelope comes first, as a part without events. Who is ``suppressed`` is asked for each part: the list may
-    change between two.
+    change between two. How deep events are nested is looked at one by one where so many have more than ``step_bytes``.
 
     Raise BadBody, before the first part, when the batch as a whole is past its limits.
     """
@@ -198,9 +204,12 @@ def records_in_steps(
     if _around_nested_deeper(batch, body, items_bytes):
         raise BadBody("nesting_too_deep")
     for start in range(0, len(items), step_events):
-        if any_nested_deeper(items[start : start + step_events], NESTING_LEVELS_MAX):
-            raise BadBody("nesting_too_deep")
-        yield None
+        some = items[start : start + step_events]
+        is_short = items_bytes <= step_bytes or sum(map(len, some)) <= step_bytes
+        for part in (some,) if is_short else ([item] for item in some):
+            if any_nested_deeper(part, NESTING_LEVELS_MAX):
+                raise BadBody("nesting_too_deep")
+            yield None
     if listed:
         yield Part([], [], listed, 0)
     for start in range(0, len(items), step_events):

@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from itertools import accumulate
+from operator import sub
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -182,9 +183,10 @@ def load(body: bytes, decoder: msgspec.json.Decoder[T], levels_max: int | None) 
     return value, body, repaired
 
 
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-)
+_FIRST_HALF, _SECOND_HALF = (rb"\\u[dD][%b][0-9a-fA-F]{2}" % third for third in (b"89abAB", b"c-fC-F"))
+_LONE_HALF = re.compile(b"%b(?!%b)|%b(?<!%b)" % (_FIRST_HALF, _SECOND_HALF, _SECOND_HALF, _FIRST_HALF + _SECOND_HALF))
+_MASK = b"\xff\xff"
+"""Stands in for an escaped backslash; no UTF-8 has these bytes."""
 
 
 def repair_surrogates(body: bytes) -> tuple[bytes, int]:
@@ -192,18 +194,10 @@ def repair_surrogates(body: bytes) -> tuple[bytes, int]:
 
     JavaScript cuts strings between the halves of an emoji and escapes what is left; the event is worth more than that.
     """
-    repaired = 0
-
-    def replace(escape: re.Match[bytes]) -> bytes:
-        nonlocal repaired
-        if escape[1] is None:
-            return escape[0]
-        repaired += 1
-        return rb"\ufffd"
-
-    if b"\\ud" not in body and b"\\uD" not in body:
-        return body, 0
-    return _ESCAPE.sub(replace, body), repaired
+    # Where escaped backslashes are masked, each backslash begins an escape. No function is called for each of them: a
+    # few hundred bytes of gzip hold hundreds of thousands, and whose they are is not known yet.
+    parts = _LONE_HALF.split(body.replace(rb"\\", _MASK))
+    return rb"\ufffd".join(parts).replace(_MASK, rb"\\"), len(parts) - 1
 
 
 OBJECT_BYTES_MIN = len('{"":}')
@@ -211,10 +205,10 @@ OBJECT_BYTES_MIN = len('{"":}')
 
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'"{}[]'))
 _STRING = re.compile(rb'"[^"]*"')
-_STEP = [0] * 256
-_STEP[ord("{")] = _STEP[ord("[")] = 1
-_STEP[ord("}")] = _STEP[ord("]")] = -1
-_ROUNDS = 8
+_AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
+_OPENING, _CLOSING = re.compile(rb"\[+"), re.compile(rb"\]+")
+_PART_TAKEN_MIN = 16
+"""A round that takes away less than this part of the brackets costs more than to look at each run of them."""
 
 
 def any_nested_deeper(items: list[bytes], levels_max: int) -> bool:
@@ -226,7 +220,7 @@ def any_nested_deeper(items: list[bytes], levels_max: int) -> bool:
 
 
 def nested_deeper(body: bytes, levels_max: int) -> bool:
-    """Return whether valid JSON is nested deeper than ``levels_max``, which is at least ``2 * _ROUNDS``."""
+    """Return whether valid JSON is nested deeper than ``levels_max``."""
     # ``bytes.count`` looks at each byte by itself; ``replace`` leaps from one occurrence to the next.
     arrays = len(body) - len(body.replace(b"[", b""))
     if len(body) + OBJECT_BYTES_MIN * arrays <= OBJECT_BYTES_MIN * levels_max:
@@ -234,16 +228,21 @@ def nested_deeper(body: bytes, levels_max: int) -> bool:
     if arrays + len(body) - len(body.replace(b"{", b"")) <= levels_max:
         return False
     # Without escaped quotes and all else, a string that holds no bracket is two quotes in a row.
-    brackets = body.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NOT_STRUCTURE).replace(b'""', b"")
-    if b'"' in brackets:
-        brackets = _STRING.sub(b"", brackets)
-    left = brackets
-    # Each round takes away the innermost level, or two; events are seldom more than a few levels deep.
-    for _ in range(_ROUNDS):
-        left = left.replace(b"{}", b"").replace(b"[]", b"")
+    left = body.replace(rb"\\", b"").replace(rb"\"", b"").translate(_AS_ARRAYS, _NOT_STRUCTURE).replace(b'""', b"")
+    if b'"' in left:
+        left = _STRING.sub(b"", left)
+    # Each round takes away the innermost level everywhere; events are seldom more than a few levels deep.
+    for level in range(1, levels_max + 1):
+        brackets = len(left)
+        left = left.replace(b"[]", b"")
         if not left:
             return False
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > levels_max
+        if (brackets - len(left)) * _PART_TAKEN_MIN < brackets:
+            opened = accumulate(map(len, _OPENING.findall(left)))
+            closed_before = accumulate(map(len, _CLOSING.findall(left)), initial=0)
+            levels: int = level + max(map(sub, opened, closed_before))
+            return levels > levels_max
+    return True
 
 
 _encode = msgspec.json.Encoder().encode

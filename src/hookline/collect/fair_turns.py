@@ -9,7 +9,9 @@ A source that does not come to the end of its queue is greedy. What it appends g
 and by itself only every few milliseconds: an event of somebody else seldom finds the disk busy with a flood.
 
 How much may wait is bounded in bytes, the last quarter for sources below an even share; what does not fit is answered
-503 before it costs anything.
+503 before it costs anything. These are the bytes that were sent, and a batch that has begun takes what it inflates to:
+so only a few have begun at once. While there are that many, slices go to them alone. Once one is done, its source goes
+behind all that wait, and the first of these begins.
 """
 
 from __future__ import annotations
@@ -54,6 +56,9 @@ HELD_BYTES_MAX = 128 * 1024
 """Of those that are not: while there are more, greedy sources wait."""
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """Bodies of all requests that wait for their turn."""
+BEGUN_MAX = 16
+"""Batches that have begun at once: each takes three times what it inflates to, 1.5 MB with the usual limit of a batch.
+With fewer, small batches would wait longer for large ones of others."""
 WAITING_OVERHEAD_BYTES = 1_024
 """What a request that waits takes beside its body."""
 
@@ -74,11 +79,12 @@ class _Work(NamedTuple):
 
 
 class _Queue:
-    """Keep what waits of one source, oldest first, and since when something has."""
+    """Keep what waits of one source, oldest first, since when something has, and whether the oldest has begun."""
 
-    __slots__ = ("bytes", "since", "work")
+    __slots__ = ("begun", "bytes", "since", "work")
 
     def __init__(self, since: float) -> None:
+        self.begun = False
         self.bytes = 0
         self.since = since
         self.work: deque[_Work] = deque()
@@ -158,6 +164,8 @@ class FairTurns:
         self._others_at = self._at_once_at = 0.0
         self._spent: dict[Who, float] = {}
         self._queues: OrderedDict[Who, _Queue] = OrderedDict()
+        self._begun: OrderedDict[Who, _Queue] = OrderedDict()
+        """Those of the queues whose oldest work has begun, in the same order."""
         self._scheduled = False
 
     def must_wait(self, who: Who, body_bytes: float) -> bool:
@@ -206,33 +214,45 @@ class FairTurns:
         is_quiet = now - self._at_once_at > QUIET_SECONDS
         turn_ends = now + (QUIET_TURN_SECONDS if is_quiet else TURN_SECONDS)
         stuck = 0
-        while stuck < len(self._queues) and now < turn_ends:
-            who, queue = next(iter(self._queues.items()))
+        while stuck < len(self._in_turn) and now < turn_ends:
+            who, queue = next(iter(self._in_turn.items()))
             self.serves_greedy = not is_quiet and now - queue.since > GREEDY_SECONDS
             if self.serves_greedy and self.patient.is_full:
                 stuck += 1
             else:
                 stuck = 0
                 now = self._run_slice(queue, now + SLICE_SECONDS)
-            if queue.work:
-                self._queues.move_to_end(who)
-            else:
-                del self._queues[who]
+            self._put_back(who, queue)
         self.serves_greedy = False
         if not self._queues and now - self._others_at > CONTENDED_SECONDS:
             self.contended = False
-        return stuck < len(self._queues)
+        return stuck < len(self._in_turn)
+
+    @property
+    def _in_turn(self) -> OrderedDict[Who, _Queue]:
+        """Return the queues that slices go to, the next one first."""
+        return self._begun if len(self._begun) >= BEGUN_MAX else self._queues
+
+    def _put_back(self, who: Who, queue: _Queue) -> None:
+        self._begun.pop(who, None)
+        if queue.begun:
+            self._begun[who] = queue
+        if queue.work:
+            self._queues.move_to_end(who)
+        else:
+            del self._queues[who]
 
     def _run_slice(self, queue: _Queue, ends: float) -> float:
         now = ends
         while queue.work:
             work = queue.work[0]
-            if next(work.steps, _ENDED) is _ENDED:
+            queue.begun = next(work.steps, _ENDED) is not _ENDED
+            if not queue.begun:
                 queue.work.popleft()
                 queue.bytes -= work.bytes
                 self.waiting_bytes -= work.bytes
             now = self._clock()
-            if now >= ends:
+            if now >= ends or (not queue.begun and len(self._begun) >= BEGUN_MAX):
                 break
         return now
 

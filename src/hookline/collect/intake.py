@@ -72,7 +72,7 @@ _PROBE_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: GET, HEAD\r\n"
 _SINGLE, _BATCH = Kind.SINGLE, Kind.BATCH
 STEP_BYTES = 32 * 1024
 STEP_EVENTS = 32
-"""A step of a batch that waits for its turn: some 300 µs of inflation or of making records."""
+"""A step of a batch that waits for its turn: some 300 µs of inflation, of looking for nesting or of making records."""
 
 
 class Appends(Protocol):
@@ -299,7 +299,7 @@ class Intake:
         rejected: list[RejectedItem] = []
         warnings: list[ListedWarning] = []
         dropped, parts, waits = 0, PartsStored(), False
-        for part in records_in_steps(batch, body, arrival, lambda: self.suppressed, STEP_EVENTS):
+        for part in records_in_steps(batch, body, arrival, lambda: self.suppressed, STEP_EVENTS, STEP_BYTES):
             if part is not None:
                 rejected += part.rejected
                 warnings += part.warnings[: WARNINGS_MAX + 1 - len(warnings)]

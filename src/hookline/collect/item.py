@@ -207,7 +207,7 @@ def record_of(
     if not message_id:
         message_id = str(uuid4())
     timestamp, is_time_unreadable = resolve(
-        arrival.received_at, head.timestamp, head.original_timestamp, head.sent_at or arrival.sent_at
+        arrival.received_at, head.timestamp, head.original_timestamp, head.sent_at, arrival.sent_at
     )
     record = Record(
         FORMAT_VERSION,
@@ -323,7 +323,8 @@ def usual_records(
     timestamps, unreadable = resolve_all(
         received_at,
         [head.original_timestamp if head.timestamp is None else head.timestamp for head in usual],
-        [head.sent_at or sent_at for head in usual],
+        [head.sent_at for head in usual],
+        sent_at,
     )
     records = [
         Record(

@@ -27,6 +27,7 @@ TEXT_LENGTH_MAX = 64
 
 _SECOND_LENGTH = len("2026-11-20T07:00:00")
 _BARE_DATE_LENGTH = len("2026-11-20")
+_UNREAD = object()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WITHOUT_ZONE = datetime(1970, 1, 1)
 _SECONDS_KEPT = 1_024
@@ -78,14 +79,22 @@ def split_at_times(text: str) -> list[str]:
     return _WRITTEN.split(text)
 
 
-def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, sent_at: object) -> tuple[str, bool]:
+def resolve(
+    received_at_ms: int,
+    timestamp: object,
+    original_timestamp: object,
+    own_sent_at: object,
+    batch_sent_at: object = None,
+) -> tuple[str, bool]:
     """Return the final timestamp of an event, and whether a time that counts, or ``sentAt``, cannot be read.
 
-    ``timestamp`` counts, else ``originalTimestamp``, else the time of receipt. With ``sentAt`` the sender's clock
-    error is taken out: received - (sentAt - timestamp). It says nothing of the clock where it differs from receipt by
-    no more than transit takes, or is the event's own time (RudderStack's Go SDK): what was given stands then. The
-    result lies within the years 1970 to 9999.
+    ``timestamp`` counts, else ``originalTimestamp``, else the time of receipt. With ``sentAt``, the event's own or else
+    its batch's, the sender's clock error is taken out: received - (sentAt - timestamp). It says nothing of the clock
+    where it differs from receipt by no more than transit takes, or where the event's own is its time (RudderStack's Go
+    SDK): what was given stands then. A batch's may equal it by chance, as PHP's whole seconds often do. The result lies
+    within the years 1970 to 9999.
     """
+    sent_at = own_sent_at or batch_sent_at
     given = timestamp if timestamp is not None and timestamp != "" else original_timestamp
     ms = parse(given)
     if ms is None:
@@ -95,7 +104,7 @@ def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, 
         sent_at_ms = parse(sent_at)
         if sent_at_ms is None:
             is_sent_at_unreadable = sent_at != ""
-        elif sent_at_ms != ms:
+        elif sent_at_ms != ms or not own_sent_at:
             ms += _clock_error_ms(received_at_ms, sent_at_ms)
     if 0 <= ms < MAX_MS:  # what iso() does, without a call for nearly every event
         second, rest = divmod(ms, 1000)
@@ -104,23 +113,26 @@ def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, 
 
 
 def resolve_all(
-    received_at_ms: int, timestamps: Sequence[str], sent_ats: Sequence[object]
+    received_at_ms: int, timestamps: Sequence[str], own_sent_ats: Sequence[object], batch_sent_at: object = None
 ) -> tuple[list[str], list[int]]:
-    """Return what ``resolve`` returns for each timestamp and its ``sentAt``, and the indexes of those of which one
-    cannot be read; in bulk they cost half.
+    """Return what ``resolve`` returns for each timestamp and its event's own ``sentAt``, and the indexes of those of
+    which one cannot be read; in bulk they cost half.
 
-    None of the timestamps is empty. ``sentAt`` is mostly the same for all, and read once then.
+    None of the timestamps is empty. The events' own ``sentAt`` is mostly the same for all, or missing, and read once
+    then.
     """
     resolved: list[str] = []
     unreadable: list[int] = []
     is_sent_at_unreadable = False
-    sent_at: object = None
-    sent_at_ms: int | None = None
+    own_sent_at: object = _UNREAD
+    own_sent_at_ms: int | None = None
     error_ms = 0
-    for text, next_sent_at in zip(timestamps, sent_ats, strict=True):
-        if next_sent_at is not sent_at and next_sent_at != sent_at:
-            sent_at = next_sent_at
+    for text, next_sent_at in zip(timestamps, own_sent_ats, strict=True):
+        if next_sent_at is not own_sent_at and next_sent_at != own_sent_at:
+            own_sent_at = next_sent_at
+            sent_at = own_sent_at or batch_sent_at
             sent_at_ms = parse(sent_at)
+            own_sent_at_ms = sent_at_ms if own_sent_at else None
             is_sent_at_unreadable = sent_at_ms is None and sent_at is not None and sent_at != ""
             error_ms = 0 if sent_at_ms is None else _clock_error_ms(received_at_ms, sent_at_ms)
         try:
@@ -134,7 +146,7 @@ def resolve_all(
             ms = read
         if is_sent_at_unreadable:
             unreadable.append(len(resolved))
-        if error_ms and ms != sent_at_ms:
+        if error_ms and ms != own_sent_at_ms:
             ms += error_ms
         if 0 <= ms < MAX_MS:
             second, rest = divmod(ms, 1000)

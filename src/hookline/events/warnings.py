@@ -5,8 +5,6 @@ It follows from the caller's bytes alone, so nothing is kept for it, and events 
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from hookline.events.timestamps import is_unreadable
@@ -35,9 +33,9 @@ class _Fields(msgspec.Struct, gc=False):
     traits: msgspec.Raw = msgspec.Raw()
     context: msgspec.Raw = msgspec.Raw()
     integrations: msgspec.Raw = msgspec.Raw()
-    timestamp: Any = None
-    originalTimestamp: Any = None
-    sentAt: Any = None
+    timestamp: msgspec.Raw = msgspec.Raw()
+    originalTimestamp: msgspec.Raw = msgspec.Raw()
+    sentAt: msgspec.Raw = msgspec.Raw()
 
 
 class _Context(msgspec.Struct, gc=False):
@@ -59,10 +57,10 @@ def warnings_of(body: bytes) -> list[EventWarning]:
     found = [name for name in OBJECTS if not is_object_or_none(getattr(fields, name))]
     if not is_object_or_none(inner):
         found.append("context.integrations")
-    times = "originalTimestamp" if fields.timestamp in (None, "") else "timestamp", "sentAt"
+    times = "originalTimestamp" if bytes(fields.timestamp) in _NOT_GIVEN else "timestamp", "sentAt"
     return [
         *(warning("not_an_object", name) for name in found),
-        *(warning("unreadable_time", name) for name in times if is_unreadable(getattr(fields, name))),
+        *(warning("unreadable_time", name) for name in times if _is_unreadable_time(getattr(fields, name))),
     ]
 
 
@@ -72,9 +70,18 @@ def is_object_or_none(raw: msgspec.Raw) -> bool:
     return written[:1] == b"{" or written in (b"", b"null") or (written[0] == ord("[") and not written[1:-1].strip())
 
 
+def _is_unreadable_time(raw: msgspec.Raw) -> bool:
+    try:
+        return bytes(raw) not in _NOT_GIVEN and is_unreadable(_decode(raw))
+    except (ValueError, RecursionError):
+        return True  # as a number that no float holds
+
+
 def _is_object(raw: msgspec.Raw) -> bool:
     return bytes(raw)[:1] == b"{"
 
 
+_NOT_GIVEN = (b"", b"null", b'""')
+_decode = msgspec.json.Decoder().decode
 _decode_fields = msgspec.json.Decoder(_Fields).decode
 _decode_context = msgspec.json.Decoder(_Context).decode

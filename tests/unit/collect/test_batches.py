@@ -123,13 +123,15 @@ def test_the_event_goes_before_the_envelope(
 
 
 def test_sent_at_of_the_envelope(edge: Running) -> None:
-    """Skew is corrected by the event's own sentAt, else by the batch's."""
+    """Skew is corrected by the event's own sentAt, else by the batch's, also where an event is as old as that."""
     stamp = {"timestamp": "2001-01-01T00:00:00Z"}
     own = {**EVENT, **stamp, "sentAt": "2001-01-01T00:00:10Z"}
-    _batch(edge, [{**EVENT, **stamp}, own], sentAt="2001-01-01T00:01:00Z")
-    first, second = edge.memory.records
+    last = {**EVENT, "timestamp": "2001-01-01T00:01:00Z"}
+    _batch(edge, [{**EVENT, **stamp}, own, last], sentAt=last["timestamp"])
+    first, second, third = edge.memory.records
     assert first.timestamp == iso(first.received_at - 60_000)
     assert second.timestamp == iso(second.received_at - 10_000)
+    assert third.timestamp == iso(third.received_at)
 
 
 @pytest.mark.parametrize(("sent_at", "late_ms"), [(60, 60_000), ("60", 60_000), ({}, None), ("x", None)])

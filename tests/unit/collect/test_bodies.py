@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import re
+import sys
 import zlib
+from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import given
@@ -197,15 +201,37 @@ LEVELS = {
 }
 
 
-@given(st.lists(st.sampled_from(sorted(LEVELS)), max_size=48), st.integers(16, 40))
-def test_nesting_is_counted_exactly(openings: list[str], levels_max: int) -> None:
-    """However objects and arrays are mixed, however short they are written and whatever strings hold."""
-    body = "".join(openings) + "{}" + "".join(LEVELS[opening] for opening in reversed(openings))
+NESTS = st.lists(st.sampled_from(sorted(LEVELS)), max_size=48)
+
+
+@given(st.lists(NESTS, min_size=1, max_size=4), st.integers(2, 50))
+def test_nesting_is_counted_exactly(nests: list[list[str]], levels_max: int) -> None:
+    """However objects and arrays are mixed, however short they are written, whatever strings hold and stands beside."""
+    written = ("".join(nest) + "{}" + "".join(LEVELS[opening] for opening in reversed(nest)) for nest in nests)
+    body = f"[{','.join(written)}]"
     json.loads(body)
-    deeper = len(openings) + 1 > levels_max
+    deeper = max(map(len, nests)) + 2 > levels_max
     assert nested_deeper(body.encode(), levels_max) == deeper
     assert any_nested_deeper([b"{}", body.encode()], levels_max) == deeper
     assert not any_nested_deeper([], levels_max)
+
+
+@pytest.mark.parametrize("levels", [10, 20, 100])
+def test_brackets_are_not_counted_one_by_one(monkeypatch: pytest.MonkeyPatch, levels: int) -> None:
+    """Half a megabyte of them, which is a kilobyte of gzip, would take as long as all events of a batch."""
+    counted = 0
+
+    def accumulate(values: Iterable[int], initial: int | None = None) -> Iterator[int]:
+        nonlocal counted
+        for total in itertools.accumulate(values, initial=initial):
+            counted += 1
+            yield total
+
+    monkeypatch.setattr(decode, "accumulate", accumulate)
+    body = b"[" + b",".join([b"[" * levels + b"]" * levels] * 1_000) + b"]"
+    assert not nested_deeper(body, levels + 1)
+    assert nested_deeper(body, levels)
+    assert counted < len(body) / 4
 
 
 @pytest.mark.parametrize(
@@ -230,6 +256,30 @@ def test_lone_surrogates_are_repaired_and_counted(edge: Running, escaped: bytes,
         assert edge.edge.counters.repaired_surrogates == before + count
         assert b'"' + stored + b'"' in edge.memory.records[-1].body
     assert edge.post("/v1/track", {**TRACK, "userId": "x"}).status == 200
+
+
+ESCAPES = [rb"\ud83d", rb"\uDE00", rb"\ud83d\ude00", rb"\\", rb"\n", rb"\u0041", b"ud83d", b"x", "\u00e9".encode()]
+
+
+@given(st.lists(st.sampled_from(ESCAPES)))
+def test_nothing_but_halves_is_repaired(pieces: list[bytes]) -> None:
+    """Whatever stands around them, escaped backslashes in particular, what is read differs in the halves alone."""
+    written = b"".join(pieces)
+    repaired, count = repair_surrogates(written)
+    read, halves = re.subn("[\ud800-\udfff]", "\ufffd", json.loads(b'"%b"' % written))
+    assert (json.loads(b'"%b"' % repaired), count) == (read, halves)
+    assert count or repaired == written
+
+
+def test_escapes_are_not_looked_at_one_by_one() -> None:
+    """A few hundred bytes of gzip hold hundreds of thousands: with a call for each, everybody would wait for them."""
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, argument: calls.append(event))
+    try:
+        assert repair_surrogates(rb"\n\\\ud83d\ude00\ud83d" * 1_000)[1] == 1_000
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 100
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,13 @@ from math import inf
 import pytest
 
 from hookline.collect import fair_turns
+from hookline.collect.batch import BATCH, records_in_steps
 from hookline.collect.counters import Counters
 from hookline.collect.fair_turns import FairTurns, PatientAppends
 from hookline.collect.http.clients import Address, ClientNetworks
 from hookline.collect.http.downloads import Downloads
 from hookline.collect.intake import Intake
+from hookline.collect.item import Arrival
 from hookline.journal.port import JournalFull
 from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.settings import Collect, Settings
@@ -43,11 +45,13 @@ def on_a_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], N
 
 
 class Turns:
-    """Fair turns on a clock that every step moves; ``done`` says whose steps ran, in order."""
+    """Fair turns on a clock that every step moves; ``done`` says whose steps ran, in order, and ``begun_most`` how much
+    work had begun at once."""
 
     def __init__(self, **bounds: int) -> None:
         self.now = 1_000.0
         self.done: list[str] = []
+        self.begun = self.begun_most = 0
         self.appended: list[str] = []
         self.fair = FairTurns(lambda records, done: self.appended.append(records[0].source), lambda: self.now, **bounds)
 
@@ -56,10 +60,13 @@ class Turns:
         return self.fair.add(who, self._work(who, steps), body_bytes)
 
     def _work(self, who: str, steps: int) -> Iterator[None]:
+        self.begun += 1
+        self.begun_most = max(self.begun, self.begun_most)
         for _ in range(steps):
             self.done.append(who)
             self.now += STEP_SECONDS
             yield
+        self.begun -= 1
 
 
 @on_a_loop
@@ -102,6 +109,22 @@ async def test_queues_take_turns() -> None:
     while "b" not in turns.done or turns.done.count("b") < 3:
         turns.fair.run_turn()
     assert turns.done.count("a") <= 4
+
+
+@on_a_loop
+async def test_few_batches_have_begun_at_once() -> None:
+    """However many wait: each that has begun may take a hundred times what was sent. A source whose first is done waits
+    for the first of all others; single calls, done in one step, do not count."""
+    turns = Turns()
+    clients = [f"client {number}" for number in range(3 * fair_turns.BEGUN_MAX)]
+    for who in clients:
+        assert [turns.add(who, steps) for steps in (0, 5, 5)] == [True] * 3
+    while turns.fair.run_turn():
+        pass
+    assert turns.begun_most == fair_turns.BEGUN_MAX
+    assert sorted(turns.done) == sorted(clients * 10)
+    assert set(turns.done[: len(clients) * 5]) == set(clients)
+    assert turns.fair.waiting_bytes == 0
 
 
 @on_a_loop
@@ -208,6 +231,15 @@ def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Ru
         assert (answer["accepted"], [item["index"] for item in answer["rejected"]]) == (300, [300])
     ids = [record.message_id for record in edge.memory.records if record.rejection is None and record.source == "web"]
     assert ids == [f"b{number}-{index}" for number in range(5) for index in range(300)]
+
+
+def test_large_events_are_checked_one_by_one() -> None:
+    """A step looks for nesting in as many events as a part has, but in one alone where so many are large."""
+    small, large = {**TRACK, "type": "track"}, {**TRACK, "type": "track", "properties": {"pad": "x" * 2_000}}
+    body = json.dumps({"batch": [small] * 20 + [large] * 20}).encode()
+    parts = list(records_in_steps(BATCH.decode(body), body, Arrival("web", 0), lambda: None, 10, 4_000))
+    assert parts.count(None) == 2 + 20
+    assert [len(part.records) for part in parts if part is not None] == [10] * 4
 
 
 def test_no_part_of_a_batch_overtakes_another(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,10 +185,21 @@ def test_sound_requests_pass(edge: Running, head: bytes) -> None:
     assert edge.ask(head + LENGTH + b"\r\n" + BODY).status == 200
 
 
+def test_two_traces_are_none_and_refuse_nothing(edge: Running) -> None:
+    """The header only advises: an event is not lost because a proxy adds its own to the client's."""
+    trace = b"traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 \r\n"
+    for traces in (trace, trace + trace):
+        assert edge.ask(HEAD + traces + LENGTH + b"\r\n" + BODY).status == 200
+    first, second = edge.memory.records
+    assert first.traceparent is not None
+    assert second.traceparent is None
+
+
 @pytest.mark.parametrize("framing", [LENGTH + b"\r\n" + BODY, b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED])
-def test_an_offered_upgrade_is_ignored(edge: Running, framing: bytes) -> None:
+@pytest.mark.parametrize("offer", [b"Upgrade: h2c\r\n", b"Upgrade: websocket\r\nUpgrade: h2c\r\n"])
+def test_an_offered_upgrade_is_ignored(edge: Running, offer: bytes, framing: bytes) -> None:
     """Java's client offers h2c on each POST: its body is read all the same, then the connection closes."""
-    wire = edge.wire().send(HEAD + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" + framing)
+    wire = edge.wire().send(HEAD + b"Connection: Upgrade, HTTP2-Settings\r\n" + offer + framing)
     assert wire.answer().status == 200
     assert wire.closed()
     assert [record.body for record in edge.memory.records] == [BODY]

@@ -95,7 +95,8 @@ def test_other_methods_are_405(edge: Running, method: str) -> None:
 
 @pytest.mark.parametrize("origin", ["https://shop.example", "null"])
 def test_preflight_needs_no_key(edge: Running, origin: str) -> None:
-    """OPTIONS is answered before any look at a key and allows every header that SDKs send."""
+    """OPTIONS is answered before any look at a key and allows every header that SDKs send, and that tracing in pages
+    adds to whatever they send."""
     answer = edge.ask(
         f"OPTIONS /v1/t HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nAuthorization: {basic('wrong')}\r\n"
         "Access-Control-Request-Method: POST\r\n\r\n".encode()
@@ -105,6 +106,7 @@ def test_preflight_needs_no_key(edge: Running, origin: str) -> None:
     allowed = answer.headers["access-control-allow-headers"].split(", ")
     assert {"authorization", "content-type", "x-retry-count", "anonymousid", "sentat"} <= set(allowed)
     assert {"x-write-key", "x-enable-debug", "x-ip-policy"} <= set(allowed)
+    assert {"traceparent", "tracestate", "baggage", "sentry-trace", "x-datadog-trace-id"} <= set(allowed)
     assert int(answer.headers["access-control-max-age"]) >= 600
     assert "access-control-allow-credentials" not in answer.headers
 

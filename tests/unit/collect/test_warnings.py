@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -52,6 +53,15 @@ def test_a_call_that_is_understood_otherwise_gets_a_warning(
     (record,) = edge.memory.records
     assert record.rejection is None
     assert warnings_of(record.body) == [warning(code, field) for code, field in expected]
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"9" * 5_000])
+def test_a_number_that_nothing_holds_is_one_warning_of_several(edge: Running, number: bytes) -> None:
+    """The other fields are looked at all the same, in a single call and in a batch."""
+    event = json.dumps({**ITEM, "properties": "x", "timestamp": 0}).encode().replace(b": 0", b": " + number)
+    expected = [("not_an_object", "properties"), ("unreadable_time", "timestamp")]
+    assert _said(edge.post("/v1/track", event)) == expected
+    assert _said(edge.post("/v1/batch", b'{"batch":[%b]}' % event)) == expected
 
 
 @pytest.mark.parametrize("fields", SOUND)

@@ -120,10 +120,15 @@ def test_a_given_time_stands_where_the_difference_is_transit(late_ms: int) -> No
 
 @pytest.mark.parametrize("sent_at", [iso(SEVEN), "2026-11-20T08:00:00+01:00", SEVEN])
 def test_an_event_that_calls_its_own_time_sent_at_keeps_it(sent_at: object) -> None:
-    """RudderStack's Go SDK does; the other events of its batch are corrected."""
+    """RudderStack's Go SDK does; the other events of its batch are corrected. A batch's ``sentAt`` shifts every event:
+    that one of them is as old is chance."""
     assert resolve(RECEIVED, None, iso(SEVEN), sent_at) == (iso(SEVEN), False)
     earlier = iso(SEVEN - 60_000)
-    assert resolve_all(RECEIVED, [iso(SEVEN), earlier], [sent_at] * 2)[0] == [iso(SEVEN), iso(RECEIVED - 60_000)]
+    shifted = iso(RECEIVED - 60_000)
+    assert resolve_all(RECEIVED, [iso(SEVEN), earlier], [sent_at] * 2)[0] == [iso(SEVEN), shifted]
+    assert resolve(RECEIVED, None, iso(SEVEN), None, sent_at) == (iso(RECEIVED), False)
+    mixed = resolve_all(RECEIVED, [earlier, iso(SEVEN), iso(SEVEN)], [None, None, sent_at], sent_at)[0]
+    assert mixed == [shifted, iso(RECEIVED), iso(SEVEN)]
 
 
 WRITTEN = st.one_of(
@@ -137,15 +142,17 @@ NEAR = st.integers(RECEIVED - 10_000, RECEIVED + 10_000).map(iso)
 SENT_AT = st.one_of(st.none(), st.integers(MIN_MS, MAX_MS).map(iso), NEAR, st.integers(), st.just(0.0), st.text())
 
 
-@given(st.lists(WRITTEN), st.lists(SENT_AT, min_size=1, max_size=3), st.randoms(use_true_random=False))
-def test_resolving_many_is_resolving_each(texts: list[str], clocks: list[object], random: Random) -> None:
+@given(st.lists(WRITTEN), st.lists(SENT_AT, min_size=1, max_size=3), SENT_AT, st.randoms(use_true_random=False))
+def test_resolving_many_is_resolving_each(
+    texts: list[str], clocks: list[object], batch_sent_at: object, random: Random
+) -> None:
     """In bulk the result is the same for every text and every clock, twice over, so that what is kept is right too."""
     sent_ats = [random.choice(clocks) for _ in texts]
     pairs = list(zip(texts, sent_ats, strict=True))
-    each = [resolve(RECEIVED, text, None, sent_at) for text, sent_at in pairs]
+    each = [resolve(RECEIVED, text, None, sent_at, batch_sent_at) for text, sent_at in pairs]
     expected = [at for at, _ in each], [index for index, (_, is_unreadable) in enumerate(each) if is_unreadable]
-    assert resolve_all(RECEIVED, texts, sent_ats) == expected
-    assert resolve_all(RECEIVED, texts, sent_ats) == expected
+    assert resolve_all(RECEIVED, texts, sent_ats, batch_sent_at) == expected
+    assert resolve_all(RECEIVED, texts, sent_ats, batch_sent_at) == expected
 
 
 def test_seconds_are_kept_within_a_bound() -> None:

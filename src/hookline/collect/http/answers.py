@@ -18,9 +18,12 @@ from hookline.journal.record import Rejection
 ANSWER_HEADERS = b"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: Retry-After\r\n"
 """On every answer of a collection path. No credentials are ever allowed, so any origin may be."""
 
+# What tracing in pages adds (OpenTelemetry, Sentry, Datadog) is allowed too, although only traceparent is used: with a
+# header that is not allowed a browser sends no call at all.
 _ALLOWED_HEADERS = (
-    b"authorization, content-type, content-encoding, x-retry-count, anonymousid, sentat, traceparent, "
-    b"x-write-key, x-enable-debug, x-ip-policy"
+    b"authorization, content-type, content-encoding, x-retry-count, anonymousid, sentat, "
+    b"x-write-key, x-enable-debug, x-ip-policy, traceparent, tracestate, baggage, sentry-trace, "
+    b"x-datadog-origin, x-datadog-parent-id, x-datadog-sampling-priority, x-datadog-trace-id"
 )
 _MAX_AGE_SECONDS = 86_400  # without it one preflight per path and event
 

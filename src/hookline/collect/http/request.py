@@ -97,14 +97,23 @@ WANTED = frozenset(
         b"authorization",
         b"content-encoding",
         b"expect",
-        b"upgrade",
-        b"traceparent",
         b"x-write-key",
     )
 )
 """The headers that are looked at; there may be only one of each."""
-LISTS = frozenset((b"accept-encoding", b"if-none-match", b"origin", b"forwarded", b"x-forwarded-for", b"x-ip-policy"))
-"""Those of which several make one list (RFC 9110 5.3)."""
+LISTS = frozenset(
+    (
+        b"accept-encoding",
+        b"if-none-match",
+        b"origin",
+        b"forwarded",
+        b"x-forwarded-for",
+        b"x-ip-policy",
+        b"upgrade",
+        b"traceparent",
+    )
+)
+"""Those of which several make one list (RFC 9110 5.3). Two of ``traceparent`` are none, but refuse no event."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
@@ -151,6 +160,7 @@ class RequestHead:
                 duplicated = duplicated or name in headers
                 headers[name] = value.rstrip(b" \t")
             elif name in LISTS:
+                value = value.rstrip(b" \t")
                 headers[name] = headers[name] + b"," + value if name in headers else value
         return "malformed_request" if duplicated else self._fault(version)
 

@@ -125,6 +125,12 @@ def _settle(answers: KeptAnswers, key: bytes, call: Call, start: Message, body: 
         else:
             answers.give_back(key)
         return
+    if len(body) > ANSWER_BYTES_MAX:
+        if call.only_looked:
+            answers.give_back(key)
+        else:
+            answers.lose(key)
+        return
     headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"] if bytes(name) in KEPT_HEADERS)
     try:
         answers.keep(key, KeptAnswer(start["status"], headers, body))
@@ -182,7 +188,7 @@ async def _answer(send: Send, answer: KeptAnswer, *more: tuple[bytes, bytes]) ->
 KEPT_MS = 24 * 3_600_000
 KEPT_ANSWERS_MAX = 10_000
 ANSWER_BYTES_MAX = 1_048_576
-"""A larger answer is not kept: only one of a whole file is, and applying a file again changes nothing."""
+"""A larger answer is not kept, so its request is not done again under its key, unless it changed nothing."""
 _NONCE_BYTES = 12
 
 
@@ -230,9 +236,6 @@ class KeptAnswers:
 
     def keep(self, key: bytes, answer: KeptAnswer) -> None:
         """The request was done; whoever sends it again gets this answer."""
-        if len(answer.body) > ANSWER_BYTES_MAX:
-            self.give_back(key)
-            return
         digest = sha256(b"digest" + key).digest()
         with self._database.transaction() as execute:
             execute("UPDATE idempotency_keys SET answer = ? WHERE digest = ?", (_sealed(key, answer), digest))

@@ -55,6 +55,7 @@ def test_events_that_arrive_do_not_move_the_pages(control: Running) -> None:
         ("?type=page", ["page"]),
         ("?event=Signed%20Up", ["named"]),
         ("?event=Home", ["page"]),
+        ("?event=Paid", ["beyond"]),
         ("?userId=u9", ["user"]),
         ("?messageId=named", ["named"]),
         ("?status=rejected", ["bad"]),
@@ -70,6 +71,7 @@ def test_filters(control: Running, query: str, wanted: list[str]) -> None:
         record("page", type="page", name="Home"),
         record("named", "Signed Up"),
         record("user", userId="u9"),
+        replace(record("beyond"), body=b'{"event": "Paid", "properties": {"total": 1e400}}'),
         record("bad", rejected="event: give the name of the event"),
     )
     assert ids(control, query) == wanted
@@ -222,6 +224,9 @@ def test_as_a_file(control: Running) -> None:
         ("identify", b'{"traits": "none"}', ""),
         ("track", b"not JSON", ""),
         ("track", b'{"event": {"a": 1}}', ""),
+        ("track", b'{"event": "Signed Up", "properties": {"n": 1e400}}', "Signed Up"),
+        ("identify", b'{"traits": {"n": 1e400}}', ""),
+        ("identify", b"{}", ""),
     ],
 )
 def test_what_a_list_shows_of_an_event(type: str, body: bytes, title: str) -> None:

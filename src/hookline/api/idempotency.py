@@ -16,7 +16,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.api.calls import Call, current_call
-from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
+from hookline.api.problem import MEDIA_TYPE, Problem, body_too_large, render
 from hookline.api.services import Services, control_database, part
 from hookline.database.connect import Shared
 from hookline.database.sqlite import OperationalError
@@ -65,9 +65,10 @@ class Idempotency:
             problem = Problem(400, "invalid_idempotency_key", "A key has 1 to 255 visible ASCII characters.")
             await _answer(send, _problem(problem, request))
             return
-        body = await _read(receive, handler.resolve_request_max_body_size() or BODY_BYTES_MAX)
+        bytes_max = handler.resolve_request_max_body_size() or BODY_BYTES_MAX
+        body = await _read(receive, bytes_max)
         if body is None:
-            await _answer(send, _problem(Problem(413, *CODES[413]), request))
+            await _answer(send, _problem(body_too_large(bytes_max), request))
             return
         await self._once(kept_answers(services), request, call, body, send)
 

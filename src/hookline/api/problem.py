@@ -74,7 +74,6 @@ CODES: dict[int, tuple[str, str]] = {
     404: ("not_found", "There is nothing at this address; see the API description at /api/openapi.json."),
     405: ("method_not_allowed", "This address does not take that method; the Allow header lists those it takes."),
     412: ("changed_meanwhile", "This was changed meanwhile; read it again and repeat the change on what it is now."),
-    413: ("body_too_large", "The body is too large; send at most 4 MB."),
     415: ("unsupported_media_type", "Send a JSON body."),
     429: ("too_many_requests", "Too many requests; wait as long as Retry-After says."),
     500: ("internal_error", "Hookline failed to serve this; the log has the details under the instance named here."),
@@ -118,6 +117,11 @@ def log_fault(error: Exception, method: str) -> str:
     instance = f"urn:uuid:{uuid4()}"
     logger().error("internal_error", instance=instance, method=method, exc_info=error)
     return instance
+
+
+def body_too_large(bytes_max: int) -> Problem:
+    """Return the problem of a body that is larger than its route takes."""
+    return Problem(413, "body_too_large", f"The body is too large; send at most {bytes_max:,} bytes.")
 
 
 def not_found(what: str, object_id: str) -> Problem:

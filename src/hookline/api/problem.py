@@ -155,12 +155,13 @@ def cut_short() -> Problem:
     return Problem(503, "stopping", detail, headers={"Retry-After": str(AWAY_RETRY_SECONDS)})
 
 
-def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
-    """Return the problem of a body that is not JSON, or not of the right shape."""
+def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError, within: str = "") -> Problem:
+    """Return the problem of a body that is not JSON, or not of the right shape; ``within`` is the pointer to what was
+    read of it."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem(400, "malformed_json", f"The body is not JSON: {error}.")
     message, _, place = str(error).partition(" - at ")
-    pointer = _pointer(place)
+    pointer = within + _pointer(place)
     if missing := re.fullmatch("Object missing required field `(.+)`", message):
         message, pointer = f"{missing[1]!r} is missing; add it", f"{pointer}/{missing[1]}"
     field = FieldError(pointer=pointer, detail=message)

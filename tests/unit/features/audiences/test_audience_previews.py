@@ -151,6 +151,8 @@ def test_what_could_not_be_saved_cannot_be_previewed(sent: Running) -> None:
         ({"condition": {"all": [{"event": ""}]}}, "/condition/all/0/event", "invalid_definition"),
         ({"condition": TWICE, "against": {"page": ""}}, "/against/page", "invalid_definition"),
         ({"computedTrait": {**SPEND, "property": "total"}}, "/computedTrait/property", "invalid_definition"),
+        ({"computedTrait": {**SPEND, "aggregate": "most"}}, "/computedTrait/aggregate", "invalid_object"),
+        ({"computedTrait": {"event": "Order"}}, "/computedTrait/aggregate", "invalid_object"),
     ):
         answer = sent.api("POST", PATH, body)
         assert (answer.status, answer.json["code"]) == (422, code), answer.text

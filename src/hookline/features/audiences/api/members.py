@@ -267,7 +267,7 @@ def _definition(services: Services, wanted: PreviewRequest) -> Definition:
     try:
         trait = msgspec.convert({**UNNAMED, **(wanted.computed_trait or {})}, ComputedTrait)
     except msgspec.ValidationError as error:
-        raise invalid_body(error) from None
+        raise invalid_body(error, "/computedTrait") from None
     return _checked(services, trait, "/computedTrait")
 
 

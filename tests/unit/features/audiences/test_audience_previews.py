@@ -168,6 +168,13 @@ def test_what_could_not_be_saved_cannot_be_previewed(sent: Running) -> None:
     assert preview_requests(sent.services).asked(0) == []
 
 
+def test_an_audience_called_preview_can_be_referred_to(sent: Running, role: ProfilesRole) -> None:
+    """What is previewed has no id yet, so nothing refers back to it."""
+    saved = {"id": "preview", "name": "Preview", "destinations": [], "condition": TWICE}
+    assert sent.api("POST", "/audiences", saved).status == 201
+    ask(sent, {"condition": {"audience": "preview"}})
+
+
 def test_nobody_is_synced_and_nothing_is_saved(sent: Running, role: ProfilesRole) -> None:
     """No audience, no line in the audit log, no message to tell."""
     logged = len(sent.api("GET", "/audit-log").json["items"])

@@ -9,8 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.api.problem import Problem
+from hookline.cli.admin_api import AdminApi, CommandFailed
+from hookline.features.events.cli.tail import find
 from hookline.features.events.log import parse_cursor, title_in
 from hookline.journal.record import Rejection
+from hookline.web.lists import event_href
 from tests.unit.control.running import TOKEN, Running, destination, record, source
 from tests.unit.features.accounts.test_sign_in import cookie_of, login
 
@@ -96,6 +99,28 @@ def test_any_id_can_be_asked_for(control: Running, message_id: str) -> None:
     control.append(record(message_id))
     answer = control.api("GET", f"/events/{quote(message_id, safe='')}")
     assert (answer.status, answer.json.get("messageId")) == (200, message_id)
+
+
+@pytest.mark.parametrize("message_id", ["export", "stream"])
+def test_why_finds_an_event_called_as_an_address_of_the_api(control: Running, message_id: str) -> None:
+    """In the list, where there is none as for any other id."""
+    admin = AdminApi(f"http://127.0.0.1:{control.port}", TOKEN)
+    with pytest.raises(CommandFailed, match=f"no event '{message_id}' is kept here"):
+        find(admin, message_id, None)
+    control.api("POST", "/sources", source())
+    control.append(record(message_id), record("newer"))
+    assert [find(admin, message_id, each)["messageId"] for each in (None, "site")] == [message_id] * 2
+
+
+@pytest.mark.parametrize("message_id", [".", "..", "m1"])
+def test_every_event_has_a_page(control: Running, message_id: str) -> None:
+    """Browsers take dots for steps in an address, so these stand behind it."""
+    control.api("POST", "/sources", source())
+    control.append(record(message_id, "Signed Up"))
+    href = event_href(message_id, "site")
+    assert not href.startswith("/events/.")
+    page = control.call("GET", href, headers={"Cookie": cookie_of(login(control, TOKEN))}, token=False)
+    assert f'<code id="message-id">{message_id}</code>' in page.text
 
 
 def test_a_rejected_item_says_why(control: Running) -> None:

@@ -374,7 +374,7 @@ def _request(
 ) -> tuple[ShownRequest | None, str | None]:
     destination = destination_past(services).at(object_id, found.at_ms, found.lane)
     record = search.record(found)
-    if record is None or record.erased:
+    if record is None:
         return None, "the event is no longer stored"
     if destination is None:
         return None, "the destination's settings of then are not known"

@@ -28,7 +28,7 @@ the first calls. The API is below `/api/v1` of the control port. `/api/openapi.j
 - **Errors** are problem details (RFC 9457) with a `code` that [error codes](errors.md) explains.
 - **Lists** answer one page, `{"items": […], "after": …}`. Pass `after` back to get the next page; null ends the list.
 - **Repeats.** Every POST takes an `Idempotency-Key`. If you send the same request with the same key again within
-  24 hours, Hookline returns the first answer and does nothing.
+  24 hours, Hookline returns the first answer and does nothing. It keeps the 10,000 newest keys of each caller.
 - **Changes at the same time.** `ETag` names the state of an object. With it as `If-Match`, Hookline makes a change only
   if the object still has that state (otherwise 412 `changed_meanwhile`).
 - **Limits.** `RateLimit` says how many requests you have left in this minute. Beyond that, the answer is 429 with

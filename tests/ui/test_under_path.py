@@ -108,6 +108,34 @@ def test_pages_under_a_path_lead_nowhere_else(page: Page, hookline: Hookline, or
     expect(page).to_have_url(f"{origin}/login")
 
 
+def test_what_is_found_under_a_path_is_below_it(page: Page, hookline: Hookline, origin: str) -> None:
+    """By the palette, in what it opened last, in the documentation and among saved views."""
+    page.goto(f"{origin}/events?type=track")
+    page.locator("#password").fill(hookline.admin_token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("Views", exact=True).click()
+    page.get_by_placeholder("Name", exact=True).fill("Tracks")
+    page.get_by_role("button", name="Save view").click()
+    page.goto(f"{origin}/events")
+    page.get_by_text("Views", exact=True).click()
+    page.get_by_role("link", name="Tracks").click()
+    expect(page).to_have_url(f"{origin}/events?type=track")
+    page.get_by_text("Views", exact=True).click()
+    page.get_by_role("button", name="Delete Tracks").click()
+    expect(page.get_by_text("No saved views of this list yet.")).to_be_visible()
+    for typed, option in (("crm", "crm"), ("", "crm"), ("qqqq", "Search all events for “qqqq”")):
+        page.goto(f"{origin}/events")
+        page.keyboard.press("Control+k")
+        page.keyboard.type(typed)
+        expect(page.get_by_role("dialog").get_by_role("option", selected=True)).to_contain_text(option)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{origin}/events?text=qqqq" if typed == "qqqq" else f"{origin}/destinations/crm")
+    page.goto(f"{origin}/docs")
+    page.get_by_role("searchbox").fill("quick start")
+    page.locator("[data-docs-search] .found a").first.click()
+    page.wait_for_url(f"{origin}/docs/**")
+
+
 def test_the_api_answers_with_and_without_the_path(front: int, hookline: Hookline) -> None:
     """What it says where a new object is leads there; who asks control itself needs no path."""
     bearer = {"Authorization": f"Bearer {hookline.admin_token}", "Content-Type": "application/json"}

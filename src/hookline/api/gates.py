@@ -188,7 +188,7 @@ GZIP_LEVEL = 3
 """As pages are packed (``web/rendering.py``): what is unpacked here is what we packed."""
 
 _WRITTEN_KINDS = (b"text/html", b"text/javascript")
-_ATTRIBUTE = re.compile(rb'(\s(?:href|src|action|data-(?:api|then|href|attempt|recent))=")([^"]*)')
+_ATTRIBUTE = re.compile(rb'(\s(?:href|src|action|data-(?:api|then|href|attempt|recent|index|root))=")([^"]*)')
 _IN_ATTRIBUTE = re.compile(rb"(^| )/(?!/)")
 """Some hold a method before the address, or several addresses."""
 _REFRESH = re.compile(rb'(\scontent="0;url=)/(?!/)')

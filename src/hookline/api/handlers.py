@@ -6,14 +6,26 @@ stable ``code``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 
-from hookline.api.problem import CODES, MEDIA_TYPE, FieldError, Problem, ProblemBody, database_away, log_fault, render
+from hookline.api.problem import (
+    CODES,
+    MEDIA_TYPE,
+    FieldError,
+    Problem,
+    ProblemBody,
+    body_too_large,
+    database_away,
+    log_fault,
+    render,
+)
 from hookline.api.services import Services
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.port import JournalAway
@@ -29,13 +41,19 @@ def problems(*statuses: int) -> dict[int, ResponseSpec]:
 
 def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Answer any exception as a problem document; log those that are our own fault."""
-    problem = _problem_of(error)
+    problem = _too_large(request) if isinstance(error, RequestEntityTooLarge) else _problem_of(error)
     instance = request.scope["path"]
     if problem.status >= 500 and not isinstance(error, Problem | JournalAway | DatabaseAway):
         instance = log_fault(error, request.method)
     return Response(
         render(problem, instance), status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers
     )
+
+
+def _too_large(request: Request[Any, Any, Any]) -> Problem:
+    bytes_max = cast(HTTPRouteHandler, request.scope["route_handler"]).resolve_request_max_body_size()
+    assert bytes_max is not None, "a body is too large for a limit"
+    return body_too_large(bytes_max)
 
 
 def _problem_of(error: Exception) -> Problem:

@@ -16,7 +16,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.api.calls import Call, current_call
-from hookline.api.problem import CODES, MEDIA_TYPE, Problem, render
+from hookline.api.problem import MEDIA_TYPE, Problem, body_too_large, render
 from hookline.api.services import Services, control_database, part
 from hookline.database.connect import Shared
 from hookline.database.sqlite import OperationalError
@@ -65,9 +65,10 @@ class Idempotency:
             problem = Problem(400, "invalid_idempotency_key", "A key has 1 to 255 visible ASCII characters.")
             await _answer(send, _problem(problem, request))
             return
-        body = await _read(receive, handler.resolve_request_max_body_size() or BODY_BYTES_MAX)
+        bytes_max = handler.resolve_request_max_body_size() or BODY_BYTES_MAX
+        body = await _read(receive, bytes_max)
         if body is None:
-            await _answer(send, _problem(Problem(413, *CODES[413]), request))
+            await _answer(send, _problem(body_too_large(bytes_max), request))
             return
         await self._once(kept_answers(services), request, call, body, send)
 
@@ -125,6 +126,12 @@ def _settle(answers: KeptAnswers, key: bytes, call: Call, start: Message, body: 
         else:
             answers.give_back(key)
         return
+    if len(body) > ANSWER_BYTES_MAX:
+        if call.only_looked:
+            answers.give_back(key)
+        else:
+            answers.lose(key)
+        return
     headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"] if bytes(name) in KEPT_HEADERS)
     try:
         answers.keep(key, KeptAnswer(start["status"], headers, body))
@@ -134,7 +141,7 @@ def _settle(answers: KeptAnswers, key: bytes, call: Call, start: Message, body: 
 
 
 def _key(scope: HTTPScope, call: Call) -> bytes:
-    """Return what is one request: the same caller with the same rights, address and key."""
+    """Return what is one request: the same caller with the same rights, in the first line, address and key."""
     assert call.caller is not None
     query = scope["query_string"].decode("latin-1")
     return "\n".join((call.caller.key, scope["path"], query, call.headers[HEADER])).encode("utf-8", "replace")
@@ -181,9 +188,11 @@ async def _answer(send: Send, answer: KeptAnswer, *more: tuple[bytes, bytes]) ->
 
 KEPT_MS = 24 * 3_600_000
 KEPT_ANSWERS_MAX = 10_000
+"""Of one caller, so that nobody pushes out the keys of others."""
 ANSWER_BYTES_MAX = 1_048_576
-"""A larger answer is not kept: only one of a whole file is, and applying a file again changes nothing."""
+"""A larger answer is not kept, so its request is not done again under its key, unless it changed nothing."""
 _NONCE_BYTES = 12
+_CALLER_BYTES = 8
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -209,16 +218,20 @@ class KeptAnswers:
 
     def take(self, key: bytes, request: bytes) -> KeptAnswer | State:
         """Begin a request, or say what became of it when it was sent before; ``request`` tells requests apart."""
-        digest, now = sha256(b"digest" + key).digest(), self._now_ms()
+        digest, now = _digest(key), self._now_ms()
         with self._database.transaction() as execute:
             execute("DELETE FROM idempotency_keys WHERE at < ?", (now - KEPT_MS,))
             row = execute("SELECT request, answer FROM idempotency_keys WHERE digest = ?", (digest,)).fetchone()
             if row is None:
-                execute(
-                    "DELETE FROM idempotency_keys WHERE digest IN"
-                    " (SELECT digest FROM idempotency_keys ORDER BY at DESC LIMIT ?1 OFFSET ?1)",
-                    (KEPT_ANSWERS_MAX - 1,),
-                )
+                first = digest[:_CALLER_BYTES]
+                oldest = execute(
+                    "SELECT digest FROM idempotency_keys WHERE digest BETWEEN ? AND ?"
+                    " ORDER BY at DESC LIMIT ? OFFSET ?",
+                    (first, first.ljust(len(digest), b"\xff"), KEPT_ANSWERS_MAX, KEPT_ANSWERS_MAX - 1),
+                ).fetchall()
+                for (each,) in oldest:
+                    if each not in self._running:
+                        execute("DELETE FROM idempotency_keys WHERE digest = ?", (each,))
                 execute("INSERT INTO idempotency_keys (digest, at, request) VALUES (?, ?, ?)", (digest, now, request))
                 self._running.add(digest)
                 return "new"
@@ -230,22 +243,25 @@ class KeptAnswers:
 
     def keep(self, key: bytes, answer: KeptAnswer) -> None:
         """The request was done; whoever sends it again gets this answer."""
-        if len(answer.body) > ANSWER_BYTES_MAX:
-            self.give_back(key)
-            return
-        digest = sha256(b"digest" + key).digest()
+        digest = _digest(key)
         with self._database.transaction() as execute:
             execute("UPDATE idempotency_keys SET answer = ? WHERE digest = ?", (_sealed(key, answer), digest))
         self._running.discard(digest)
 
     def lose(self, key: bytes) -> None:
         """Leave open what came of the request, which nobody knows: it is not begun again under its key."""
-        self._running.discard(sha256(b"digest" + key).digest())
+        self._running.discard(_digest(key))
 
     def give_back(self, key: bytes) -> None:
         """The request changed nothing; it may be sent again."""
         self.lose(key)
-        self._database.note(("DELETE FROM idempotency_keys WHERE digest = ?", (sha256(b"digest" + key).digest(),)))
+        self._database.note(("DELETE FROM idempotency_keys WHERE digest = ?", (_digest(key),)))
+
+
+def _digest(key: bytes) -> bytes:
+    """Return what a key is stored as; it begins with the caller's own digest, so that the caller's keys are counted."""
+    caller = key.partition(b"\n")[0]
+    return sha256(b"caller" + caller).digest()[:_CALLER_BYTES] + sha256(b"digest" + key).digest()
 
 
 def _sealed(key: bytes, answer: KeptAnswer) -> bytes:

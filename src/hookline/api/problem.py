@@ -74,7 +74,6 @@ CODES: dict[int, tuple[str, str]] = {
     404: ("not_found", "There is nothing at this address; see the API description at /api/openapi.json."),
     405: ("method_not_allowed", "This address does not take that method; the Allow header lists those it takes."),
     412: ("changed_meanwhile", "This was changed meanwhile; read it again and repeat the change on what it is now."),
-    413: ("body_too_large", "The body is too large; send at most 4 MB."),
     415: ("unsupported_media_type", "Send a JSON body."),
     429: ("too_many_requests", "Too many requests; wait as long as Retry-After says."),
     500: ("internal_error", "Hookline failed to serve this; the log has the details under the instance named here."),
@@ -120,6 +119,11 @@ def log_fault(error: Exception, method: str) -> str:
     return instance
 
 
+def body_too_large(bytes_max: int) -> Problem:
+    """Return the problem of a body that is larger than its route takes."""
+    return Problem(413, "body_too_large", f"The body is too large; send at most {bytes_max:,} bytes.")
+
+
 def not_found(what: str, object_id: str) -> Problem:
     """Return the problem of an id that names nothing."""
     return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
@@ -151,12 +155,13 @@ def cut_short() -> Problem:
     return Problem(503, "stopping", detail, headers={"Retry-After": str(AWAY_RETRY_SECONDS)})
 
 
-def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
-    """Return the problem of a body that is not JSON, or not of the right shape."""
+def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError, within: str = "") -> Problem:
+    """Return the problem of a body that is not JSON, or not of the right shape; ``within`` is the pointer to what was
+    read of it."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem(400, "malformed_json", f"The body is not JSON: {error}.")
     message, _, place = str(error).partition(" - at ")
-    pointer = _pointer(place)
+    pointer = within + _pointer(place)
     if missing := re.fullmatch("Object missing required field `(.+)`", message):
         message, pointer = f"{missing[1]!r} is missing; add it", f"{pointer}/{missing[1]}"
     field = FieldError(pointer=pointer, detail=message)

@@ -10,7 +10,7 @@ DEAD_LETTERS_MAX = 100_000
 """Dead letter rows per destination; past that the oldest go, their status stays in the attempts."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-Ids = Annotated[tuple[int, ...], msgspec.Meta(max_length=1_000)]
+Ids = Annotated[tuple[Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)], ...], msgspec.Meta(max_length=1_000)]
 Causes = Annotated[tuple[int, ...], msgspec.Meta(max_length=100)]
 
 

@@ -135,6 +135,8 @@ def destination_label(store: Store, id: str) -> Label:
 
 def event_href(message_id: str, source: str) -> str:
     """Return the page of one event."""
+    if message_id in DOTS:
+        return address("/events", {"messageId": message_id, "source": source})
     return f"/events/{quote(message_id, safe='')}?source={quote(source, safe='')}"
 
 

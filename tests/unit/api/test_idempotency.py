@@ -140,7 +140,7 @@ def test_a_change_that_was_taken_back_is_none(control: Running, monkeypatch: pyt
 
 
 def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 24 hours a key is new again; at the bound the oldest goes; a huge answer is not kept."""
+    """After 24 hours a key is new again; at the bound the caller's oldest goes."""
     now = 1_000
     answers = KeptAnswers(control_database(control.services), now_ms=lambda: now)
     answers.take(b"key", b"body")
@@ -152,11 +152,25 @@ def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypa
     monkeypatch.setattr(module, "KEPT_ANSWERS_MAX", 2)
     for number in range(3):
         now += 1
-        answers.take(b"key%d" % number, b"body")
-    assert len(control_database(control.services).rows("SELECT 1 FROM idempotency_keys")) == 2
+        key = b"ci\n%d" % number
+        answers.take(key, b"body")
+        answers.keep(key, ANSWER)
+    assert len(control_database(control.services).rows("SELECT 1 FROM idempotency_keys")) == 3
+    assert [answers.take(b"ci\n%d" % number, b"body") for number in (2, 1)] == [ANSWER, ANSWER]
+    assert answers.take(b"ci\n0", b"body") == "new"
+    now += 1
+    assert [answers.take(key, b"body") for key in (b"ci\n3", b"ci\n4")] == ["new", "new"]
+    assert [answers.take(key, b"body") for key in (b"ci\n0", b"ci\n2", b"key")] == ["running", "new", "running"]
+
+
+def test_a_request_with_a_huge_answer_is_not_done_again(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer is given and not kept. Only what changed nothing is asked again under its key."""
     monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 4)
-    answers.keep(b"key2", ANSWER)
-    assert answers.take(b"key2", b"body") == "new"
+    file = {"document": "sources: [{id: b, name: B}]", "dryRun": True}
+    assert [post(control, file, "k2", "/connections/apply").status for _ in range(2)] == [200, 200]
+    assert post(control, source("a")).status == 201
+    again = post(control, source("a"))
+    assert (again.status, again.json["code"]) == (409, "idempotency_outcome_unknown")
 
 
 def test_who_may_not_post_is_refused_before_the_body(control: Running) -> None:

@@ -53,6 +53,14 @@ def test_every_error_has_the_one_shape(
     assert problem["detail"].endswith((".", "…"))
 
 
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "k1"}], ids=["no key", "a key"])
+def test_a_body_that_is_too_large_is_answered_with_its_own_limit(control: Running, key: dict[str, str]) -> None:
+    """With a key the body is read before its route is reached."""
+    for path, limit in (("tokens", 10_000), ("sources", 4 * 1024 * 1024)):
+        problem = control.call("POST", f"/api/v1/{path}", b" " * (limit + 1), key).json
+        assert problem["detail"] == f"The body is too large; send at most {limit:,} bytes."
+
+
 def test_what_is_missing_has_its_place(asked: Running) -> None:
     """The pointer leads to what is to be added, so that a form can say it at its field."""
     rule = {"id": "long", "to": [{"webhook": {}}]}

@@ -114,6 +114,13 @@ def test_an_empty_id_is_no_list(command: tuple[str, ...], capsys: pytest.Capture
     assert "is empty" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("id", ["first", "9" * 19, "9" * 5_000], ids=["a name", "19 digits", "5,000 digits"])
+def test_an_id_that_no_dead_letter_has_is_wrong_usage(id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is asked of the service, nor of the person."""
+    assert execute(["dead-letters", "discard", id, *NOBODY]) == 2
+    assert "the ids of dead letters are numbers" in capsys.readouterr().err
+
+
 def test_what_nobody_foresaw_is_a_sentence_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,8 @@ def new_kind(name: str, /, *, into: Path | None = None) -> int:
     package = "hookline_" + name.replace("-", "_")
     words = {"NAME": name, "PACKAGE": package, "TITLE": name.replace("-", " ").replace("_", " ").title()}
     try:
-        (folder / package).mkdir(parents=True)
+        folder.mkdir(parents=True)
+        (folder / package).mkdir()
         (folder / PROJECT_FILE).write_text(_filled(PROJECT_FILE, words), encoding="utf-8")
         (folder / package / "__init__.py").write_text("", encoding="utf-8")
         for file in STARTER:
@@ -90,10 +91,9 @@ def new_kind(name: str, /, *, into: Path | None = None) -> int:
     except OSError as error:
         raise CommandFailed(f"cannot write {folder}: {error.strerror}") from None
     print(f"{folder / package / MANIFEST} is where to begin. Then:")
-    print(f"  hookline kinds check {folder}     says what is wrong, and shows the requests for {EVENT_FILE}")
-    print(
-        f"  pip install {folder}              where Hookline is installed; restart Hookline, and it is in the catalog"
-    )
+    path = folder if folder.is_absolute() else f"./{folder}"  # to pip a bare name is a package of the public index
+    print(f"  hookline kinds check {path}     says what is wrong, and shows the requests for {EVENT_FILE}")
+    print(f"  pip install {path}              where Hookline is installed; restart Hookline, and it is in the catalog")
     return 0
 
 

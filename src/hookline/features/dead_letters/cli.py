@@ -18,6 +18,7 @@ from hookline.features.events.cli.tail import attempt_line
 from hookline.features.replays.cli import line, moment
 
 COUNTED_MAX = 1_000
+ID_DIGITS_MAX = 18
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
 Status = Literal["failed", "expired", "discarded"] | None
@@ -243,7 +244,7 @@ def _counted(admin: AdminApi, wanted: Json, ids: tuple[str, ...]) -> tuple[str, 
 def _meant(wanted: Json, ids: tuple[str, ...], everything: bool) -> dict[str, Any]:
     if not (wanted or ids or everything):
         raise CommandFailed("name ids, a filter such as --destination, or --all", exit_code=USAGE)
-    if not all(id.isdecimal() for id in ids):
+    if not all(id.isdecimal() and len(id) <= ID_DIGITS_MAX for id in ids):
         raise CommandFailed("the ids of dead letters are numbers; see hookline dead-letters list", exit_code=USAGE)
     return {**wanted, **({"ids": [int(id) for id in ids]} if ids else {})}
 

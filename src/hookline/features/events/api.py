@@ -180,7 +180,8 @@ class Events(Controller):
         message_id: Annotated[str, PathParameter(name="messageId")],
         source: OfSource = None,
     ) -> EventStatus:
-        """Return the status of one event: its acceptance, each routing decision, each attempt."""
+        """Return the status of one event: its acceptance, each routing decision, each attempt. An event with the
+        messageId `export` or `stream` is in `GET /events?messageId=…` alone."""
         wanted = id_in_path(request, "/events/")
         status = await event_log(services).of_message(wanted, source)
         if status is None:
@@ -373,7 +374,7 @@ def _request(
 ) -> tuple[ShownRequest | None, str | None]:
     destination = destination_past(services).at(object_id, found.at_ms, found.lane)
     record = search.record(found)
-    if record is None or record.erased:
+    if record is None:
         return None, "the event is no longer stored"
     if destination is None:
         return None, "the destination's settings of then are not known"

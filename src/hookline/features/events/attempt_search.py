@@ -88,8 +88,9 @@ class AttemptSearch:
         return self._log.get(self._destination, self.lanes, key)
 
     def record(self, attempt: LoggedAttempt) -> Record | None:
-        """Its event, None when it is no longer stored."""
-        return self._events.record_at(attempt.partition, attempt.offset)
+        """Return its event, None when that is no longer stored or was erased: what stands there now is no text."""
+        record = self._events.record_at(attempt.partition, attempt.offset)
+        return None if record is None or record.erased else record
 
     def url(self, attempt: LoggedAttempt) -> str:
         """Return the URL; of results in blocks it is the one of that number in the settings of then."""

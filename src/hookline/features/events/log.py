@@ -89,19 +89,29 @@ def title_in(message_type: str, body: bytes) -> str:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return ""
     if message_type in ("identify", "group"):
-        traits = named.traits if isinstance(named.traits, dict) else {}
+        traits = _fields(named.traits)
         shown = [f"{name}: {_short(value)}" for name, value in list(traits.items())[:TRAITS_SHOWN]]
         return ", ".join(shown) + (" …" if len(traits) > TRAITS_SHOWN else "")
     if message_type == "alias":
         return f"{named.previousId} → {named.userId}" if named.previousId and named.userId else ""
     candidates = [named.event if message_type == "track" else named.name]
-    if message_type == "page" and isinstance(named.properties, dict):
+    if message_type == "page":
         # SDKs of websites name a page only if the caller does, which is rare.
-        candidates += [named.properties.get(key) for key in PAGE_PLACES]
+        properties = _fields(named.properties)
+        candidates += [properties.get(key) for key in PAGE_PLACES]
     return next((each for each in candidates if isinstance(each, str) and each), "")
 
 
 PAGE_PLACES = ("path", "url", "title")
+
+
+def _fields(value: msgspec.Raw) -> dict[str, object]:
+    """Return the fields of an object; none of one that cannot be read, such as for a number beyond what we hold."""
+    try:
+        found = msgspec.json.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _short(value: object) -> str:
@@ -116,8 +126,8 @@ TRAIT_CHARACTERS_MAX = 40
 class _Named(msgspec.Struct):
     event: object = None
     name: object = None
-    traits: object = None
-    properties: object = None
+    traits: msgspec.Raw = msgspec.Raw()
+    properties: msgspec.Raw = msgspec.Raw()
     previousId: object = None
     userId: object = None
 

@@ -57,7 +57,9 @@ class DebuggerPage(NamedTuple):
 
 @get("/events", needs="viewer")
 async def show_debugger(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
-    """Show the debugger with the filters of the address."""
+    """Show the debugger with the filters of the address, or the event of a ``messageId`` that no path can hold."""
+    if message_id := request.query_params.get("messageId"):
+        return await _event(request, services, message_id, request.query_params.get("source"))
     asked = {name: request.query_params.get(name, "")[:FILTER_CHARACTERS_MAX] for name in FILTERS}
     return screen(request, "debugger.html", "events", view=debugger_page(services, asked))
 
@@ -311,7 +313,10 @@ async def show_event(
     source: SourceId = None,
 ) -> Response[str]:
     """Show one event."""
-    wanted = id_in_path(request, "/events/")
+    return await _event(request, services, id_in_path(request, "/events/"), source)
+
+
+async def _event(request: Request[Any, Any, Any], services: Services, wanted: str, source: str | None) -> Response[str]:
     event = await event_log(services).of_message(wanted, source)
     if event is None:
         reason = await event_log(services).why_unknown(wanted, source)

@@ -41,11 +41,13 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Unsent(NamedTuple):
-    """A notice of which some webhooks do not know yet."""
+    """A notice of which some webhooks do not know yet. ``failed`` says why others, which are no longer tried, do not
+    get it."""
 
     notice: Notice
     urls: tuple[str, ...]
     sends: int
+    failed: str
 
 
 _COLUMNS = (
@@ -174,10 +176,14 @@ class NoticeLog:
         rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM notices WHERE send_due <= ? ORDER BY send_due, id LIMIT ?", (now_ms, limit)
         )
-        return [Unsent(_notice(row), msgspec.json.decode(row[11], type=tuple[str, ...]), row[12]) for row in rows]
+        return [
+            Unsent(_notice(row), msgspec.json.decode(row[11], type=tuple[str, ...]), row[12], _errors(row[13])[0])
+            for row in rows
+        ]
 
-    def sent(self, unsent: Unsent, left: Sequence[str], error: str | None, due_ms: int | None) -> None:
-        """Note how sending went: the URLs still to be told, and when; nothing if it was resolved meanwhile."""
+    def sent(self, unsent: Unsent, left: Sequence[str], failed: str, error: str, due_ms: int | None) -> None:
+        """Note how sending went: the URLs still to be tried, and when, why others ``failed``, and the ``error`` of
+        these, each on one line; nothing if it was resolved meanwhile."""
         with self._database.transaction() as execute:
             execute(
                 "UPDATE notices SET unsent = ?, sends = sends + 1, send_due = ?, send_error = ?"
@@ -185,7 +191,7 @@ class NoticeLog:
                 (
                     _json(left) if left and due_ms is not None else None,
                     due_ms if left else None,
-                    error,
+                    f"{failed}\n{error}" if failed or error else None,
                     unsent.notice.id,
                     unsent.sends,
                     unsent.notice.resolved_at is None,
@@ -214,9 +220,15 @@ def _notice(row: tuple[Any, ...]) -> Notice:
         resolved_at=None if resolved is None else iso(resolved),
         acknowledged_at=None if acknowledged is None else iso(acknowledged),
         webhooks_waiting=0 if unsent is None else len(msgspec.json.decode(unsent)),
-        webhook_error=error,
+        webhook_error="; ".join(filter(None, _errors(error))) or None,
         page=page_of(kind, subject),
     )
+
+
+def _errors(text: str | None) -> tuple[str, str]:
+    """Return why URLs failed that are no longer tried, and why those failed that are."""
+    failed, _, error = (text or "").rpartition("\n")
+    return failed, error
 
 
 def _json(urls: Sequence[str]) -> str:

@@ -51,11 +51,13 @@ class Answered(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Hold what came of sending a notice: the URLs left to try, why, and when."""
+    """Hold what came of sending a notice: the URLs left to try, why others failed for good, why these did, and when
+    they are tried."""
 
     unsent: Unsent
     left: Sequence[str]
-    error: str | None
+    failed: str
+    error: str
     due_ms: int | None
 
 
@@ -138,8 +140,10 @@ class NoticeWebhooks:
         due_ms = None
         if left and unsent.sends < len(self._retry_seconds):
             due_ms = self._now_ms() + int(self._retry_seconds[unsent.sends] * 1000)
-        error = "; ".join(f"{_host(url)}: {_in_words(answer)}" for url, answer in failed) or None
-        return Tried(unsent, left, error, due_ms)
+        errors = {url: f"{_host(url)}: {_in_words(answer)}" for url, answer in failed}
+        for_good = [unsent.failed, *(error for url, error in errors.items() if url not in left)]
+        error = "; ".join(errors[url] for url in left)
+        return Tried(unsent, left, "; ".join(filter(None, for_good)), error, due_ms)
 
     async def _send_to(self, url: str, notice: Notice) -> Answered:
         try:
@@ -232,5 +236,6 @@ def _host(url: str) -> str:
 
 
 def _in_words(answer: Answered) -> str:
+    """Return it on one line."""
     what = f"{answer.outcome} {answer.status}" if answer.status else str(answer.outcome)
-    return f"{what}, {answer.error}" if answer.error else what
+    return f"{what}, {' '.join(answer.error.split())}" if answer.error else what

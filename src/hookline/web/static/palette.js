@@ -16,7 +16,7 @@
   const recent = () => {
     try {
       const kept = JSON.parse(localStorage.getItem("palette") || "[]");
-      return Array.isArray(kept) ? kept.filter((each) => typeof each?.href === "string" && each.href.startsWith("/")) : [];
+      return Array.isArray(kept) ? kept.filter((each) => typeof each?.href === "string" && each.href.startsWith(hookline.root)) : [];
     } catch { return []; }
   };
   // Pages and objects alone: what people are called is not kept in the browser.
@@ -111,6 +111,7 @@
       if (!answer.ok) { draw([], answer.status === 429 ? "Too many searches at once. Wait a moment, then continue typing." : "The search failed. Type again to repeat it."); return; }
       const { groups, peopleIndexed } = await answer.json();
       if (mine !== asking || !dialog.open) return;
+      for (const item of groups.flatMap((each) => each.items)) item.href = hookline.below(item.href);
       const count = groups.reduce((sum, each) => sum + each.items.length, 0);
       const building = peopleIndexed < 1 ? ` The search for people is being built (${Math.floor(peopleIndexed * 100)} %).` : "";
       const words = count ? `${count} result${count === 1 ? "" : "s"}.` : `Nothing found. ${HINT}`;

@@ -2,7 +2,7 @@
 (() => {
   const row = (each, menu) => {
     const item = document.createElement("li");
-    const link = Object.assign(document.createElement("a"), { href: each.href, textContent: each.name });
+    const link = Object.assign(document.createElement("a"), { href: hookline.below(each.href), textContent: each.name });
     item.append(link);
     if (each.shared) item.append(Object.assign(document.createElement("span"), { className: "muted", textContent: "shared" }));
     if (each.changeable) {

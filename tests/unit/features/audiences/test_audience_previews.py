@@ -151,6 +151,8 @@ def test_what_could_not_be_saved_cannot_be_previewed(sent: Running) -> None:
         ({"condition": {"all": [{"event": ""}]}}, "/condition/all/0/event", "invalid_definition"),
         ({"condition": TWICE, "against": {"page": ""}}, "/against/page", "invalid_definition"),
         ({"computedTrait": {**SPEND, "property": "total"}}, "/computedTrait/property", "invalid_definition"),
+        ({"computedTrait": {**SPEND, "aggregate": "most"}}, "/computedTrait/aggregate", "invalid_object"),
+        ({"computedTrait": {"event": "Order"}}, "/computedTrait/aggregate", "invalid_object"),
     ):
         answer = sent.api("POST", PATH, body)
         assert (answer.status, answer.json["code"]) == (422, code), answer.text
@@ -164,6 +166,13 @@ def test_what_could_not_be_saved_cannot_be_previewed(sent: Running) -> None:
     ):
         assert sent.api("POST", PATH, wrong).status == 422, wrong
     assert preview_requests(sent.services).asked(0) == []
+
+
+def test_an_audience_called_preview_can_be_referred_to(sent: Running, role: ProfilesRole) -> None:
+    """What is previewed has no id yet, so nothing refers back to it."""
+    saved = {"id": "preview", "name": "Preview", "destinations": [], "condition": TWICE}
+    assert sent.api("POST", "/audiences", saved).status == 201
+    ask(sent, {"condition": {"audience": "preview"}})
 
 
 def test_nobody_is_synced_and_nothing_is_saved(sent: Running, role: ProfilesRole) -> None:

@@ -54,6 +54,27 @@ def test_an_id_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_exists_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is in it: a project of another kind of work may have the same name."""
+    file = tmp_path / "acme" / "pyproject.toml"
+    file.parent.mkdir()
+    file.write_text("mine")
+    code, _, error = run(capsys, "new", "acme", "--into", str(tmp_path))
+    assert (code, "exists already; choose another name, or remove it" in error) == (1, True)
+    assert [each.name for each in file.parent.iterdir()] == ["pyproject.toml"]
+    assert file.read_text() == "mine"
+
+
+def test_pip_is_given_a_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks for a bare name in the public index, where the package of somebody else may have it."""
+    monkeypatch.chdir(tmp_path)
+    assert "pip install ./acme " in run(capsys, "new", "acme")[1]
+    assert "pip install ./kinds/acme " in run(capsys, "new", "acme", "--into", "kinds")[1]
+    assert f"pip install {tmp_path}/other " in run(capsys, "new", "other", "--into", str(tmp_path))[1]
+
+
 def test_faults_are_sentences_with_places(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of the manifest, of what stands beside it, and of the package; as JSON too."""
     package = project / "hookline_acme_crm"

@@ -99,6 +99,14 @@ def test_nobody_waits_for_a_look_through_all_of_them(control: Running, monkeypat
     assert looks == [("asyncio", False)] * 4
 
 
+@pytest.mark.parametrize("action", ["retry", "discard"])
+def test_an_id_beyond_64_bits_is_refused(control: Running, action: str) -> None:
+    """No database takes it; the answer names its place."""
+    fill(control, 1)
+    problem = control.api("POST", f"/dead-letters/{action}", {"ids": [1, 2**63]}).json
+    assert (problem["code"], problem["errors"][0]["pointer"]) == ("invalid_object", "/ids/1")
+
+
 def test_one_with_its_event(control: Running) -> None:
     """The event as it was received stands beside the letter."""
     control.append(record("m0", "Order Completed"))

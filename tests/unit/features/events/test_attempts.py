@@ -79,6 +79,20 @@ def test_the_list_and_what_was_sent(rig: Rig) -> None:
                 assert answer["headers"] == [{"name": "X-Why", "value": "reasons"}, {"name": "Server", "value": "own"}]
 
 
+def test_the_attempt_at_an_event_that_was_erased_names_none(rig: Rig) -> None:
+    """What stands in the event's place now is no text of anybody."""
+    rig.append("m1")
+    rig.turn()
+    rig.answer_all(200)
+    rig.checkpoint()
+    assert rig.appender.erase(0, [0]) == 1
+    with Running(rig.folder) as control:
+        (attempt,) = attempts(control)
+        assert [attempt[name] for name in ("messageId", "source", "type", "event")] == [None] * 4
+        detail = control.api("GET", f"/destinations/crm/attempts/{attempt['id']}").json
+        assert (detail["request"], detail["note"]) == (None, "the event is no longer stored")
+
+
 def test_it_is_rendered_with_the_settings_of_then(rig: Rig) -> None:
     """A change of secret and URL later does not change what is shown of what was sent before."""
     rig.append("m1")

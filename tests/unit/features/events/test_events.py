@@ -9,8 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.api.problem import Problem
+from hookline.cli.admin_api import AdminApi, CommandFailed
+from hookline.features.events.cli.tail import find
 from hookline.features.events.log import parse_cursor, title_in
 from hookline.journal.record import Rejection
+from hookline.web.lists import event_href
 from tests.unit.control.running import TOKEN, Running, destination, record, source
 from tests.unit.features.accounts.test_sign_in import cookie_of, login
 
@@ -55,6 +58,7 @@ def test_events_that_arrive_do_not_move_the_pages(control: Running) -> None:
         ("?type=page", ["page"]),
         ("?event=Signed%20Up", ["named"]),
         ("?event=Home", ["page"]),
+        ("?event=Paid", ["beyond"]),
         ("?userId=u9", ["user"]),
         ("?messageId=named", ["named"]),
         ("?status=rejected", ["bad"]),
@@ -70,6 +74,7 @@ def test_filters(control: Running, query: str, wanted: list[str]) -> None:
         record("page", type="page", name="Home"),
         record("named", "Signed Up"),
         record("user", userId="u9"),
+        replace(record("beyond"), body=b'{"event": "Paid", "properties": {"total": 1e400}}'),
         record("bad", rejected="event: give the name of the event"),
     )
     assert ids(control, query) == wanted
@@ -94,6 +99,28 @@ def test_any_id_can_be_asked_for(control: Running, message_id: str) -> None:
     control.append(record(message_id))
     answer = control.api("GET", f"/events/{quote(message_id, safe='')}")
     assert (answer.status, answer.json.get("messageId")) == (200, message_id)
+
+
+@pytest.mark.parametrize("message_id", ["export", "stream"])
+def test_why_finds_an_event_called_as_an_address_of_the_api(control: Running, message_id: str) -> None:
+    """In the list, where there is none as for any other id."""
+    admin = AdminApi(f"http://127.0.0.1:{control.port}", TOKEN)
+    with pytest.raises(CommandFailed, match=f"no event '{message_id}' is kept here"):
+        find(admin, message_id, None)
+    control.api("POST", "/sources", source())
+    control.append(record(message_id), record("newer"))
+    assert [find(admin, message_id, each)["messageId"] for each in (None, "site")] == [message_id] * 2
+
+
+@pytest.mark.parametrize("message_id", [".", "..", "m1"])
+def test_every_event_has_a_page(control: Running, message_id: str) -> None:
+    """Browsers take dots for steps in an address, so these stand behind it."""
+    control.api("POST", "/sources", source())
+    control.append(record(message_id, "Signed Up"))
+    href = event_href(message_id, "site")
+    assert not href.startswith("/events/.")
+    page = control.call("GET", href, headers={"Cookie": cookie_of(login(control, TOKEN))}, token=False)
+    assert f'<code id="message-id">{message_id}</code>' in page.text
 
 
 def test_a_rejected_item_says_why(control: Running) -> None:
@@ -222,6 +249,9 @@ def test_as_a_file(control: Running) -> None:
         ("identify", b'{"traits": "none"}', ""),
         ("track", b"not JSON", ""),
         ("track", b'{"event": {"a": 1}}', ""),
+        ("track", b'{"event": "Signed Up", "properties": {"n": 1e400}}', "Signed Up"),
+        ("identify", b'{"traits": {"n": 1e400}}', ""),
+        ("identify", b"{}", ""),
     ],
 )
 def test_what_a_list_shows_of_an_event(type: str, body: bytes, title: str) -> None:

@@ -142,6 +142,18 @@ def test_a_failure_is_tried_again_at_that_url_alone(log: NoticeLog, receiver: Re
     assert sending.own_metrics.notice_webhooks == {"success": 2, "server_error": 1}
 
 
+def test_why_a_url_failed_for_good_stays_when_another_succeeds(log: NoticeLog, receiver: Receiver) -> None:
+    """It does not get the notice, whatever comes of the URLs that are tried again."""
+    receiver.respond = lambda request: Reply(404 if request.path == "/gone" else 503)
+    sending = Sending(log, receiver.url("/gone"), receiver.url("/sick"))
+    sending.open()
+    gone, sick = "127.0.0.1: refused 404", "127.0.0.1: server_error 503"
+    assert [sending.send(pause).webhook_error for pause in (0, 10)] == [f"{gone}; {sick}"] * 2
+    receiver.reply_with(200)
+    done = sending.send(20)
+    assert (done.webhooks_waiting, done.webhook_error) == (0, gone)
+
+
 def test_it_is_given_up_with_the_reason(log: NoticeLog, receiver: Receiver) -> None:
     """After the last try nothing is due any more, and the notice says why."""
     receiver.reply_with(200, delay_seconds=60)

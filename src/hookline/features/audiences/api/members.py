@@ -155,8 +155,8 @@ ID_BYTES = 8
 TAKEN_MS = 30_000
 """Within this the role, if it runs, has taken it up."""
 NOT_TAKEN = "The role profiles has not taken it up yet: see whether it runs, and what its log says."
-UNNAMED = {"id": "preview", "name": "Preview"}
-"""What a definition is called that has no id yet."""
+UNNAMED = {"id": f"preview-{secrets.token_hex(ID_BYTES)}", "name": "Preview"}
+"""What a definition is called that has no id yet; nobody can have given this id to another, to which it refers."""
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -267,7 +267,7 @@ def _definition(services: Services, wanted: PreviewRequest) -> Definition:
     try:
         trait = msgspec.convert({**UNNAMED, **(wanted.computed_trait or {})}, ComputedTrait)
     except msgspec.ValidationError as error:
-        raise invalid_body(error) from None
+        raise invalid_body(error, "/computedTrait") from None
     return _checked(services, trait, "/computedTrait")
 
 

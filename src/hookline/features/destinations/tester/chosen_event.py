@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import msgspec
 
-from hookline.api.problem import FieldError, Problem
+from hookline.api.problem import FieldError, Problem, invalid_body
 from hookline.api.services import Services
 from hookline.collect.decode import (
     MESSAGE_ID_CHARACTERS_MAX,
@@ -87,10 +87,11 @@ def _delete_message(event: msgspec.Raw, source: str, now_ms: int) -> Record:
             raise _unusable(name, "a delete message holds type, userId and timestamp alone; take this out")
     try:
         message = msgspec.convert(given, DeleteMessage)
-    except msgspec.ValidationError:
+    except msgspec.ValidationError as error:
         if not isinstance(given.get("userId"), str) or not given["userId"]:
             raise _unusable("userId", "a delete message names the person to delete; add a userId, as text") from None
-        raise _unusable("messageId", "write a text, or leave it out") from None
+        (field,) = invalid_body(error, "/event").errors
+        raise Problem(422, "unusable_event", f"{field.pointer}: {field.detail}.", [field]) from None
     at, _ = resolve(now_ms, message.timestamp, None, None)
     body = msgspec.json.encode({"type": message.type, "userId": message.user_id, "timestamp": at})
     id = message.message_id or str(uuid4())

@@ -34,18 +34,28 @@ MARKS = {
 """Shapes of the pages, so that the same state looks the same everywhere; every other status is off or filtered: ○."""
 
 
+PATHS_OF_THE_API = ("export", "stream")
+"""Below ``/events``; an event with such a messageId is found in the list."""
+
+
 def find(admin: AdminApi, message_id: str, source: str | None) -> Event:
     """Ask the server what became of an event; raise CommandFailed when it knows none of that id."""
+    found: list[Event]
     try:
-        event: Event = admin.get(f"/events/{quote(message_id, safe='')}", source=source)
+        if message_id in PATHS_OF_THE_API:
+            found = admin.newest("/events", 1, messageId=message_id, source=source)
+        else:
+            found = [admin.get(f"/events/{quote(message_id, safe='')}", source=source)]
     except NotFound as unknown:
         if "damaged" in str(unknown):
             raise CommandFailed(str(unknown)) from None
+        found = []
+    if not found:
         raise CommandFailed(
             f"no event {message_id!r} is kept here; check the id and the source, "
             "or the event is older than retention.events, or was erased by a deletion request"
-        ) from None
-    return event
+        )
+    return found[0]
 
 
 def lines(event: Event) -> Iterator[str]:

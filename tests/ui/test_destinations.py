@@ -247,6 +247,26 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
     hookline.api("PATCH", "destinations/crm", {"filters": []})
 
 
+def test_another_comparison_keeps_the_type_of_a_value(signed_in: Page, hookline: Hookline) -> None:
+    """A text that looks like a number stays a text, and a number is one again after it was searched for as a text."""
+    condition = 'properties.zip = "10115" and properties.rooms = 3'
+    hookline.api("PATCH", "destinations/crm", {"filters": [{"if": condition, "do": "drop"}]})
+    page = signed_in
+    page.goto("/destinations/crm/filters")
+    page.get_by_label("Comparison").first.select_option("!=")
+    page.get_by_label("Comparison").last.select_option("contains")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies")).to_be_visible()
+    searched = 'properties.zip != "10115" and contains(properties.rooms, "3")'
+    assert hookline.api("GET", "destinations/crm").json["filters"][0]["if"] == searched
+    page.get_by_label("Comparison").last.select_option(">")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies")).to_be_visible()
+    compared = 'properties.zip != "10115" and properties.rooms > 3'
+    assert hookline.api("GET", "destinations/crm").json["filters"][0]["if"] == compared
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
 def test_filters_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: Hookline) -> None:
     """Refuse it to whoever opened the page before them; whatever else happened to the destination is no reason."""
     page = signed_in

@@ -69,13 +69,12 @@ hookline.conditions = (() => {
 
   const write = ({ join, clauses }) => (clauses.length ? clauses.map(writeClause).join(` ${join} `) : "true");
   const writeClause = ({ path, op, value }) => {
-    const written = typeof value === "string" ? JSON.stringify(value) : String(value);
-    return CALLED.has(op) ? `${op}(${path}, ${written})` : `${path} ${op} ${written}`;
+    if (CALLED.has(op)) return `${op}(${path}, ${JSON.stringify(String(value))})`; // which take nothing but texts
+    return `${path} ${op} ${typeof value === "string" ? JSON.stringify(value) : String(value)}`;
   };
 
   // What a person typed as a value: numbers, true, false and null as such, everything else as a text.
-  const valueOf = (typed, op) => {
-    if (CALLED.has(op)) return typed;
+  const valueOf = (typed) => {
     if (CONSTANTS.has(typed)) return CONSTANTS.get(typed);
     return /^-?\d+(\.\d+)?$/.test(typed) && String(Number(typed)) === typed ? Number(typed) : typed;
   };

@@ -267,6 +267,19 @@ def test_another_comparison_keeps_the_type_of_a_value(signed_in: Page, hookline:
     hookline.api("PATCH", "destinations/crm", {"filters": []})
 
 
+@pytest.mark.parametrize("number", ["9007199254740993", "1.50", "1e3"])
+def test_a_number_that_a_browser_would_write_otherwise_is_edited_as_text(
+    signed_in: Page, hookline: Hookline, number: str
+) -> None:
+    """Clauses would round it while somebody changes another one."""
+    condition = f'properties.id = {number} and event = "Order"'
+    hookline.api("PATCH", "destinations/crm", {"filters": [{"if": condition, "do": "drop"}]})
+    signed_in.goto("/destinations/crm/filters")
+    expect(signed_in.get_by_label("Condition")).to_have_value(condition)
+    expect(signed_in.get_by_role("button", name="Visual editor")).to_be_hidden()
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
 def test_filters_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: Hookline) -> None:
     """Refuse it to whoever opened the page before them; whatever else happened to the destination is no reason."""
     page = signed_in

@@ -92,7 +92,7 @@ def replay(
         event=event,
         userId=user_id,
         messageIds=message_id,
-        deadLetteredSince="1970-01-01T00:00:00Z" if dead_letters else dead_lettered_since,
+        deadLetteredSince=dead_lettered_since or ("1970-01-01T00:00:00Z" if dead_letters else None),
         rate=rate,
         ignoreFilters=ignore_filters or None,
     )

@@ -449,6 +449,7 @@ def test_a_replay_is_counted_before_it_is_sent(signed_in: Page, hookline: Hookli
     page.get_by_label("Event name").fill("To replay")
     page.get_by_role("button", name="Count first").click()
     page.get_by_role("button", name="Send 4 events").click()
+    hookline.wait_status(hookline.track("To replay"), "crm", "delivered")  # after it was counted
     dialog.get_by_role("button", name="Send 4 events").click()
     page.wait_for_url("**/replays/r*")
     expect(page.locator("main .mark").first).to_contain_text("done")

@@ -80,6 +80,19 @@ def test_dead_letters_may_be_limited_in_time(hookline: Hookline, receiver: Recei
     assert run(hookline, "dead-letters", "discard", "--all", "--yes").returncode == 0
 
 
+def test_no_more_is_sent_than_was_counted(
+    hookline: Hookline, receiver: Receiver, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events that come while somebody reads the question are not sent again."""
+    monkeypatch.setattr(
+        "hookline.features.replays.cli.confirm",
+        lambda *_: hookline.wait_status(hookline.track(event="Asked"), "crm", "delivered"),
+    )
+    hookline.wait_status(hookline.track(event="Asked"), "crm", "delivered")
+    done = run(hookline, "replay", "--destination", "crm", "--event", "Asked")
+    assert "done  to crm, 1 of 1" in done.stdout.splitlines()[-1], done
+
+
 def test_nothing_to_send_and_wrong_usage(hookline: Hookline, run: Run) -> None:
     """No match is said and sends nothing; a time that is none is wrong usage, an unknown destination a failure."""
     assert "no stored event matches" in run(hookline, "replay", "--destination", "crm", "--event", "None").stdout

@@ -201,7 +201,8 @@ def start(admin: AdminApi, request: View, *, dry_run: bool, yes: bool, detach: b
     if dry_run or (counted["total"] == 0 and not as_json):
         return 0
     confirm(f"Send {_events(counted['total'])} to {counted['destination']}?", yes, "nothing was sent")
-    made = admin.request("POST", "/replays", request)
+    # No more than was counted: what has come since is not among it.
+    made = admin.request("POST", "/replays", {"to": counted["createdAt"], **request})
     if detach:
         print(json.dumps(made) if as_json else f"{made['id']} has begun; follow it: hookline replay watch {made['id']}")
         return 0

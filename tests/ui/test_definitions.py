@@ -395,6 +395,17 @@ def test_a_computed_trait_is_asked_for_by_any_id(signed_in: Page, hookline: Hook
     page.wait_for_url("**/audiences/asks-for-a-dot")
 
 
+def test_another_comparison_keeps_a_text_that_looks_like_a_number(signed_in: Page) -> None:
+    """Quotes stay around it, whichever comparison is chosen."""
+    page = signed_in
+    page.goto("/audiences/new")
+    page.get_by_role("button", name="Edit as text").click()
+    page.get_by_label("Whole condition as JSON").fill(json.dumps({"if": 'traits.zip = "10115"'}))
+    page.get_by_role("button", name="Visual editor").click()
+    clause(page, 0).get_by_label("Comparison", exact=True).select_option("is not")
+    expect(page.locator("#condition-text")).to_have_text(json.dumps({"if": 'traits.zip != "10115"'}))
+
+
 def test_what_nobody_touches_stays_as_it_was(signed_in: Page) -> None:
     """Any condition comes out of the builder as it went in; "none of" one clause is "not" that clause."""
     page = signed_in

@@ -247,6 +247,39 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
     hookline.api("PATCH", "destinations/crm", {"filters": []})
 
 
+def test_another_comparison_keeps_the_type_of_a_value(signed_in: Page, hookline: Hookline) -> None:
+    """A text that looks like a number stays a text, and a number is one again after it was searched for as a text."""
+    condition = 'properties.zip = "10115" and properties.rooms = 3'
+    hookline.api("PATCH", "destinations/crm", {"filters": [{"if": condition, "do": "drop"}]})
+    page = signed_in
+    page.goto("/destinations/crm/filters")
+    page.get_by_label("Comparison").first.select_option("!=")
+    page.get_by_label("Comparison").last.select_option("contains")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies")).to_be_visible()
+    searched = 'properties.zip != "10115" and contains(properties.rooms, "3")'
+    assert hookline.api("GET", "destinations/crm").json["filters"][0]["if"] == searched
+    page.get_by_label("Comparison").last.select_option(">")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies")).to_be_visible()
+    compared = 'properties.zip != "10115" and properties.rooms > 3'
+    assert hookline.api("GET", "destinations/crm").json["filters"][0]["if"] == compared
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
+@pytest.mark.parametrize("number", ["9007199254740993", "1.50", "1e3"])
+def test_a_number_that_a_browser_would_write_otherwise_is_edited_as_text(
+    signed_in: Page, hookline: Hookline, number: str
+) -> None:
+    """Clauses would round it while somebody changes another one."""
+    condition = f'properties.id = {number} and event = "Order"'
+    hookline.api("PATCH", "destinations/crm", {"filters": [{"if": condition, "do": "drop"}]})
+    signed_in.goto("/destinations/crm/filters")
+    expect(signed_in.get_by_label("Condition")).to_have_value(condition)
+    expect(signed_in.get_by_role("button", name="Visual editor")).to_be_hidden()
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
 def test_filters_of_somebody_else_are_not_saved_over(signed_in: Page, hookline: Hookline) -> None:
     """Refuse it to whoever opened the page before them; whatever else happened to the destination is no reason."""
     page = signed_in
@@ -416,6 +449,7 @@ def test_a_replay_is_counted_before_it_is_sent(signed_in: Page, hookline: Hookli
     page.get_by_label("Event name").fill("To replay")
     page.get_by_role("button", name="Count first").click()
     page.get_by_role("button", name="Send 4 events").click()
+    hookline.wait_status(hookline.track("To replay"), "crm", "delivered")  # after it was counted
     dialog.get_by_role("button", name="Send 4 events").click()
     page.wait_for_url("**/replays/r*")
     expect(page.locator("main .mark").first).to_contain_text("done")

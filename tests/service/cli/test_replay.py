@@ -69,6 +69,30 @@ def test_paused_resumed_and_cancelled(hookline: Hookline, receiver: Receiver, ru
     assert "r9999" in run(hookline, "replay", "show", "r9999").stderr
 
 
+def test_dead_letters_may_be_limited_in_time(hookline: Hookline, receiver: Receiver, run: Run) -> None:
+    """The time of the one option holds where the other one is given too."""
+    receiver.reply_with(422)
+    hookline.wait_status(hookline.track(event="Late"), "crm", "failed")
+    dry = ("replay", "--destination", "crm", "--event", "Late", "--dry-run", "--dead-letters")
+    assert run(hookline, *dry).stdout.startswith("1 event to crm")
+    later = run(hookline, *dry, "--dead-lettered-since", "2100-01-01T00:00:00Z")
+    assert "no stored event matches" in later.stdout
+    assert run(hookline, "dead-letters", "discard", "--all", "--yes").returncode == 0
+
+
+def test_no_more_is_sent_than_was_counted(
+    hookline: Hookline, receiver: Receiver, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events that come while somebody reads the question are not sent again."""
+    monkeypatch.setattr(
+        "hookline.features.replays.cli.confirm",
+        lambda *_: hookline.wait_status(hookline.track(event="Asked"), "crm", "delivered"),
+    )
+    hookline.wait_status(hookline.track(event="Asked"), "crm", "delivered")
+    done = run(hookline, "replay", "--destination", "crm", "--event", "Asked")
+    assert "done  to crm, 1 of 1" in done.stdout.splitlines()[-1], done
+
+
 def test_nothing_to_send_and_wrong_usage(hookline: Hookline, run: Run) -> None:
     """No match is said and sends nothing; a time that is none is wrong usage, an unknown destination a failure."""
     assert "no stored event matches" in run(hookline, "replay", "--destination", "crm", "--event", "None").stdout

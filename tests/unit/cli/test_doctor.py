@@ -240,6 +240,16 @@ def test_open_notices_are_repeated_with_what_to_do(folder: Path) -> None:
     assert all(each.next_step for each in findings)
 
 
+def test_the_worst_notices_are_shown_first(folder: Path) -> None:
+    """Only some fit in; what is only to be known is as it should be."""
+    ensure(folder / "control.db", "control")
+    log = NoticeLog(folder / "control.db")
+    kinds = ("destination_paused", "source_silent", "role_down")
+    log.settle([(Found(kind, "x", "y"), 0) for kind in kinds], [], [], 0, [])
+    log.close()
+    assert [each.status for each in examine(running.check_notices, here(folder))] == ["fail", "warn", "ok"]
+
+
 def test_destinations_that_cannot_work_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret that is not there, and an address that is refused; a disabled destination does not matter."""
     monkeypatch.delenv("HOOKLINE_SECRET_CRM", raising=False)

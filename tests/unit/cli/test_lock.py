@@ -83,16 +83,29 @@ def test_a_dead_server_nobody_waited_for_holds_nothing(folder: str) -> None:
         os.waitpid(supervisor, 0)
 
 
-def test_a_dead_servers_folder_is_taken_once_its_last_role_is_gone(folder: str) -> None:
-    """After the supervisor was killed, a new one waits for what it left behind instead of giving up."""
+@pytest.fixture
+def left_behind(folder: str) -> None:
+    """A role whose supervisor was killed keeps the lock's file open for a moment."""
     ready, ready_write = os.pipe()
     supervisor = os.fork()
     if supervisor == 0:
         held = lock.hold_for_supervisor(folder)
         os.set_inheritable(held, True)
         os.write(ready_write, b"x")
-        os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "0.5")  # a role that keeps the lock's file open for a moment
+        os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "0.5")
         os._exit(0)
     os.read(ready, 1)
     os.waitpid(supervisor, 0)
+
+
+@pytest.mark.usefixtures("left_behind")
+def test_a_dead_servers_folder_is_taken_once_its_last_role_is_gone(folder: str) -> None:
+    """After the supervisor was killed, a new one waits for what it left behind instead of giving up."""
     assert lock.hold_for_supervisor(folder) > 0
+
+
+@pytest.mark.usefixtures("left_behind")
+def test_a_role_that_still_takes_calls_is_waited_for(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead supervisor's collect goes on for ``collect.drain_delay`` too."""
+    monkeypatch.setattr(lock, "LEFTOVER_WAIT_SECONDS", 0.0)
+    assert lock.hold_for_supervisor(folder, drain_delay=300.0) > 0

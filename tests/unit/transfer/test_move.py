@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections import namedtuple
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from hookline.cli.service.migrate_to import MoveReport
+from hookline.cli.service import lock, migrate_to
+from hookline.cli.service.migrate_to import MoveReport, stopped
 from hookline.database.open import ensure
 from hookline.journal.folder import Moved, read_moved, write_moved
-from hookline.settings import Database, Journal, Settings
+from hookline.settings import Collect, Database, Journal, Seconds, Settings
 from hookline.transfer.move import FilesCopy, Move, check, undo
 from hookline.transfer.state import MoveFailed
 
@@ -123,3 +128,37 @@ def test_a_move_goes_on_when_nobody_reads_of_it(old: Settings, monkeypatch: pyte
         report = MoveReport(old, old, as_json=False)
         for line in ("one", "another"):
             report.tell(line)
+
+
+@contextmanager
+def service_in(folder: Path, ends_after: float) -> Iterator[None]:
+    """A process that holds the folder, and ends so long after it was asked to."""
+    work = f"lock.hold_for_supervisor({str(folder)!r}); print(flush=True); signal.pause(); time.sleep({ends_after})"
+    asked = "signal.signal(signal.SIGTERM, lambda *_: None)"
+    program = f"import signal, time; from hookline.cli.service import lock; {asked}; {work}"
+    running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert running.stdout is not None
+        assert running.stdout.readline()
+        yield
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def test_a_service_that_still_takes_calls_is_waited_for(old: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a balancer needs to notice comes on top of what a service takes to end."""
+    monkeypatch.setattr(migrate_to, "STOP_SECONDS", 0.0)
+    draining = Settings(data_dir=old.data_dir, collect=Collect(drain_delay=Seconds(300.0)))
+    lock.prepare(old.data_dir)
+    with service_in(old.data_path, ends_after=0.5), stopped(draining, lambda _: None) as was_running:
+        assert was_running
+
+
+def test_a_service_that_does_not_end_in_time_is_named_as_ending(old: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked to, so it will not be there any more: somebody has to start it again."""
+    monkeypatch.setattr(migrate_to, "STOP_SECONDS", 0.0)
+    lock.prepare(old.data_dir)
+    refused = pytest.raises(MoveFailed, match="is still ending: once it has ended, start it again")
+    with service_in(old.data_path, ends_after=300.0), refused, stopped(old, lambda _: None):
+        pass

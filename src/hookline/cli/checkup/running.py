@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hookline.cli.admin_api import url_of
-from hookline.cli.checkup.here import Finding, Here
+from hookline.cli.checkup.here import Finding, Here, Status
 from hookline.database.location import location_of
 from hookline.database.read_only import ReadOnly
 from hookline.features.fleet.service import STANDING_BY, WORKING
+from hookline.features.notices.log import WORST_FIRST
 from hookline.listening import all_bound
 from hookline.roles import wanted
 from hookline.settings import parse_listen
@@ -20,6 +21,7 @@ from hookline.settings import parse_listen
 ANSWER_SECONDS_MAX = 3.0
 ANSWER_BYTES_MAX = 64 * 1024
 NOTICES_SHOWN_MAX = 10
+STATUSES: dict[str, Status] = {"critical": "fail", "warning": "warn", "info": "ok"}
 
 
 def check_roles(here: Here) -> Iterator[Finding]:
@@ -52,16 +54,18 @@ def check_notices(here: Here) -> Iterator[Finding]:
         connection = database.open()
         if connection is None:
             return
-        query = "SELECT severity, message, next_step FROM notices WHERE resolved_at IS NULL ORDER BY severity, id"
-        rows = connection.execute(query).fetchall()
+        query = "SELECT severity, message, next_step FROM notices WHERE resolved_at IS NULL ORDER BY"
+        rows = connection.execute(f"{query} {WORST_FIRST}, id").fetchall()
     finally:
         database.close()
     as_of = "" if here.runs else " (as of when it last ran)"
     for severity, message, next_step in rows[:NOTICES_SHOWN_MAX]:
-        yield Finding("notices", "fail" if severity == "critical" else "warn", message + as_of, next_step)
+        yield Finding("notices", STATUSES[severity], message + as_of, next_step)
     if len(rows) > NOTICES_SHOWN_MAX:
         more = f"{len(rows) - NOTICES_SHOWN_MAX} more notices are open{as_of}"
-        yield Finding("notices", "warn", more, "GET /api/v1/notices?state=open lists them.")
+        yield Finding(
+            "notices", STATUSES[rows[NOTICES_SHOWN_MAX][0]], more, "GET /api/v1/notices?state=open lists them."
+        )
     if not rows:
         yield Finding("notices", "ok", f"none is open{as_of}")
 

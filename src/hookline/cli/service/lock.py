@@ -11,7 +11,8 @@ import os
 import time
 
 LEFTOVER_WAIT_SECONDS = 12.0
-"""Roles end within 10 s of their supervisor's death; a new server waits that long for them, and a little more."""
+"""Roles end within 10 s of their supervisor's death, and what ``collect.drain_delay`` adds; a new server waits for them
+that long, and a little more."""
 
 POLL_SECONDS = 0.05
 
@@ -38,16 +39,16 @@ def _unusable(folder: str, error: OSError) -> OSError:
     )
 
 
-def hold_for_supervisor(folder: str) -> int:
+def hold_for_supervisor(folder: str, drain_delay: float = 0.0) -> int:
     """Take the folder for a whole server and return the lock's open file; raise FolderInUse, or OSError."""
-    return _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_EX)
+    return _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_EX, drain_delay)
 
 
-def hold_for_role(folder: str, role: str) -> tuple[int, int]:
+def hold_for_role(folder: str, role: str, drain_delay: float = 0.0) -> tuple[int, int]:
     """Take the folder for one role started alone and return the open files; raise FolderInUse, or OSError."""
     return (
-        _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_SH),
-        _hold(folder, os.path.join(folder, "run", f"{role}.lock"), fcntl.LOCK_EX),
+        _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_SH, drain_delay),
+        _hold(folder, os.path.join(folder, "run", f"{role}.lock"), fcntl.LOCK_EX, drain_delay),
     )
 
 
@@ -64,12 +65,12 @@ def holder(folder: str) -> int | None:
         os.close(file)
 
 
-def _hold(folder: str, path: str, mode: int) -> int:
+def _hold(folder: str, path: str, mode: int, drain_delay: float) -> int:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _unusable(folder, error) from None
-    deadline = time.monotonic() + LEFTOVER_WAIT_SECONDS
+    deadline = time.monotonic() + LEFTOVER_WAIT_SECONDS + drain_delay
     while not _try(file, mode):
         holder = _holder(file)
         shared = mode == fcntl.LOCK_EX and _try(file, fcntl.LOCK_SH)

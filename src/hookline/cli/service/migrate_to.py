@@ -26,7 +26,7 @@ from hookline.transfer.move import Move, check, is_moved, release, undo, warning
 from hookline.transfer.state import MoveFailed, Tell
 
 STOP_SECONDS = 30.0
-"""A supervisor ends its roles within 10."""
+"""A supervisor ends its roles within 10, and what ``collect.drain_delay`` adds."""
 _POLL_SECONDS = 0.05
 
 
@@ -43,7 +43,7 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
         check(old, new)
         for warning in warnings_of(new):
             report.warn(warning)
-        with _held(new.data_path):
+        with _held(new):
             work = Move(old, new, report.tell)
             try:
                 work.prepare()
@@ -52,7 +52,7 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
                     report.end("prepared", f"prepared: {again}")
                     return 0
                 began = time.monotonic()
-                with _stopped(old.data_path, report.tell) as was_running:
+                with stopped(old, report.tell) as was_running:
                     try:
                         work.finish()
                     except BaseException:
@@ -74,7 +74,7 @@ def go_back(server: Target, file: Path, leave_events: bool, as_json: bool) -> in
         old, new = server.settings(), _load(file)
         log.configure("migrate-to", new.log.format)  # to standard error: the report stands alone
         report = MoveReport(old, new, as_json)
-        with _held(new.data_path):
+        with _held(new):
             report.events_left = undo(old, new, leave_events)
     if report.events_left:
         report.tell(f"{report.events_left:,} events that were stored since the move are in {new.journal.url} only")
@@ -103,10 +103,10 @@ def _failing() -> Iterator[None]:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def _held(new: Settings) -> Iterator[None]:
     """Nobody else works in the new folder meanwhile."""
-    lock.prepare(str(folder))
-    held = lock.hold_for_supervisor(str(folder))
+    lock.prepare(str(new.data_path))
+    held = lock.hold_for_supervisor(str(new.data_path), new.collect.drain_delay)
     try:
         yield
     finally:
@@ -114,17 +114,18 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _stopped(folder: Path, tell: Tell) -> Iterator[bool]:
+def stopped(old: Settings, tell: Tell) -> Iterator[bool]:
     """End the service that works in the folder, if any, and let no other one begin; yields whether there was one."""
-    held, was_running = _stop(folder, tell)
+    held, was_running = _stop(old, tell)
     try:
         yield was_running
     finally:
         os.close(held)
 
 
-def _stop(folder: Path, tell: Tell) -> tuple[int, bool]:
-    deadline = time.monotonic() + STOP_SECONDS
+def _stop(old: Settings, tell: Tell) -> tuple[int, bool]:
+    folder, drain_delay = old.data_path, old.collect.drain_delay
+    deadline = time.monotonic() + STOP_SECONDS + drain_delay
     asked = 0
     while True:
         pid = _supervisor(folder)
@@ -134,10 +135,15 @@ def _stop(folder: Path, tell: Tell) -> tuple[int, bool]:
                 os.kill(pid, signal.SIGTERM)
             asked = pid
         try:
-            return lock.hold_for_supervisor(str(folder)), asked != 0
-        except lock.FolderInUse:
-            if not asked or time.monotonic() > deadline:
+            return lock.hold_for_supervisor(str(folder), drain_delay), asked != 0
+        except lock.FolderInUse as error:
+            if not asked:
                 raise
+            if time.monotonic() > deadline:
+                again = "once it has ended, start it again as before, or run this again"
+                raise MoveFailed(
+                    f"the service was asked to stop (process {asked}) and is still ending: {again}"
+                ) from error
         time.sleep(_POLL_SECONDS)
 
 

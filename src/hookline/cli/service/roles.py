@@ -34,7 +34,7 @@ def role(name: str, arguments: Sequence[str]) -> int:
             forbid_core_dumps()
             folder = str(launch.settings.data_path)
             lock.prepare(folder)
-            lock.hold_for_role(folder, name)
+            lock.hold_for_role(folder, name, launch.settings.collect.drain_delay)
     except SettingsError as error:
         print(f"hookline: {error}", file=sys.stderr)
         return USAGE

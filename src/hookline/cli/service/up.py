@@ -33,7 +33,7 @@ def up(arguments: Sequence[str]) -> int:
         launch = parse("up", arguments)
         folder = launch.settings.data_path
         lock.prepare(str(folder))
-        held = lock.hold_for_supervisor(str(folder))
+        held = lock.hold_for_supervisor(str(folder), launch.settings.collect.drain_delay)
         refuse_newer_files(folder)
         # A link that somebody asked for is printed, also where nobody looks at a terminal.
         is_watched = sys.stdout.isatty() and sys.stderr.isatty()

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from hookline.api.auth.admin_token import VALID_SECONDS, one_time_link
@@ -37,8 +38,8 @@ def welcome(folder: Path) -> str:
     if not sources and launch.quickstart:
         sources = [_first_source(admin)]
     link = one_time_link(folder)
-    return _text(
-        _Page(link or settings.control.public_url or control, bool(link), not admin.every("/users")),
+    return text_of(
+        Page(link or settings.control.public_url or control, bool(link), not admin.every("/users")),
         settings.collect.public_url or collect,
         [source for source in sources if source["enabled"] and source["writeKeys"]],
         settings,
@@ -53,7 +54,7 @@ def _own_token(folder: Path, control: str) -> str:
         raise CommandFailed(f"{control} is another program's; see the other lines") from None
 
 
-class _Page(NamedTuple):
+class Page(NamedTuple):
     """Say where the pages are: a link that works once, or only their address; ``is_new`` while nobody has an
     account."""
 
@@ -83,7 +84,10 @@ def _first_source(admin: AdminApi) -> dict[str, object]:
     return source
 
 
-def _text(page: _Page, collect: str, sources: Sequence[Mapping[str, Any]], settings: Settings, quickstart: bool) -> str:
+def text_of(
+    page: Page, collect: str, sources: Sequence[Mapping[str, Any]], settings: Settings, quickstart: bool
+) -> str:
+    """Return what is printed; each line to paste is quoted for the shell."""
     lines = ["", "Hookline is ready.", "", f"  Page       {page.href}"]
     if page.once:
         next_step = ", and leads to the owner account you create there" if page.is_new else ""
@@ -102,7 +106,7 @@ def _text(page: _Page, collect: str, sources: Sequence[Mapping[str, Any]], setti
             f"  {command_line('listen', settings)}",
             "",
             "Send a first event (in a third one):",
-            f"  curl -u {key}: {collect}/v1/track -d '{event}'",
+            f"  curl -u {quote(f'{key}:')} {quote(f'{collect}/v1/track')} -d {quote(event)}",
         ]
     else:
         create = command_line("apply connections.yaml", settings)

@@ -13,10 +13,12 @@ from hookline.features.notices.conditions.machine import free_bytes
 from hookline.settings import Settings
 
 FILES_MAX = 100_000
-"""Looked at in one part: more than any retention leaves there."""
+"""Looked at in one part: more than any retention leaves there. Of ``files``, which has none, those beyond are not
+counted."""
 FOLDERS = {
     "journal": "Stored events",
     "index": "Index of duplicates and look-ups",
+    "files": "Events that destinations of the kind files wrote",
 }
 DATABASES: dict[Which, str] = {
     "deliver": "Positions, retries, dead letters, results",

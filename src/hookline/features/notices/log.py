@@ -18,6 +18,9 @@ from hookline.telemetry.notices import KINDS, page_of, sentence
 
 RESOLVED_KEPT_MAX = 1_000
 
+WORST_FIRST = "CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
+"""The order of notices by severity, whose names sort otherwise."""
+
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One notice as the API and the pages show it. ``since`` is when it began, ``page`` the page for the next step
@@ -110,7 +113,7 @@ class NoticeLog:
         unseen = "" if with_acknowledged else " AND acknowledged_at IS NULL"
         rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM notices WHERE resolved_at IS NULL{unseen} ORDER BY acknowledged_at IS NOT NULL,"
-            " CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, id DESC LIMIT ?",
+            f" {WORST_FIRST}, id DESC LIMIT ?",
             (limit,),
         )
         return [_notice(row) for row in rows]

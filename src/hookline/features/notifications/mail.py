@@ -119,8 +119,8 @@ class Mailer:
         except smtplib.SMTPAuthenticationError as error:
             return MailFailed(f"{server.host} refused user and password: {_answer(error)}", final=True)
         except smtplib.SMTPRecipientsRefused as error:
-            code, _ = next(iter(error.recipients.values()))
-            return MailFailed(f"{server.host} refused every address: {_refused(error.recipients)}", code >= 500)
+            final = all(code >= 500 for code, _ in error.recipients.values())
+            return MailFailed(f"{server.host} refused every address: {_refused(error.recipients)}", final)
         except smtplib.SMTPResponseException as error:
             return MailFailed(f"{server.host} answered {_answer(error)}", final=error.smtp_code >= 500)
         except ssl.SSLError as error:

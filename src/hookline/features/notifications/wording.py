@@ -143,10 +143,12 @@ def _said(what: str, name: str, notices: Sequence[OutageNotice], now_ms: int, zo
         return f"Test of the notification “{name}”", text
     if not notices:
         return "Nothing is open", ""
-    lasting = [each for each in notices if each.gone_ms is None or KINDS[each.kind].passing]
     if what == "summary":
-        over = len(notices) - len(lasting)
-        counts = [_counted(len(lasting), "is still open", "are still open")] if lasting else []
+        lasting = [each for each in notices if not _is_passing(each.kind)]
+        still, came = sum(each.gone_ms is None for each in lasting), len(notices) - len(lasting)
+        over = len(lasting) - still
+        counts = [_counted(still, "is still open", "are still open")] if still else []
+        counts += [_counted(came, "came in", "came in")] if came else []
         counts += [_counted(over, "has been resolved", "have been resolved")] if over else []
         return f"During quiet hours: {', '.join(counts)}", ""
     first = notices[0]
@@ -284,16 +286,16 @@ def _slack(text: str, characters_max: int = SLACK_CHARACTERS_MAX) -> str:
 
 def _words(item: Item, zone: str) -> str:
     """Return what is so; of what is over only what it was: that events wait, say, is no longer true."""
-    return item.headline if item.over_at is not None and not _is_passing(item) else local(item.message, zone)
+    return item.headline if item.over_at is not None and not _is_passing(item.kind) else local(item.message, zone)
 
 
-def _is_passing(item: Item) -> bool:
-    return item.kind in KINDS and KINDS[item.kind].passing
+def _is_passing(kind: str) -> bool:
+    return kind in KINDS and KINDS[kind].passing
 
 
 def _times(item: Item, zone: str) -> str:
     severity = item.severity.capitalize()
-    if _is_passing(item):
+    if _is_passing(item.kind):
         return f"{severity}, at {_clock_of(item.since, zone)}"
     if item.over_at is None:
         return f"{severity}, since {_clock_of(item.since, zone)}"

@@ -29,9 +29,9 @@
       at ? select([["and", "and"], ["or", "or"]], simple.join, "Join", (join) => { simple.join = join; taken(true); }, key(`join${at}`))
         : make("span", { class: "muted" }, label),
       ...first(clause.path, (path, redraw) => { clause.path = path; taken(redraw); }, (name) => key(`${name}${at}`)),
-      select(OPS, clause.op, "Comparison", (op) => { clause.op = op; clause.value = valueOf(String(clause.value), op); taken(false); }, key(`op${at}`)),
+      select(OPS, clause.op, "Comparison", (op) => { clause.op = op; taken(false); }, key(`op${at}`)),
       field(clause.value, "Value", (typed) => {
-        clause.value = valueOf(typed, clause.op);
+        clause.value = valueOf(typed);
         if ("unfilled" in clause) clause.unfilled = typed === "";
         taken(false);
       }, key(`value${at}`)),

@@ -1,7 +1,8 @@
 // Conditions of filters, both ways: the text of the expression language, and the simple clauses that a builder shows.
 //
 // parse gives {join: "and" | "or", clauses: [{path, op, value}]}, or null for what is more than that (parentheses,
-// not, functions): such a condition is edited as text. The server checks every text; this only reads the simple ones.
+// not, functions) and for numbers that JavaScript would write otherwise: such a condition is edited as text. The server
+// checks every text; this only reads the simple ones.
 hookline.conditions = (() => {
   const TOKEN = /\s*(?:("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w$])|((?:[\p{L}_$]|\\.)(?:[\p{L}\p{N}_$-]|\\.)*(?:\.(?:[\p{L}\p{N}_$-]|\\.)+)*)|(!=|>=|<=|[=><!(),]))/uy;
   const COMPARED = new Set(["=", "!=", ">", ">=", "<", "<="]);
@@ -20,8 +21,10 @@ hookline.conditions = (() => {
         const value = unquoted(quoted);
         if (value === null) return null;
         found.push({ kind: "value", value });
-      } else if (number !== undefined) found.push({ kind: "value", value: Number(number), written: number });
-      else found.push(sign !== undefined ? { kind: "sign", sign } : { kind: "name", name });
+      } else if (number !== undefined) {
+        if (String(Number(number)) !== number) return null;
+        found.push({ kind: "value", value: Number(number) });
+      } else found.push(sign !== undefined ? { kind: "sign", sign } : { kind: "name", name });
     }
     return found;
   };
@@ -69,13 +72,12 @@ hookline.conditions = (() => {
 
   const write = ({ join, clauses }) => (clauses.length ? clauses.map(writeClause).join(` ${join} `) : "true");
   const writeClause = ({ path, op, value }) => {
-    const written = typeof value === "string" ? JSON.stringify(value) : String(value);
-    return CALLED.has(op) ? `${op}(${path}, ${written})` : `${path} ${op} ${written}`;
+    if (CALLED.has(op)) return `${op}(${path}, ${JSON.stringify(String(value))})`; // which take nothing but texts
+    return `${path} ${op} ${typeof value === "string" ? JSON.stringify(value) : String(value)}`;
   };
 
   // What a person typed as a value: numbers, true, false and null as such, everything else as a text.
-  const valueOf = (typed, op) => {
-    if (CALLED.has(op)) return typed;
+  const valueOf = (typed) => {
     if (CONSTANTS.has(typed)) return CONSTANTS.get(typed);
     return /^-?\d+(\.\d+)?$/.test(typed) && String(Number(typed)) === typed ? Number(typed) : typed;
   };

@@ -135,8 +135,8 @@
       const rows = simple.clauses.map((clause, at) => make("div", { class: "clause" },
         at ? select([["and", "and"], ["or", "or"]], simple.join, "Join", (join) => { simple.join = join; redraw(); }) : make("span", { class: "muted" }, "if"),
         field(clause.path, "Field", (path) => { clause.path = path; wrote(); }, { list: "filter-paths" }),
-        select(ops.map((op) => [op, op]), clause.op, "Comparison", (op) => { clause.op = op; clause.value = valueOf(String(clause.value), op); redraw(); }),
-        field(clause.value, "Value", (typed) => { clause.value = valueOf(typed, clause.op); wrote(); }),
+        select(ops.map((op) => [op, op]), clause.op, "Comparison", (op) => { clause.op = op; wrote(); }),
+        field(clause.value, "Value", (typed) => { clause.value = valueOf(typed); wrote(); }),
         button("quiet", "×", () => { simple.clauses.splice(at, 1); redraw(); }, { "aria-label": "Remove this clause" })));
       if (!rows.length) rows.push(make("div", { class: "clause" }, make("span", { class: "muted" }, "if"), make("span", {}, "any event")));
       return make("div", { class: "filter-clauses" }, ...rows, make("div", { class: "buttons" },

@@ -55,7 +55,8 @@
     problem.textContent = "";
     const old = dialog.querySelector("[data-send]");
     const button = make("button", { type: "button", class: "primary", "data-send": true }, `Send ${events(answer.total)}`);
-    button.addEventListener("click", () => send(button, problem, asked));
+    // No more than was counted: what has come since is not among it.
+    button.addEventListener("click", () => send(button, problem, { ...asked, to: asked.to ?? answer.createdAt }));
     old.replaceWith(button);
     dialog.showModal();
     button.focus();

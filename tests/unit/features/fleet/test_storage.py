@@ -14,11 +14,13 @@ from tests.postgres import PostgresServer
 def test_parts_are_measured_with_all_that_belongs_to_them(tmp_path: Path) -> None:
     """Files in folders of folders, and the log of a database; what is not there takes nothing."""
     (tmp_path / "journal" / "0").mkdir(parents=True)
-    for path in ("journal/0/a.segment", "journal/b.segment", "control.db", "control.db-wal"):
+    (tmp_path / "files" / "lake").mkdir(parents=True)
+    for path in ("journal/0/a.segment", "journal/b.segment", "files/lake/a.jsonl", "control.db", "control.db-wal"):
         (tmp_path / path).write_bytes(b"x" * 8_192)
     found = {part.name: part.bytes for part in storage_of(Settings(data_dir=str(tmp_path))).parts}
     assert list(found) == [*FOLDERS, *(f"{which}.db" for which in DATABASES)]
     assert (found["journal"], found["control.db"], found["index"]) == (16_384, 16_384, 0)
+    assert found["files"] == 8_192
 
 
 def test_space_that_is_only_promised_is_not_taken(tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ def test_a_wrong_password_is_final_and_named() -> None:
         ({"DATA": b"554 no"}, True),
         ({"RCPT": b"450 greylisted"}, False),
         ({"RCPT": b"550 no such user"}, True),
+        ({"RCPT": lambda text: b"450 greylisted" if "second" in text else b"550 no such user"}, False),
     ],
 )
 def test_4xx_is_tried_again_and_5xx_is_final(answers: dict[str, Any], final: bool) -> None:

@@ -391,6 +391,18 @@ def test_what_was_over_in_the_night_is_said_in_the_morning(rig: Rig) -> None:
     assert rig.pass_time(3600) == []
 
 
+def test_a_moment_of_the_night_is_not_still_open_in_the_morning(rig: Rig) -> None:
+    """It came in, and has no end."""
+    at(rig, 2026, 11, 23, 22, 0)
+    rig.put(when=["new_event_name", "destination_failing"], quietHours=BERLIN)
+    rig.begins("crm")
+    rig.begins("website", "event_name_new")
+    assert rig.pass_time(3600) == []
+    at(rig, 2026, 11, 24, 6, 0)
+    (summary,) = rig.look()
+    assert summary.title == "During quiet hours: 1 notice is still open, 1 notice came in"
+
+
 def test_an_end_that_was_held_back_and_was_none_is_not_made_up_for(rig: Rig) -> None:
     """What began again in the night ends by day with a message of its own, which is no summary of the night."""
     at(rig, 2026, 11, 23, 20, 50)

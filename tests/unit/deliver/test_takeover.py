@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,9 @@ from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
 from hookline.database.location import location_of
+from hookline.deliver.cluster import takeover
 from hookline.deliver.cluster.shared_ring import SharedRing
+from hookline.index.duplicates import Duplicates
 from hookline.journal.damaged import read_lost
 from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalAway
@@ -18,6 +21,7 @@ from tests.unit.deliver.conftest import MakeWorker
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.deliver.test_pausing import pause, resume
 from tests.unit.deliver.worker_rig import WorkerRig
+from tests.unit.index.conftest import finish
 
 PARTITION = 0
 
@@ -276,3 +280,29 @@ def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Ri
     rig.checkpoint()
     with closing(connect(location_of(rig.settings, "deliver"), read_only=True)) as connection:
         assert connection.execute("SELECT count(*) FROM retries").fetchone() == (0,)
+
+
+def test_an_owner_that_stays_keeps_no_runs_of_what_the_journal_has_dropped(
+    make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With each run that it seals it lets go of those that retention has passed since it took the partition."""
+    monkeypatch.setattr(takeover, "Duplicates", partial(Duplicates, run_events=50))
+    rig = make_worker().rig
+
+    def store(events: int) -> None:
+        for _ in range(0, events, 25):
+            end = rig.appender.ends()[PARTITION]
+            rig.append(*(f"m{end + number}" for number in range(25)))
+            rig.turn()
+            rig.answer_all()
+        finish(rig.role.feeder.shared[PARTITION].duplicates)
+
+    store(600)
+    rig.appender.retain(rig.clock.now_ms() + 10**12)
+    start = rig.role.journal.start(PARTITION)
+    assert start > 50
+    store(50)
+    with closing(connect(location_of(rig.settings, "deliver"), read_only=True)) as connection:
+        rows = connection.execute("SELECT first_offset, next_offset FROM index_runs ORDER BY first_offset").fetchall()
+    assert rows[0][0] <= start < rows[0][1]
+    assert rows[-1] == (600, 650)

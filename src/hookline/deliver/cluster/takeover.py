@@ -172,7 +172,7 @@ class Claims:
             partition,
             window_seconds=self._settings.dedup.window,
             bytes_max=self._settings.dedup.bytes,
-            on_sealed=lambda: self._shelf.keep(partition, epoch, folder, start),
+            on_sealed=lambda start: self._shelf.keep(partition, epoch, folder, start),
         )
         duplicates.read_up_to(next_offset)
         return duplicates

@@ -19,6 +19,7 @@ from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalAway
 from tests.unit.deliver.conftest import MakeWorker
 from tests.unit.deliver.rig import Rig, destination, source
+from tests.unit.deliver.test_filters import HEARTBEATS, event
 from tests.unit.deliver.test_pausing import pause, resume
 from tests.unit.deliver.worker_rig import WorkerRig
 from tests.unit.index.conftest import finish
@@ -124,6 +125,49 @@ def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passin
     ]
     connection.close()
     assert rig.offsets("other") == [4]
+
+
+def test_what_a_lane_that_ended_had_to_catch_up_with_is_discarded_and_the_rest_stays_filtered(
+    rig: Rig, passing: WorkerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While brokers are slow with a new source's events the lane follows the partition, whatever its own row says."""
+    filtered = partial(destination, "crm", filters=(HEARTBEATS,))
+    rig.change(source("app"), filtered())
+    rig.follow()
+    rig.change(filtered(sources=("website", "app")))
+    rig.append(*(rig.record(f"a{number}", source="app") for number in range(3)))
+    rig.turn()
+    passing.give_up()
+    rig.follow()
+    monkeypatch.setattr(rig.role.feeder.catch_up, "turn", lambda: False)
+    passing.take_up()
+    rig.checkpoint()
+    rig.checkpoint()
+    rig.append(event(rig, "beat", "Heartbeat"))
+    rig.turn()
+    rig.checkpoint()
+    assert passing.rows("SELECT next_offset FROM lanes") == [(3,)]
+    passing.lose()
+    rig.change(Delete("destination", "crm"))
+    rig.follow()
+    passing.take_up()
+    rig.checkpoint()
+    assert passing.rows("SELECT first_offset, last_offset, status FROM ranges") == [(0, 3, "discarded")]
+    assert [rig.status_at(each, "crm") for each in ("a2", "beat")] == ["discarded", "filtered"]
+
+
+def test_what_only_a_ring_knows_of_a_lane_that_ended_is_saved(rig: Rig, passing: WorkerRig) -> None:
+    """The ring comes round, and is of one machine: the events said then that they were discarded."""
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.checkpoint()
+    rig.answer_all()
+    rig.change(Delete("destination", "crm"))
+    passing.replace(is_killed=True)
+    rig.checkpoint()
+    (rig.folder / "progress.ring").unlink()
+    assert [rig.status_at(each, "crm") for each in ("m0", "m1")] == ["delivered"] * 2
+    assert passing.rows("SELECT destination, delivered FROM delivered") == [("crm", 2)]
 
 
 def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: WorkerRig) -> None:

@@ -173,11 +173,15 @@ class Recovery:
         ended = self._store.reader.lanes_discarded() if self._entries.keys() - self._engine.lanes.keys() else {}
         for number in self._entries.keys() & ended.keys() - self._engine.lanes.keys():
             for partition in self._feeder.shared:
-                done = self._entries[number].items()
-                count = self._note(partition, [entry for at, entry in done if at >> POSITION_SHIFT == partition])
-                if count:
-                    key = (ended[number], partition)
-                    self._engine.batch.delivered[key] = self._engine.batch.delivered.get(key, 0) + count
+                self.save_answers(partition, number, ended[number])
+
+    def save_answers(self, partition: int, number: int, destination: str) -> None:
+        """Save the answers that a lane which has ended had in a partition, as far as they were not saved yet."""
+        done = self._entries.get(number, {}).items()
+        count = self._note(partition, [entry for at, entry in done if at >> POSITION_SHIFT == partition])
+        if count:
+            key = (destination, partition)
+            self._engine.batch.delivered[key] = self._engine.batch.delivered.get(key, 0) + count
 
     def settle(self, lane: Lane, position: int) -> None:
         """Close the retry row of an event that was delivered."""

@@ -17,7 +17,7 @@ from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayedRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore
-from hookline.outcomes.positions import decode_cursor
+from hookline.outcomes.positions import decode_cursor, to_offsets
 from hookline.outcomes.progress import ENTRY_BYTES, OFFSET_MASK, POSITION_SHIFT, URL_BITS
 from hookline.outcomes.reader import NEVER_MS, SavedLane
 from hookline.replays.model import Replay
@@ -261,20 +261,23 @@ class Replays:
 
     def _begin(self, replay: Replay, destination: Destination) -> None:
         """Open the lane of a replay; what others had begun of it in a partition goes on as they have left it."""
-        number, rows = replay.lane, self._store.rows
+        number = replay.lane
         kept = {each: row for each, row in self._kept.get(number, {}).items() if each in self._feeder.shared}
         cursors = {each: decode_cursor(row.blob) for each, row in kept.items()}
         at = {each: min((row.next_offset, *cursors[each].undone[:1])) for each, row in kept.items()}
         # All is read before anything is opened: while the database is away nothing is forgotten.
         backlogs = [found[number] for each in kept if number in (found := self._store.reader.backlogs(each))]
-        tried = [
+        undone = {each: set(to_offsets(cursor.undone)) for each, cursor in cursors.items()}
+        # What lies behind the first one undone was delivered, or waits as a row, or was given up.
+        done = [
             each << POSITION_SHIFT | offset
             for each, row in kept.items()
-            for offset in rows.offsets(number, each, at[each], row.next_offset)
+            for offset in (*range(at[each], row.next_offset), *to_offsets(cursors[each].done))
+            if offset not in undone[each]
         ]
         lane = self._open(replay, destination, at)
         self._kept.pop(number, None)
-        lane.skip_done(tried)
+        lane.skip_done(done)
         for backlog in backlogs:
             self._lane_set.add_rows(lane, backlog)
         if backlogs and lane.order is None:

@@ -392,6 +392,8 @@ class DeliverRole:
         """Do what is due by the clock: requests that take too long, retries, a look at the journal's end."""
         if self.worker is not None:
             self.worker.check()
+        if self.feeder.failure is not None:
+            raise self.feeder.failure
         self.sender.sweep(self.settings.deliver.timeout)
         self.engine.failures.log_timeouts()
         self.retries.tick()

@@ -126,11 +126,11 @@ class Duplicates:
         bytes_max: int,
         run_events: int = RUN_EVENTS,
         clock: Callable[[], float] = time.monotonic,
-        on_sealed: Callable[[], None] | None = None,
+        on_sealed: Callable[[int], None] | None = None,
     ) -> None:
         """Open the index; then have it ``read_up_to`` where checking shall begin.
 
-        ``on_sealed`` is called in the background when there is a new run in the folder.
+        ``on_sealed`` is called in the background when there is a new run in the folder, with where the journal begins.
         """
         self._reader: Lookups = reader
         self._partition = partition
@@ -390,9 +390,10 @@ class Duplicates:
         self._sealed.add(frozen, run)
         self._frozen.remove(frozen)
         yield from self._sealed.filters.save()
-        self._sealed.shrink(self._reader.start(self._partition))
+        start = self._reader.start(self._partition)
+        self._sealed.shrink(start)
         if self._on_sealed is not None:
-            yield from in_background(self._on_sealed)
+            yield from in_background(self._on_sealed, start)
 
 
 def _first_offset(part: Part) -> int:

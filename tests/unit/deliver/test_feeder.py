@@ -8,7 +8,7 @@ import pytest
 
 from hookline.connections.edits import Delete
 from hookline.deliver.role import REST_AFTER_SECONDS
-from hookline.journal.port import Follower, Group
+from hookline.journal.port import Follower, Group, JournalError
 from hookline.journal.record import Rejection
 from hookline.limits import LIMITS
 from tests.unit.deliver.conftest import MakeRig
@@ -99,6 +99,25 @@ def test_catching_up_ends_where_the_shared_reader_is_within_a_group(rig: Rig) ->
     rig.come_to_rest()
     assert lane.cursors[0].attached
     assert rig.offsets("crm") == [0, 1, 2]
+
+
+class Ended(Singly):
+    """A journal that cannot be followed any more."""
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Nothing comes of it."""
+        raise JournalError("start again")
+
+
+def test_a_journal_that_cannot_be_followed_any_more_ends_the_role(rig: Rig) -> None:
+    """It is started again then; as long as it went on, it held its partitions and sent nothing of them."""
+    begin(rig, "crm")
+    shared = rig.role.feeder.shared[0]
+    shared._journal = Ended(shared._journal)
+    rig.append("a")
+    rig.turn()
+    with pytest.raises(JournalError, match="start again"):
+        rig.role.beat()
 
 
 def test_a_single_lane_makes_the_reader_wait(rig: Rig, small_queues: tuple[int, int]) -> None:

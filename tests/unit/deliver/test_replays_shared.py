@@ -66,6 +66,24 @@ def test_a_new_worker_reads_nothing_again_that_waits_for_another_try(worker: Wor
     assert rig.replay_row(replay) == ("done", 3, 0)
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_new_worker_sends_nothing_again_that_was_delivered(worker: WorkerRig, is_paused: bool) -> None:
+    """Where an earlier event was in flight as the last owner was killed, that is sent anew, and each counts once."""
+    rig = worker.rig
+    replay = begin(worker, 4)
+    for request in worker.in_flight()[1:]:
+        rig.answer(request)
+    if is_paused:
+        rig.want(replay, "paused")
+    rig.checkpoint()
+    worker.replace(is_killed=True)
+    if is_paused:
+        rig.want(replay, "running")
+    worker.go_on()
+    assert sorted(rig.replayed(replay)) == [0, 0, 1, 2, 3]
+    assert rig.replay_row(replay) == ("done", 4, 0)
+
+
 def test_a_part_that_is_done_is_said_to_be_after_another_came_and_went(make_worker: MakeWorker) -> None:
     """The replay ends when whoever has the other partition is through it."""
     worker = make_worker(partitions=2)

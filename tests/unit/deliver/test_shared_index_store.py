@@ -54,10 +54,10 @@ def index_of(folder: Path, journal: JournalInMemory) -> Duplicates:
     )
 
 
-def sealed(folder: Path) -> JournalInMemory:
-    """A journal two runs long and a bit more, indexed in a folder."""
+def sealed(folder: Path, runs: int = 2) -> JournalInMemory:
+    """A journal so many runs long and a bit more, indexed in a folder."""
     journal = JournalInMemory()
-    journal.records += [record(f"m{number}") for number in range(2 * RUN_EVENTS + 3)]
+    journal.records += [record(f"m{number}") for number in range(runs * RUN_EVENTS + 3)]
     index = index_of(folder, journal)
     for first in range(0, len(journal.records), RUN_EVENTS):
         index.check(journal.records[first : first + RUN_EVENTS], first)
@@ -116,12 +116,29 @@ def test_runs_that_tell_whose_events_were_are_dropped_by_those_who_do_not_delive
     index = index_of(tmp_path / "two", journal)
     assert index.forget_users([3])
     index.close()
-    shelf.renew(PARTITION, epoch, tmp_path / "two", 3, 4)
+    shelf.renew(PARTITION, epoch, tmp_path / "two", [3])
     shelf.drop_stale(PARTITION, tmp_path / "one", 3, 4)
     (left,) = (tmp_path / "one").glob("*.run")
     assert left.name.startswith(f"{RUN_EVENTS:020d}")
     shelf.drop_stale(PARTITION, tmp_path / "two", 3, 4)
     assert len(list((tmp_path / "two").glob("*.run"))) == 2
+
+
+def test_an_erasure_writes_the_runs_that_it_changed(tmp_path: Path, shelf: SharedIndexStore, rows: Connection) -> None:
+    """Those between them hold nothing of it, and are left as they are kept; so are all where a step is done again."""
+    epoch = raise_epoch(rows, PARTITION, "one", 0)
+    folder = tmp_path / "one"
+    journal = sealed(folder, runs=4)
+    shelf.keep(PARTITION, epoch, folder, 0)
+    erased = [3, 3 * RUN_EVENTS + 3]
+    index = index_of(folder, journal)
+    assert index.forget_users(erased)
+    index.close()
+    for expected in [(0,), (3 * RUN_EVENTS,)], []:
+        rows.execute("UPDATE index_runs SET run = ?", (b"",))
+        shelf.renew(PARTITION, epoch, folder, erased)
+        written = rows.execute("SELECT first_offset FROM index_runs WHERE run <> ? ORDER BY first_offset", (b"",))
+        assert written.fetchall() == expected
 
 
 def test_a_run_that_is_gone_tells_nobody_whose_events_were_erased(
@@ -133,7 +150,7 @@ def test_a_run_that_is_gone_tells_nobody_whose_events_were_erased(
     shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
     for path in (tmp_path / "one").glob("*.run"):
         path.unlink()
-    shelf.renew(PARTITION, epoch, tmp_path / "one", 3, 4)
+    shelf.renew(PARTITION, epoch, tmp_path / "one", [3])
     assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == [(RUN_EVENTS,)]
 
 
@@ -161,7 +178,7 @@ def test_a_run_on_a_bad_sector_holds_up_no_other(
     shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
     assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == [(RUN_EVENTS,)]
     bad_pages.add(run_of(tmp_path / "one", RUN_EVENTS))
-    shelf.renew(PARTITION, epoch, tmp_path / "one", RUN_EVENTS, RUN_EVENTS + 1)
+    shelf.renew(PARTITION, epoch, tmp_path / "one", [RUN_EVENTS])
     assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == []
 
 

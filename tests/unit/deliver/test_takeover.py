@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -10,14 +11,18 @@ from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
 from hookline.database.location import location_of
+from hookline.deliver.cluster import takeover
 from hookline.deliver.cluster.shared_ring import SharedRing
+from hookline.index.duplicates import Duplicates
 from hookline.journal.damaged import read_lost
 from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalAway
 from tests.unit.deliver.conftest import MakeWorker
 from tests.unit.deliver.rig import Rig, destination, source
+from tests.unit.deliver.test_filters import HEARTBEATS, event
 from tests.unit.deliver.test_pausing import pause, resume
 from tests.unit.deliver.worker_rig import WorkerRig
+from tests.unit.index.conftest import finish
 
 PARTITION = 0
 
@@ -120,6 +125,49 @@ def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passin
     ]
     connection.close()
     assert rig.offsets("other") == [4]
+
+
+def test_what_a_lane_that_ended_had_to_catch_up_with_is_discarded_and_the_rest_stays_filtered(
+    rig: Rig, passing: WorkerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While brokers are slow with a new source's events the lane follows the partition, whatever its own row says."""
+    filtered = partial(destination, "crm", filters=(HEARTBEATS,))
+    rig.change(source("app"), filtered())
+    rig.follow()
+    rig.change(filtered(sources=("website", "app")))
+    rig.append(*(rig.record(f"a{number}", source="app") for number in range(3)))
+    rig.turn()
+    passing.give_up()
+    rig.follow()
+    monkeypatch.setattr(rig.role.feeder.catch_up, "turn", lambda: False)
+    passing.take_up()
+    rig.checkpoint()
+    rig.checkpoint()
+    rig.append(event(rig, "beat", "Heartbeat"))
+    rig.turn()
+    rig.checkpoint()
+    assert passing.rows("SELECT next_offset FROM lanes") == [(3,)]
+    passing.lose()
+    rig.change(Delete("destination", "crm"))
+    rig.follow()
+    passing.take_up()
+    rig.checkpoint()
+    assert passing.rows("SELECT first_offset, last_offset, status FROM ranges") == [(0, 3, "discarded")]
+    assert [rig.status_at(each, "crm") for each in ("a2", "beat")] == ["discarded", "filtered"]
+
+
+def test_what_only_a_ring_knows_of_a_lane_that_ended_is_saved(rig: Rig, passing: WorkerRig) -> None:
+    """The ring comes round, and is of one machine: the events said then that they were discarded."""
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.checkpoint()
+    rig.answer_all()
+    rig.change(Delete("destination", "crm"))
+    passing.replace(is_killed=True)
+    rig.checkpoint()
+    (rig.folder / "progress.ring").unlink()
+    assert [rig.status_at(each, "crm") for each in ("m0", "m1")] == ["delivered"] * 2
+    assert passing.rows("SELECT destination, delivered FROM delivered") == [("crm", 2)]
 
 
 def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: WorkerRig) -> None:
@@ -276,3 +324,29 @@ def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Ri
     rig.checkpoint()
     with closing(connect(location_of(rig.settings, "deliver"), read_only=True)) as connection:
         assert connection.execute("SELECT count(*) FROM retries").fetchone() == (0,)
+
+
+def test_an_owner_that_stays_keeps_no_runs_of_what_the_journal_has_dropped(
+    make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With each run that it seals it lets go of those that retention has passed since it took the partition."""
+    monkeypatch.setattr(takeover, "Duplicates", partial(Duplicates, run_events=50))
+    rig = make_worker().rig
+
+    def store(events: int) -> None:
+        for _ in range(0, events, 25):
+            end = rig.appender.ends()[PARTITION]
+            rig.append(*(f"m{end + number}" for number in range(25)))
+            rig.turn()
+            rig.answer_all()
+        finish(rig.role.feeder.shared[PARTITION].duplicates)
+
+    store(600)
+    rig.appender.retain(rig.clock.now_ms() + 10**12)
+    start = rig.role.journal.start(PARTITION)
+    assert start > 50
+    store(50)
+    with closing(connect(location_of(rig.settings, "deliver"), read_only=True)) as connection:
+        rows = connection.execute("SELECT first_offset, next_offset FROM index_runs ORDER BY first_offset").fetchall()
+    assert rows[0][0] <= start < rows[0][1]
+    assert rows[-1] == (600, 650)

@@ -8,7 +8,7 @@ from typing import cast
 from hookline.database.connect import connect
 from hookline.database.location import location_of
 from hookline.deliver.cluster.fence import Fence, now_seconds
-from hookline.deliver.cluster.shared_ring import SharedIndexStore
+from hookline.deliver.cluster.shared_ring import SharedIndexStore, SharedRing
 from hookline.deliver.cluster.takeover import Claims, PartitionTakeover
 from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.recovery import Recovery
@@ -85,6 +85,7 @@ class WorkerRig:
         self.rig.kill()
         self.rig.start(recovers=False)
         self._join()
+        SharedRing(location_of(self.rig.settings, "deliver"), self.rig.role.engine.ring).publish()
         self.rig.follow()
         self.rig.pass_time(0.1)  # the group is not quicker than a beat
         for partition in range(self.rig.settings.journal.partitions):

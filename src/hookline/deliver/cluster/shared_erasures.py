@@ -79,7 +79,7 @@ class SharedErasures(Erasures):
             return False
         folder = self._data_path / "index" / str(partition)
         try:
-            self._shelf.renew(partition, self._fence.epochs[partition], folder, positions.first, positions.end)
+            self._shelf.renew(partition, self._fence.epochs[partition], folder, list(positions))
         except (sqlite.Error, Fenced) as error:
             raise OSError(f"the runs in the database are as they were: {error}") from error
         return True

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -142,17 +143,17 @@ class SharedIndexStore:
         """Let go of the database."""
         self._connection.close()
 
-    def renew(self, partition: int, epoch: int, folder: Path, first: int, end: int) -> None:
-        """Keep the runs that hold some of ``[first, end)`` as they are now, and no longer those that are gone, or that
-        the disk cannot read: nobody overwrites what is kept of them; raise what disk and database raise."""
+    def renew(self, partition: int, epoch: int, folder: Path, offsets: Sequence[int]) -> None:
+        """Keep the runs that hold some of these ascending offsets as they are now, and no longer those that are gone,
+        or that the disk cannot read: nobody overwrites what is kept of them; raise what disk and database raise."""
         with self._lock:
             for name, run in self._kept(partition, 0).items():
-                if run.first_offset >= end or first >= run.next_offset:
+                if bisect_left(offsets, run.first_offset) == bisect_left(offsets, run.next_offset):
                     continue
                 content = _content(folder / name)
                 if content is None:
                     self._remove(partition, epoch, run)
-                else:
+                elif _digest(content) != run.digest:  # a step that is done again sends nothing again
                     self._put(partition, epoch, folder / name, content)
 
     def drop_stale(self, partition: int, folder: Path, first: int, end: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hookline.connections.model import Destination, LaneConfig, Snapshot
@@ -172,7 +172,7 @@ class Claims:
             partition,
             window_seconds=self._settings.dedup.window,
             bytes_max=self._settings.dedup.bytes,
-            on_sealed=lambda: self._shelf.keep(partition, epoch, folder, start),
+            on_sealed=lambda start: self._shelf.keep(partition, epoch, folder, start),
         )
         duplicates.read_up_to(next_offset)
         return duplicates
@@ -221,6 +221,7 @@ class PartitionTakeover:
         self._replays.keep_positions(claim.lanes.values())
         for number in then.keys() - self._engine.lanes.keys():
             self._end(claim, *then[number])
+            self._recovery.save_answers(claim.partition, number, then[number][0].id)
         if claim.then.version != version:
             self._engine.batch.versions.append((claim.partition, version, claim.next_offset))
         self._recovery.note_recovered((claim.partition,))
@@ -284,10 +285,15 @@ class PartitionTakeover:
     def _end(self, claim: Claim, destination: Destination, start: LaneConfig) -> None:
         """The lane was ended while nobody owned the partition: what waited there is discarded, on the record."""
         row = claim.lanes.get(start.number)
-        undone = positions.decode_cursor(row.blob).undone if row else claim.open_positions.get(start.number, ())
-        position = row.next_offset if row else claim.next_offset
+        position, undone = claim.next_offset, claim.open_positions.get(start.number, ())
+        backfills: Iterable[positions.SavedBackfill] = ()
+        if row is not None:
+            cursor = positions.decode_cursor(row.blob)
+            undone, backfills = cursor.undone, cursor.backfills
+            if not cursor.attached:  # where it is, it stands where the partition does
+                position = row.next_offset
         end = claim.end if start.until is None else start.until.get(claim.partition, claim.end)
-        first = min((position, *undone[:1]))
+        first = min((position, *undone[:1], *(each.next_offset for each in backfills)))
         now_ms = self._engine.clock.now_ms()
         batch = self._engine.batch
         if keeps_away(destination):

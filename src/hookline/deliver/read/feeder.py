@@ -15,7 +15,15 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.catch_up import CatchUp, SharedReader
 from hookline.deliver.read.losses import Loss, loss_by, record_loss
-from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
+from hookline.journal.port import (
+    Group,
+    JournalAway,
+    JournalCorrupt,
+    JournalError,
+    JournalFetching,
+    Lookups,
+    OffsetExpired,
+)
 from hookline.journal.record import Record
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, POSITION_SHIFT
 from hookline.telemetry.crashpoints import crash_point
@@ -37,6 +45,8 @@ class Feeder:
         self.catch_up = CatchUp(engine, journal, self.shared)
         self.filtering: dict[str, list[Lane]] | None = None
         """All lanes of each source that some lane filters; None when it is to be made anew."""
+        self.failure: JournalError | None = None
+        """What ended the reading: only starting again may help."""
         engine.reads_back = lambda: any(shared.reads_back for shared in self.shared.values())
         engine.on_room = self.room
         engine.on_open = self.detach
@@ -112,9 +122,13 @@ class Feeder:
         if self.engine.stopping:
             return
         more = False
-        for shared in self.shared.values():
-            more |= self._shared_turn(shared)
-        more |= self.catch_up.turn()
+        try:
+            for shared in self.shared.values():
+                more |= self._shared_turn(shared)
+            more |= self.catch_up.turn()
+        except JournalError as failure:
+            self.failure = failure
+            return
         if more:
             self.wake()
 

@@ -258,6 +258,7 @@ def test_retry_sends_the_dead_letters_of_this_cause_only(world: World) -> None:
     dry = world.control.api("POST", path, {"dryRun": True}).json
     assert (dry["deadLetters"], dry["retrying"], dry["replay"]) == (4, 0, None)
     assert world.control.api("GET", "/replays").json["items"] == []
+    assert world.control.api("POST", path, {"rate": 1e-300}).json["errors"][0]["pointer"] == "/rate"
     made = world.control.api("POST", path, {"rate": 50}).json["replay"]
     wait_until(lambda: world.control.api("GET", f"/replays/{made['id']}").json["total"] is not None)
     replay = world.control.api("GET", f"/replays/{made['id']}").json

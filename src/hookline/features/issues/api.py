@@ -117,6 +117,11 @@ class Issues(Controller):
             detail = f"This issue has no dead letters, and no event of {issue.destination} waits for a retry."
             ending = await last_ending(services, issue.destination)
             raise Problem(409, "nothing_to_retry", f"{detail} {ending}".rstrip())
+        if letters and (running := open_replay(services, issue)) is not None:
+            detail = (
+                f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
+            )
+            raise Problem(409, "already_retried", detail)
         stored = services.store.destination(issue.destination)
         if retrying and stored is not None and stored.lane is not None:
             lane = stored.lane.number  # tried first: where this is refused, no replay has begun
@@ -125,7 +130,8 @@ class Issues(Controller):
         replay = None
         if letters:
             request = ReplayRequest(destination=issue.destination, rate=asked.rate, dead_letters=wanted)
-            replay = await _begin(services, issue, request)
+            (made,) = await begin_retries(services, [request])
+            replay = view_of(services, made)
             _changed(issue, "retried", None, letters)
         return IssueRetried(letters, retrying, replay)
 
@@ -155,14 +161,6 @@ class Issues(Controller):
             raise not_found("issue", issue_id)
         _changed(issue, "note", before.note, issue.note)
         return await detail_of(services, issue)
-
-
-async def _begin(services: Services, issue: Issue, request: ReplayRequest) -> ReplayView:
-    if (running := open_replay(services, issue)) is not None:
-        detail = f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
-        raise Problem(409, "already_retried", detail)
-    (made,) = await begin_retries(services, [request])
-    return view_of(services, made)
 
 
 def cursor_of(issue: Issue) -> str:

@@ -42,6 +42,8 @@ DISCARD_SECONDS = 2.0
 """How long the answer to a discard waits for deliver to carry it out."""
 POLL_SECONDS = 0.05
 RETRIED_DESTINATIONS_MAX = 50
+Rate = Annotated[float, msgspec.Meta(ge=0.01, le=RATE_MAX)]
+"""Events per second of a retry."""
 
 
 OfOutcome = Annotated[
@@ -81,7 +83,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     until: Moment | None = msgspec.field(default=None, name="to")
     ids: Ids | None = None
     last_id: Annotated[int, msgspec.Meta(ge=0)] | None = msgspec.field(default=None, name="lastId")
-    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
+    rate: Rate | None = None
 
 
 class DeadLetterDetail(DeadLetter, frozen=True, kw_only=True, rename="camel"):

@@ -15,7 +15,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
 from hookline.api.services import Services, deliver_reader, list_reader
-from hookline.features.dead_letters.api import begin_retries
+from hookline.features.dead_letters.api import Rate, begin_retries
 from hookline.features.events.attempt_search import last_ending
 from hookline.features.issues.service import (
     IssueDetail,
@@ -30,7 +30,7 @@ from hookline.features.issues.service import (
 )
 from hookline.features.issues.store import NOTE_CHARACTERS_MAX, Issue, IssueState
 from hookline.features.replays.service import ReplayView, ask_deliver, view_of
-from hookline.replays.model import RATE_MAX, ReplayRequest
+from hookline.replays.model import ReplayRequest
 
 CURSOR_DIGITS_MAX = 18
 ID_CHARACTERS = 16
@@ -40,7 +40,7 @@ class IssueRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     """With `dryRun` nothing is sent, only counted. `rate` is the most events per second for the dead letters."""
 
     dry_run: bool = False
-    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
+    rate: Rate | None = None
 
 
 class IssueRetried(msgspec.Struct, frozen=True, rename="camel"):
@@ -117,6 +117,11 @@ class Issues(Controller):
             detail = f"This issue has no dead letters, and no event of {issue.destination} waits for a retry."
             ending = await last_ending(services, issue.destination)
             raise Problem(409, "nothing_to_retry", f"{detail} {ending}".rstrip())
+        if letters and (running := open_replay(services, issue)) is not None:
+            detail = (
+                f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
+            )
+            raise Problem(409, "already_retried", detail)
         stored = services.store.destination(issue.destination)
         if retrying and stored is not None and stored.lane is not None:
             lane = stored.lane.number  # tried first: where this is refused, no replay has begun
@@ -125,7 +130,8 @@ class Issues(Controller):
         replay = None
         if letters:
             request = ReplayRequest(destination=issue.destination, rate=asked.rate, dead_letters=wanted)
-            replay = await _begin(services, issue, request)
+            (made,) = await begin_retries(services, [request])
+            replay = view_of(services, made)
             _changed(issue, "retried", None, letters)
         return IssueRetried(letters, retrying, replay)
 
@@ -155,14 +161,6 @@ class Issues(Controller):
             raise not_found("issue", issue_id)
         _changed(issue, "note", before.note, issue.note)
         return await detail_of(services, issue)
-
-
-async def _begin(services: Services, issue: Issue, request: ReplayRequest) -> ReplayView:
-    if (running := open_replay(services, issue)) is not None:
-        detail = f"Replay {running.id} sends the dead letters of issue {issue.id} already; wait for it or cancel it."
-        raise Problem(409, "already_retried", detail)
-    (made,) = await begin_retries(services, [request])
-    return view_of(services, made)
 
 
 def cursor_of(issue: Issue) -> str:

@@ -107,6 +107,12 @@ def test_an_id_beyond_64_bits_is_refused(control: Running, action: str) -> None:
     assert (problem["code"], problem["errors"][0]["pointer"]) == ("invalid_object", "/ids/1")
 
 
+def test_a_retry_that_would_never_end_is_refused(control: Running) -> None:
+    """A rate is at least that of a destination that is resumed."""
+    problem = control.api("POST", "/dead-letters/retry", {"rate": 1e-300}).json
+    assert (problem["code"], problem["errors"][0]["pointer"]) == ("invalid_object", "/rate")
+
+
 def test_one_with_its_event(control: Running) -> None:
     """The event as it was received stands beside the letter."""
     control.append(record("m0", "Order Completed"))

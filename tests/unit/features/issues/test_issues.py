@@ -258,6 +258,7 @@ def test_retry_sends_the_dead_letters_of_this_cause_only(world: World) -> None:
     dry = world.control.api("POST", path, {"dryRun": True}).json
     assert (dry["deadLetters"], dry["retrying"], dry["replay"]) == (4, 0, None)
     assert world.control.api("GET", "/replays").json["items"] == []
+    assert world.control.api("POST", path, {"rate": 1e-300}).json["errors"][0]["pointer"] == "/rate"
     made = world.control.api("POST", path, {"rate": 50}).json["replay"]
     wait_until(lambda: world.control.api("GET", f"/replays/{made['id']}").json["total"] is not None)
     replay = world.control.api("GET", f"/replays/{made['id']}").json
@@ -289,7 +290,8 @@ def test_two_who_retry_at_once_send_once(world: World, monkeypatch: pytest.Monke
 
 
 def test_what_a_refused_retry_has_tried_is_on_record(world: World) -> None:
-    """Events that wait are tried although a replay sends the dead letters already: the log says so beside the 409."""
+    """Nothing is tried while a replay of the issue runs. Where another one turns out to send the same dead letters, the
+    events that wait have been tried: the log says so beside the 409."""
     world.control.append(record("m0"), record("m1"))
     for n in range(2):
         world.fail(n, "down", 503, "server_error", dead=n == 0)
@@ -300,6 +302,9 @@ def test_what_a_refused_retry_has_tried_is_on_record(world: World) -> None:
     path = f"/issues/{world.one()['id']}"
     made = world.control.api("POST", f"{path}/retry").json
     assert (made["deadLetters"], made["retrying"], made["replay"]["state"] != "done") == (1, 1, True)
+    assert world.control.api("POST", f"{path}/retry").json["code"] == "already_retried"
+    world.control.api("POST", f"/replays/{made['replay']['id']}/cancel")
+    assert len(world.control.api("POST", "/dead-letters/retry", {}).json["items"]) == 1
     assert world.control.api("POST", f"{path}/retry").json["code"] == "already_retried"
     entries = world.control.api("GET", f"/audit-log?target={path[1:]}").json["items"]
     changes = [

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, TimeoutError, expect
 
-from tests.service.harness import Hookline, Receiver, wait_until
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.ui.conftest import sign_in, wait_for_key
 from tests.ui.test_screens import misfits, on_screens
 
@@ -186,3 +186,19 @@ def test_a_name_typed_before_the_scripts_ran_suggests_its_id(page: Page, hooklin
     for route in held:
         route.continue_()
     expect(page.locator("[data-slug-of]")).to_have_value("mobile-app")
+
+
+def test_urls_of_somebody_else_are_not_saved_over(page: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """Whoever goes back to the URLs in the set-up does not undo what was changed elsewhere meanwhile."""
+    hookline.api("POST", "sources", {"id": "shop", "name": "Shop", "type": "web"})
+    made = webhook("crm", receiver.url("/mine"), sources=["shop"], enabled=False)
+    assert hookline.api("PUT", "destinations/crm", made).status == 201
+    sign_in(page, hookline)
+    page.goto("/setup?source=shop&destination=crm&step=urls")
+    theirs = [{"url": receiver.url("/theirs"), "headers": {}}]
+    assert hookline.api("PATCH", "destinations/crm", {"settings": {"webhooks": theirs}}).status == 200
+    page.get_by_label("Name", exact=True).fill("My CRM")
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.get_by_text("Somebody else has changed this")).to_be_visible()
+    crm = hookline.api("GET", "destinations/crm").json
+    assert (crm["name"], crm["settings"]["webhooks"]) == (made["name"], theirs)

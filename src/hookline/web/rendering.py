@@ -19,6 +19,7 @@ from litestar import Request, Response
 
 from hookline.api.auth.access import PARTS_HEADER
 from hookline.api.calls import current_caller, the_call
+from hookline.api.listing import CURSOR_CHARACTERS_MAX
 from hookline.api.services import COUNTED_MAX, Services
 from hookline.cli.launch import command_line
 from hookline.events.timestamps import split_at_times
@@ -107,8 +108,9 @@ def unknown(request: Request[Any, Any, Any], here: str, heading: str, title: str
 
 
 def query_of(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """Return the address's query, no value longer than anything that can be looked for."""
-    return {name: str(value)[:QUERY_CHARACTERS_MAX] for name, value in request.query_params.items()}
+    """Return the address's query, no value longer than anything that can be looked for, or than a cursor."""
+    longest = {"after": CURSOR_CHARACTERS_MAX}
+    return {name: str(value)[: longest.get(name, QUERY_CHARACTERS_MAX)] for name, value in request.query_params.items()}
 
 
 def _wants_parts(request: Request[Any, Any, Any]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
+import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromQuery, QueryParameter
 
@@ -89,6 +90,8 @@ class SetupPage(NamedTuple):
     """Of its settings, where it is no webhook."""
     guide: Sequence[Block]
     destination: Destination | None
+    before: str
+    """The destination as the API shows it."""
     webhooks: Sequence[Webhook | None]
     suggested_secret: str
     tested: Tested | None
@@ -140,6 +143,7 @@ async def setup_page(
         fields=() if signs or entry is None else settings_form(entry.settings_schema, _settings_of(shown)),
         guide=blocks_of(entry.guide) if entry is not None and step == "urls" else (),
         destination=shown,
+        before=msgspec.json.encode(shown).decode(),
         webhooks=[*webhooks, *[None] * (WEBHOOKS_MAX - len(webhooks))],
         suggested_secret=new_secret("sharedSecret") if step == "secret" else "",
         tested=tested,

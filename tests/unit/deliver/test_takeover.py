@@ -170,6 +170,25 @@ def test_what_only_a_ring_knows_of_a_lane_that_ended_is_saved(rig: Rig, passing:
     assert passing.rows("SELECT destination, delivered FROM delivered") == [("crm", 2)]
 
 
+def test_what_only_a_ring_knows_of_a_new_source_is_not_sent_again(rig: Rig, passing: WorkerRig) -> None:
+    """The source came after the last checkpoint, and its events lie before where the lane stood."""
+    rig.change(source("app"))
+    rig.follow()
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all()
+    rig.change(destination("crm", sources=("website", "app")))
+    rig.append(*(rig.record(f"a{number}", source="app") for number in range(3)))
+    rig.turn()
+    rig.checkpoint()
+    rig.follow()
+    assert rig.answer_all() == 3
+    passing.replace(is_killed=True)
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1, 2, 3]
+    assert passing.rows("SELECT delivered FROM delivered") == [(4,)]
+
+
 def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: WorkerRig) -> None:
     """What was accepted from the change on is sent to them, also what the last owner had read without knowing of it."""
     rig.append("before", rig.record("not-yet", source="app"))

@@ -199,7 +199,7 @@ class PartitionTakeover:
         }
         self._feeder.shared[claim.partition] = shared
         self._recovery.records = claim.records
-        self._recovery.learn(claim.partition, claim.delivered)
+        self._lane_set.delivered = self._recovery.learn(claim.partition, claim.delivered)
         for lane in list(self._engine.lanes.values()):
             if isinstance(lane, ReplayLane):
                 row = claim.lanes.get(lane.number)
@@ -227,6 +227,7 @@ class PartitionTakeover:
         self._recovery.note_recovered((claim.partition,))
         self._recovery.records = None
         self._recovery.forget(claim.partition)
+        self._lane_set.delivered = {}
         for lane in list(self._engine.lanes.values()):
             self._feeder.room(lane)
             self._engine.dispatch(lane)

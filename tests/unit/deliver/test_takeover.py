@@ -313,6 +313,23 @@ def test_offsets_that_were_lost_and_given_again_are_told(
     assert [(each.partition, each.first, each.next_offset) for each in read_lost(folder)] == expected
 
 
+def test_what_others_read_behind_a_short_journal_was_not_lost(rig: Rig, passing: WorkerRig) -> None:
+    """Another worker took the partition once it was long enough; when it comes back it is further than it was then."""
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    with closing(connect(location_of(rig.settings, "deliver"))) as connection:
+        connection.execute("UPDATE checkpoints SET next_offset = 2")
+        with pytest.raises(JournalAway, match="ends at 1, before 2"):
+            passing.take_up()
+        rig.append(*(rig.record(f"n{number}", received_at=rig.clock.steady_ms() + 1) for number in range(20)))
+        connection.execute("UPDATE checkpoints SET next_offset = 21")
+    passing.take_up()
+    lost = read_lost(rig.settings.data_path / FOLDER)
+    assert [(each.first, each.next_offset) for each in lost] == [(1, 2)]
+
+
 TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")
 
 

@@ -145,7 +145,7 @@ class Claims:
     def _note_lost(self, partition: int, next_offset: int) -> None:
         short = self._short.get(partition)
         if short is not None:
-            short = short._replace(next_offset=next_offset)
+            short = short._replace(next_offset=min(short.next_offset, next_offset))
             note_if_given_again(self._settings.data_path / FOLDER, self._journal, partition, short)
             del self._short[partition]
 

@@ -241,7 +241,12 @@ class Dispatcher(Work, Sink):
     @property
     def is_shut(self) -> bool:
         """Return whether nothing new may be sent just now."""
-        return self.full or self.stopping or (self.fence is not None and self.fence.is_shut)
+        return self.full or self.stopping or self.is_fenced
+
+    @property
+    def is_fenced(self) -> bool:
+        """Return whether others may own by now what would be sent."""
+        return self.fence is not None and self.fence.is_shut
 
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt by itself."""
@@ -525,7 +530,7 @@ class Dispatcher(Work, Sink):
     def _halved(self, parcel: RequestParcel, target: Target) -> bool:
         """Send the halves of a batch of which a receiver has not said which events it refuses: they show it."""
         lane, mapped = target.lane, target.lane.mapped
-        if self.stopping or lane.paused or lane.closed or not isinstance(mapped, Mapped):
+        if self.stopping or self.is_fenced or lane.paused or lane.closed or not isinstance(mapped, Mapped):
             return False
         self._send_outgoing(mapped.outgoing(target, parcel.halves()))
         return True
@@ -585,7 +590,7 @@ class Dispatcher(Work, Sink):
     def _fell_back(self, delivery: Delivery) -> bool:
         """Ask the next URL that has not failed (fan-out ``fallback``); False when there is none, or not now."""
         lane = delivery.lane
-        if lane.options.fan_out != "fallback" or self.stopping or lane.paused or lane.closed:
+        if lane.options.fan_out != "fallback" or self.stopping or self.is_fenced or lane.paused or lane.closed:
             return False
         for target in delivery.not_failed():
             delivery.outstanding = 1

@@ -197,11 +197,13 @@ class Recovery:
             self._entries.setdefault(lane, {})[position] = entry
         ring.resume_after(newest_entry(everything))
 
-    def learn(self, partition: int, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
-        """Do not send again what others delivered of a partition: entries by lane and position."""
+    def learn(self, partition: int, delivered: Mapping[int, Mapping[int, bytes]]) -> dict[int, dict[int, bytes]]:
+        """Do not send again what others delivered of a partition, entries by lane and position; return all that is
+        known."""
         for lane, entries in delivered.items():
             self._entries.setdefault(lane, {}).update(entries)
         self._forget_expired(partition)
+        return self._entries
 
     def _forget_expired(self, partition: int) -> None:
         # What was known of events that are no longer kept went with them: it would be taken for new, and counted.

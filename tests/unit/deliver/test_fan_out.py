@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Destination, Pause, Webhook, WebhookSettings
+from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.retry.policy import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -179,6 +180,15 @@ class TestFallback:
         assert asked(rig) == []
         assert sorted(outcomes(rig)) == [("0", "refused"), ("1", "success")]
         assert rig.status_at("m", "crm") == "delivered"
+
+    def test_no_other_url_is_asked_for_what_others_may_own_by_now(self, rig: Rig) -> None:
+        """The attempt ends with the URLs that were asked, and comes again once the group has confirmed."""
+        begin(rig, "fallback")
+        rig.role.engine.fence = Fence(10.0)
+        rig.answer(to(rig, 0), 503)
+        assert asked(rig) == []
+        rig.role.engine.fence = None
+        assert next_try(rig) != []
 
     def test_when_all_have_failed_it_begins_anew_with_the_first_worth_it(self, rig: Rig) -> None:
         """The next attempt leaves out what refused for good."""

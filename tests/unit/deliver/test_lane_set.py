@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.journal.port import partition_of
+from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Delete, Rig, destination, source
 
 
@@ -11,6 +13,23 @@ def begin(rig: Rig) -> None:
     """Start with two sources and one destination of the first."""
     rig.change(source(), source("app"), destination("crm"))
     rig.start()
+
+
+def test_a_row_of_one_partition_has_nothing_discarded_in_another(make_rig: MakeRig) -> None:
+    """All of the other one was delivered when the destination was deleted."""
+    rig = make_rig(2)
+    rig.change(source(), destination("crm"))
+    rig.start()
+    first, second = (next(key for key in map(str, range(99)) if partition_of(key, 2) == each) for each in range(2))
+    rig.append(*(rig.record(f"a{number}", user_key=first) for number in range(9)))
+    rig.come_to_rest()
+    rig.append(rig.record("fails", user_key=second))
+    rig.turn()
+    rig.answer_all(503)
+    rig.change(Delete("destination", "crm"))
+    rig.follow()
+    ranges = [(row.partition, row.first_offset, row.last_offset) for row in rig.role.engine.batch.ranges]
+    assert [each for each in ranges if each[1] <= each[2]] == [(1, 0, 0)]
 
 
 def test_a_destination_enabled_behind_the_readers_back_catches_up(rig: Rig) -> None:

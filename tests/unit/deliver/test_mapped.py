@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from hookline.connections.model import Destination, Pause
+from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, source
@@ -349,14 +350,18 @@ def test_a_batch_whose_answer_is_too_long_is_halved_until_it_can_be_read(rig: Ri
     assert [rig.status_at(f"m{number}", "api") for number in range(10)] == ["delivered"] * 10
 
 
-@pytest.mark.parametrize("how", ["stop", "pause"])
+@pytest.mark.parametrize("how", ["stop", "pause", "lease"])
 def test_a_refused_batch_that_cannot_be_halved_comes_again(rig: Rig, how: str) -> None:
-    """While the role stops, or the destination is paused, nothing is sent; nine of ten events are well."""
+    """While the role stops, the destination is paused, or others may own the events, nothing is sent; nine of ten
+    events are well."""
     start(rig, BATCHED)
     rig.append(*[f"m{number}" for number in range(10)])
     rig.turn()
     if how == "stop":
         rig.role.engine.stopping = True
+    elif how == "lease":
+        rig.role.engine.fence = fence = Fence(10.0)
+        fence.epochs[0] = 1
     else:
         rig.store.pause("api", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
         rig.follow()
@@ -366,6 +371,8 @@ def test_a_refused_batch_that_cannot_be_halved_comes_again(rig: Rig, how: str) -
     assert len(rig.network.sent) == 1
     if how == "stop":
         rig.restart()
+    elif how == "lease":
+        rig.role.engine.fence = None
     else:
         rig.store.resume("api", None, "test", rig.appender.ends)
         rig.follow()

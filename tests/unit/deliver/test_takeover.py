@@ -170,6 +170,25 @@ def test_what_only_a_ring_knows_of_a_lane_that_ended_is_saved(rig: Rig, passing:
     assert passing.rows("SELECT destination, delivered FROM delivered") == [("crm", 2)]
 
 
+def test_what_only_a_ring_knows_of_a_new_source_is_not_sent_again(rig: Rig, passing: WorkerRig) -> None:
+    """The source came after the last checkpoint, and its events lie before where the lane stood."""
+    rig.change(source("app"))
+    rig.follow()
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all()
+    rig.change(destination("crm", sources=("website", "app")))
+    rig.append(*(rig.record(f"a{number}", source="app") for number in range(3)))
+    rig.turn()
+    rig.checkpoint()
+    rig.follow()
+    assert rig.answer_all() == 3
+    passing.replace(is_killed=True)
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1, 2, 3]
+    assert passing.rows("SELECT delivered FROM delivered") == [(4,)]
+
+
 def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: WorkerRig) -> None:
     """What was accepted from the change on is sent to them, also what the last owner had read without knowing of it."""
     rig.append("before", rig.record("not-yet", source="app"))
@@ -292,6 +311,23 @@ def test_offsets_that_were_lost_and_given_again_are_told(
     passing.take_up()
     folder = rig.settings.data_path / FOLDER
     assert [(each.partition, each.first, each.next_offset) for each in read_lost(folder)] == expected
+
+
+def test_what_others_read_behind_a_short_journal_was_not_lost(rig: Rig, passing: WorkerRig) -> None:
+    """Another worker took the partition once it was long enough; when it comes back it is further than it was then."""
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    with closing(connect(location_of(rig.settings, "deliver"))) as connection:
+        connection.execute("UPDATE checkpoints SET next_offset = 2")
+        with pytest.raises(JournalAway, match="ends at 1, before 2"):
+            passing.take_up()
+        rig.append(*(rig.record(f"n{number}", received_at=rig.clock.steady_ms() + 1) for number in range(20)))
+        connection.execute("UPDATE checkpoints SET next_offset = 21")
+    passing.take_up()
+    lost = read_lost(rig.settings.data_path / FOLDER)
+    assert [(each.first, each.next_offset) for each in lost] == [(1, 2)]
 
 
 TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")

@@ -145,7 +145,7 @@ class Claims:
     def _note_lost(self, partition: int, next_offset: int) -> None:
         short = self._short.get(partition)
         if short is not None:
-            short = short._replace(next_offset=next_offset)
+            short = short._replace(next_offset=min(short.next_offset, next_offset))
             note_if_given_again(self._settings.data_path / FOLDER, self._journal, partition, short)
             del self._short[partition]
 
@@ -199,7 +199,7 @@ class PartitionTakeover:
         }
         self._feeder.shared[claim.partition] = shared
         self._recovery.records = claim.records
-        self._recovery.learn(claim.partition, claim.delivered)
+        self._lane_set.delivered = self._recovery.learn(claim.partition, claim.delivered)
         for lane in list(self._engine.lanes.values()):
             if isinstance(lane, ReplayLane):
                 row = claim.lanes.get(lane.number)
@@ -227,6 +227,7 @@ class PartitionTakeover:
         self._recovery.note_recovered((claim.partition,))
         self._recovery.records = None
         self._recovery.forget(claim.partition)
+        self._lane_set.delivered = {}
         for lane in list(self._engine.lanes.values()):
             self._feeder.room(lane)
             self._engine.dispatch(lane)

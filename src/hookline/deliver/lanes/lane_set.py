@@ -261,7 +261,8 @@ class LaneSet:
             position = shared.next_offset if cursor.attached else cursor.next_offset
             if keeps_away(lane.destination):
                 self.note_filters(lane, {partition: position}, version=0)
-            waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.pending_rows)]
+            pending = [row & OFFSET_MASK for row in lane.pending_rows if row >> POSITION_SHIFT == partition]
+            waiting = [*lane.undone(partition), *pending]
             waiting.append(position)
             waiting += [backfill.next_offset for backfill in lane.backfills if backfill.partition == partition]
             if cursor.attached:

@@ -231,7 +231,8 @@ class Worker:
         for partition in partitions:
             self._wanted.pop(partition, None)
             self._doubtful.pop(partition, None)
-        held = sorted(partitions & self._fence.epochs.keys())
+        epochs = {each: epoch for each, epoch in self._fence.epochs.items() if each in partitions}
+        held = sorted(epochs)
         self._fence.leaving.update(held)
         for partition in held:
             self._feeder.freeze(partition)
@@ -243,7 +244,8 @@ class Worker:
         is_saved = await self._checkpointer.save()
         positions = {each: position for each, position in self._checkpointer.positions.items() if each in held}
         for partition in held:
-            self._leave(partition)
+            if self._fence.epochs.get(partition) == epochs[partition]:  # or it was lost, and taken again, meanwhile
+                self._leave(partition)
         self._log.info("partitions_given_up", partitions=held, saved=is_saved)
         crash_point("worker.partition_given_up")
         return positions

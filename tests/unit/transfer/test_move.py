@@ -133,9 +133,10 @@ def test_a_move_goes_on_when_nobody_reads_of_it(old: Settings, monkeypatch: pyte
 @contextmanager
 def service_in(folder: Path, ends_after: float) -> Iterator[None]:
     """A process that holds the folder, and ends so long after it was asked to."""
-    work = f"lock.hold_for_supervisor({str(folder)!r}); print(flush=True); signal.pause(); time.sleep({ends_after})"
-    asked = "signal.signal(signal.SIGTERM, lambda *_: None)"
-    program = f"import signal, time; from hookline.cli.service import lock; {asked}; {work}"
+    work = f"lock.hold_for_supervisor({str(folder)!r}); print(flush=True)"
+    asked = f"signal.sigwait({{signal.SIGTERM}}); time.sleep({ends_after})"
+    ready = "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})"
+    program = f"import signal, time; from hookline.cli.service import lock; {ready}; {work}; {asked}"
     running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
         assert running.stdout is not None

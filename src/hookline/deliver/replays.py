@@ -286,6 +286,7 @@ class Replays:
         for each, cursor in cursors.items():
             if cursor.paused_ms:
                 self._lane_set.leave_out_pause(lane, each, cursor.paused_ms)
+        self._prompt(lane)
 
     def _open(self, replay: Replay, destination: Destination, at: Mapping[int, int]) -> ReplayLane:
         """Open the lane of a replay, at its beginning or at the positions ``at``."""
@@ -304,7 +305,6 @@ class Replays:
         engine.batch.replays[lane.number] = ReplayRow(lane.number, "running", engine.clock.now_ms())
         if not lane.targets:
             lane.breaker.open(UNUSABLE)
-        self._prompt(lane)
         crash_point("deliver.replay_opened")
         return lane
 

@@ -65,11 +65,12 @@ class Feeder:
             self._call_soon(self._turn)
 
     def room(self, lane: Lane) -> None:
-        """A lane can take events again."""
+        """A lane may be able to take events again."""
         if lane.closed:
             return
-        for shared in self.shared.values():
-            shared.full.discard(lane)
+        if not lane.measure():  # one whose probe succeeded may have more than enough
+            for shared in self.shared.values():
+                shared.full.discard(lane)
         if lane.detached:
             self.catch_up.want(lane)
         self.wake()

@@ -198,6 +198,8 @@ class PartitionTakeover:
             if each.id in claim.then.lanes
         }
         self._feeder.shared[claim.partition] = shared
+        # Where a replay has ended its rows are gone: a lane that is open still would begin anew here.
+        self._replays.close_ended()
         self._recovery.records = claim.records
         self._lane_set.delivered = self._recovery.learn(claim.partition, claim.delivered)
         for lane in list(self._engine.lanes.values()):

@@ -330,6 +330,20 @@ def test_what_others_read_behind_a_short_journal_was_not_lost(rig: Rig, passing:
     assert [(each.first, each.next_offset) for each in lost] == [(1, 2)]
 
 
+def test_a_partition_that_was_short_for_a_worker_which_lost_it_is_looked_at_anew(
+    rig: Rig, passing: WorkerRig, short: Connection
+) -> None:
+    """The broker was only late; others delivered what it had, and retention has dropped that before it comes back."""
+    with passing.member() as member:
+        member._lost(frozenset((PARTITION,)))
+    for message_id in ("m1", "m2"):
+        rig.append(message_id)
+        rig.appender.retain(rig.clock.now_ms() + 10**12)
+    assert rig.role.journal.start(PARTITION) == 2
+    passing.take_up()
+    assert read_lost(rig.settings.data_path / FOLDER) == ()
+
+
 TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")
 
 

@@ -129,6 +129,11 @@ class Claims:
             settled(self._saved, partition, known, backlogs),
         )
 
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Keep nothing of partitions that are not wanted any more: where they end is their next owners' to see."""
+        for partition in partitions:
+            self._short.pop(partition, None)
+
     def close(self) -> None:
         """Let go of connections."""
         self._connection.close()

@@ -73,8 +73,12 @@ class Erasures:
                 if not self._forget_users(partition, positions):
                     return
             except OSError as error:
-                self._log.warning("index_not_erased", error=str(error), next_step="it is tried again")
+                self._warn(error)
                 return
+        self._write(erasure)
+
+    def _write(self, erasure: Erasure) -> None:
+        """Put on record, with the next checkpoint, that nothing is left of it."""
         batch = self._engine.batch
         batch.erasures.append(ErasureRow(*erasure.key, self._closed, erasure.positions))
         self._closed = 0
@@ -83,6 +87,9 @@ class Erasures:
     def _forget_users(self, partition: int, positions: OffsetSet) -> bool:
         shared = self._feeder.shared.get(partition)
         return shared is None or shared.duplicates.forget_users(list(positions))
+
+    def _warn(self, error: Exception) -> None:
+        self._log.warning("index_not_erased", error=str(error), next_step="it is tried again")
 
     def _give_back(self, lane: Lane, erasure: Erasure) -> None:
         queued = [event.position for event in lane.queue]

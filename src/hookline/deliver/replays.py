@@ -7,6 +7,7 @@ What is wanted stands in ``control.db`` and is followed as the connections are; 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot
 from hookline.database.sqlite import DatabaseAway
@@ -207,6 +208,18 @@ class Replays:
             else:
                 self._kept.setdefault(row.lane, {})[row.partition] = row
 
+    def close_ended(self) -> None:
+        """Close the lanes of replays that other workers have ended; raise DatabaseAway."""
+        states = self._store.reader.replay_states()
+        if "cancelled" in [states.get(number) for number in self.lanes]:
+            self._changed |= self.look()  # what control says of it is the reason
+        for lane in [each for each in self.lanes.values() if states.get(each.number, "running") != "running"]:
+            if states[lane.number] == "cancelled":  # another one was first to hear of it
+                self._end(lane, "cancelled", self._reason(lane.number))
+            else:
+                self._close(lane)
+                self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state="done")
+
     def _finish(self, lane: ReplayLane) -> None:
         if not self._is_shared:
             self._end(lane, "done")
@@ -218,23 +231,12 @@ class Replays:
             self._engine.batch.parts_done.append((now_ms, lane.number, max(lane.replay.ends, default=-1) + 1))
 
     def _look_at_others(self) -> None:
-        """Close the lanes of replays that are done, now that every worker has done its part."""
         now = self._engine.clock.monotonic()
         if not self._is_shared or now - self._looked_seconds < POLL_SECONDS:
             return
         self._looked_seconds = now
-        try:
-            states = self._store.reader.replay_states()
-            if "cancelled" in [states.get(number) for number in self.lanes]:
-                self._changed |= self.look()  # what control says of it is the reason
-        except DatabaseAway:
-            return
-        for lane in [each for each in self.lanes.values() if states.get(each.number, "running") != "running"]:
-            if states[lane.number] == "cancelled":  # another one was first to hear of it
-                self._end(lane, "cancelled", self._reason(lane.number))
-            else:
-                self._close(lane)
-                self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state="done")
+        with suppress(DatabaseAway):
+            self.close_ended()
 
     # opening, changing, ending
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import structlog
 
-from hookline.database.location import location_of
+from hookline.database.location import DatabaseLocation, location_of
 from hookline.deliver.cluster.shared_erasures import SharedErasures
 from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.journal.folder import write_note
@@ -17,9 +19,26 @@ from hookline.journal.opening import FOLDER
 from hookline.privacy.shared_erased import CHANGES
 from hookline.privacy.suppressions import PrivacyStore
 from hookline.replays.offset_set import OffsetSet, encode_offset_sets
+from tests.service.waiting import wait_until
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.deliver.test_feeder import append_groups
 from tests.unit.deliver.worker_rig import WorkerRig
+
+
+class Shelf(SharedIndexStore):
+    """Renews nothing before ``answers`` is set, and notes for which epochs it does."""
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        super().__init__(location)
+        self.answers = threading.Event()
+        self.answers.set()
+        self.epochs: list[int] = []
+
+    def renew(self, partition: int, epoch: int, folder: Path, offsets: Sequence[int]) -> None:
+        """Wait for the database."""
+        self.epochs.append(epoch)
+        assert self.answers.wait(10)
+        super().renew(partition, epoch, folder, offsets)
 
 
 @pytest.fixture
@@ -28,6 +47,26 @@ def privacy(rig: Rig) -> Iterator[PrivacyStore]:
     store = PrivacyStore(location_of(rig.settings, "privacy"))
     yield store
     store.close()
+
+
+@pytest.fixture
+def shelf(worker: WorkerRig) -> Iterator[Shelf]:
+    """The runs that a worker keeps in the database; it has delivered an event, and erases as one of many."""
+    rig, role = worker.rig, worker.rig.role
+    rig.append("m0")
+    rig.come_to_rest()
+    write_note(rig.settings.data_path / FOLDER, "kafka://broker:9092/events\n")
+    parts = role.engine, role.feeder, role.retries, role.store, role.erasure_feed
+    with closing(Shelf(location_of(rig.settings, "deliver"))) as made:
+        role.erasures = SharedErasures(*parts, worker.fence, made, rig.settings.data_path)
+        yield made
+
+
+@pytest.fixture
+def its_privacy(worker: WorkerRig) -> Iterator[PrivacyStore]:
+    """Where control writes what is to be erased by the worker."""
+    with closing(PrivacyStore(location_of(worker.rig.settings, "privacy"))) as store:
+        yield store
 
 
 def ask(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
@@ -53,6 +92,12 @@ def erase(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
     """Erase an event; deliver says at once that nothing is left."""
     ask(rig, privacy, offset)
     assert rig.role.store.reader.erased(1, 1, 1) is not None
+
+
+def is_erased(worker: WorkerRig) -> bool:
+    """Let the worker go on; return whether it has said that its part of an erasure is done."""
+    follow(worker.rig)
+    return worker.rig.role.store.reader.erased_partitions(1, 1, 1) == {0}
 
 
 def test_a_reader_that_waits_has_nothing_of_it(rig: Rig, privacy: PrivacyStore, small_queues: tuple[int, int]) -> None:
@@ -108,29 +153,46 @@ def test_what_is_under_way_of_a_lane_that_ended_is_waited_for(rig: Rig, privacy:
     assert rig.role.store._read.execute("SELECT count(*) FROM attempts").fetchone() == (0,)
 
 
-def test_a_worker_whose_disk_takes_no_note_of_what_is_erased_goes_on(worker: WorkerRig) -> None:
+def test_a_worker_whose_disk_takes_no_note_of_what_is_erased_goes_on(
+    worker: WorkerRig, shelf: Shelf, its_privacy: PrivacyStore
+) -> None:
     """It ended, as often as it was started, while its disk was full. The note is made, and its part done, once it can
     be."""
-    rig, role = worker.rig, worker.rig.role
-    rig.append("m0")
-    rig.turn()
-    rig.answer_all(200)
-    rig.checkpoint()
-    journal = rig.settings.data_path / FOLDER
-    write_note(journal, "kafka://broker:9092/events\n")
-    parts = role.engine, role.feeder, role.retries, role.store, role.erasure_feed
-    with (
-        closing(PrivacyStore(location_of(rig.settings, "privacy"))) as privacy,
-        closing(SharedIndexStore(location_of(rig.settings, "deliver"))) as shelf,
-    ):
-        role.erasures = SharedErasures(*parts, worker.fence, shelf, rig.settings.data_path)
-        in_the_way = journal / erased.FOLDER
-        in_the_way.touch()
-        with structlog.testing.capture_logs() as lines:
-            ask(rig, privacy, 0)
-        assert [line["event"] for line in lines].count("erasures_not_noted") == 1
-        assert role.store.reader.erased_partitions(1, 1, 1) == set()
-        in_the_way.unlink()
-        follow(rig)
-        assert role.store.reader.erased_partitions(1, 1, 1) == {0}
-        assert erased.ErasedPlaces(journal).of(0) == {0}
+    journal = worker.rig.settings.data_path / FOLDER
+    in_the_way = journal / erased.FOLDER
+    in_the_way.touch()
+    with structlog.testing.capture_logs() as lines:
+        ask(worker.rig, its_privacy, 0)
+    assert [line["event"] for line in lines].count("erasures_not_noted") == 1
+    assert shelf.epochs == []
+    in_the_way.unlink()
+    wait_until(lambda: is_erased(worker), 10, "its part is done")
+    assert erased.ErasedPlaces(journal).of(0) == {0}
+
+
+def test_a_worker_goes_on_while_the_database_takes_the_runs_of_an_erasure(
+    worker: WorkerRig, shelf: Shelf, its_privacy: PrivacyStore
+) -> None:
+    """Each is megabytes, and nothing was sent until all were written."""
+    shelf.answers.clear()
+    ask(worker.rig, its_privacy, 0)
+    worker.rig.append("m1")
+    worker.rig.come_to_rest()
+    assert worker.rig.offsets("crm") == [0, 1]
+    assert not is_erased(worker)
+    shelf.answers.set()
+    wait_until(lambda: is_erased(worker), 10, "its part is done")
+    assert len(shelf.epochs) == 1
+
+
+def test_runs_that_come_from_another_worker_during_an_erasure_are_renewed_too(
+    worker: WorkerRig, shelf: Shelf, its_privacy: PrivacyStore
+) -> None:
+    """The partition was with others and is back before the database has answered: what they kept says whose it was."""
+    shelf.answers.clear()
+    ask(worker.rig, its_privacy, 0)
+    worker.lose()
+    worker.take_up()
+    shelf.answers.set()
+    wait_until(lambda: is_erased(worker), 10, "its part is done")
+    assert shelf.epochs == [1, 2]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from hookline.connections.model import DeliveryOptions, WebhookSettings
 from hookline.deliver.cluster.worker import Worker
-from hookline.telemetry.log import logger
 from tests.unit.deliver.conftest import MakeWorker
 from tests.unit.deliver.rig import destination
 from tests.unit.deliver.worker_rig import WorkerRig
@@ -107,27 +105,18 @@ def test_who_saves_for_long_as_a_partition_goes_keeps_it_when_it_is_back(
     worker: WorkerRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group waits for a while, takes the partition, and gives it back before the database has answered."""
-    rig, role = worker.rig, worker.rig.role
-    made = Worker.__new__(Worker)
-    made._fence, made._engine, made._feeder, made._checkpointer = (
-        worker.fence,
-        role.engine,
-        role.feeder,
-        role.checkpointer,
-    )
-    made._wanted, made._doubtful, made._log, made._loop = {}, {}, logger(), rig.loop
-    monkeypatch.setattr(made, "_follower", Mock(), raising=False)
-    monkeypatch.setattr(made, "_heartbeat", Mock(), raising=False)
+    role = worker.rig.role
 
-    async def passing() -> None:
+    async def passing(member: Worker) -> None:
         answered = asyncio.Event()
         monkeypatch.setattr(role.checkpointer, "save", answered.wait)
-        release = asyncio.create_task(made._release(frozenset((0,))))
+        release = asyncio.create_task(member._release(frozenset((0,))))
         await asyncio.sleep(0)
-        made._lost(frozenset((0,)))
+        member._lost(frozenset((0,)))
         worker.take_up()
         answered.set()
         await release
 
-    rig.loop.run_until_complete(passing())
+    with worker.member() as member:
+        worker.rig.loop.run_until_complete(passing(member))
     assert 0 in role.feeder.shared

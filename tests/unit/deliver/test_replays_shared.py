@@ -158,9 +158,7 @@ def test_whoever_hears_of_a_cancellation_by_others_has_its_own_part_on_the_recor
     rig = worker.rig
     replay = begin_in_one(worker, 24)
     rig.replays.want(replay.lane, "cancelled", None)
-    batch = Batch()
-    batch.replays[replay.lane] = ReplayRow(replay.lane, "cancelled", 5, ended_ms=5, reason=CANCELLED)
-    rig.role.store.commit(batch)
+    end_elsewhere(worker, replay, "cancelled")
     rig.pass_time(2.0)
     (request, *others) = rig.network.waiting
     rig.answer(request)
@@ -169,6 +167,21 @@ def test_whoever_hears_of_a_cancellation_by_others_has_its_own_part_on_the_recor
     worker.go_on(3)
     assert worker.rows("SELECT partition, status, reason FROM ranges") == [(0, "discarded", CANCELLED)]
     assert rig.replay_row(replay) == ("cancelled", 1, 0)
+
+
+@pytest.mark.parametrize("state", ["done", "cancelled"])
+def test_a_replay_that_others_ended_begins_nothing_anew_in_a_partition_that_comes(
+    make_worker: MakeWorker, state: str
+) -> None:
+    """The last owner has dropped where it stood; that it ended is looked for here only once a second."""
+    worker = make_worker(partitions=2)
+    rig = worker.rig
+    replay = begin_in_one(worker, 8)
+    worker.go_on(3)
+    end_elsewhere(worker, replay, state)
+    worker.take_up(1)
+    worker.go_on(3)
+    assert rig.replayed(replay) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
@@ -215,6 +228,13 @@ def begin_in_one(worker: WorkerRig, events: int) -> Replay:
     worker.rig.follow()
     worker.rig.checkpoint()
     return replay
+
+
+def end_elsewhere(worker: WorkerRig, replay: Replay, state: str) -> None:
+    """Have another worker end a replay."""
+    batch = Batch()
+    batch.replays[replay.lane] = ReplayRow(replay.lane, state, 5, ended_ms=5, reason=CANCELLED)
+    worker.rig.role.store.commit(batch)
 
 
 def end_part(worker: WorkerRig, replay: Replay, partition: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
@@ -10,6 +11,7 @@ import pytest
 from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.database.location import location_of
 from hookline.deliver.cluster import takeover
 from hookline.deliver.cluster.shared_ring import SharedRing
@@ -294,27 +296,9 @@ def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Work
     assert rig.offsets("crm") == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("came_after", "expected"), [(1, [(PARTITION, 1, 2)]), (-1, [])])
-def test_offsets_that_were_lost_and_given_again_are_told(
-    rig: Rig, passing: WorkerRig, came_after: int, expected: list[tuple[int, int, int]]
-) -> None:
-    """What has the offsets now came after the partition was seen to be too short: that is no broker that was late."""
-    rig.append("m0")
-    rig.turn()
-    rig.answer_all()
-    passing.give_up()
-    with closing(connect(location_of(rig.settings, "deliver"))) as connection:
-        connection.execute("UPDATE checkpoints SET next_offset = 2")
-    with pytest.raises(JournalAway, match="ends at 1, before 2"):
-        passing.take_up()
-    rig.append(rig.record("m1", received_at=rig.clock.steady_ms() + came_after))
-    passing.take_up()
-    folder = rig.settings.data_path / FOLDER
-    assert [(each.partition, each.first, each.next_offset) for each in read_lost(folder)] == expected
-
-
-def test_what_others_read_behind_a_short_journal_was_not_lost(rig: Rig, passing: WorkerRig) -> None:
-    """Another worker took the partition once it was long enough; when it comes back it is further than it was then."""
+@pytest.fixture
+def short(rig: Rig, passing: WorkerRig) -> Iterator[Connection]:
+    """The database as the worker finds that the partition ends at 1, where it had been read up to 2."""
     rig.append("m0")
     rig.turn()
     rig.answer_all()
@@ -323,11 +307,41 @@ def test_what_others_read_behind_a_short_journal_was_not_lost(rig: Rig, passing:
         connection.execute("UPDATE checkpoints SET next_offset = 2")
         with pytest.raises(JournalAway, match="ends at 1, before 2"):
             passing.take_up()
-        rig.append(*(rig.record(f"n{number}", received_at=rig.clock.steady_ms() + 1) for number in range(20)))
-        connection.execute("UPDATE checkpoints SET next_offset = 21")
+        yield connection
+
+
+@pytest.mark.parametrize(("came_after", "expected"), [(1, [(PARTITION, 1, 2)]), (-1, [])])
+def test_offsets_that_were_lost_and_given_again_are_noted(
+    rig: Rig, passing: WorkerRig, short: Connection, came_after: int, expected: list[tuple[int, int, int]]
+) -> None:
+    """What has the offsets now came after the partition was seen to be too short: that is no broker that was late."""
+    rig.append(rig.record("m1", received_at=rig.clock.steady_ms() + came_after))
+    passing.take_up()
+    folder = rig.settings.data_path / FOLDER
+    assert [(each.partition, each.first, each.next_offset) for each in read_lost(folder)] == expected
+
+
+def test_what_others_read_behind_a_short_journal_was_not_lost(rig: Rig, passing: WorkerRig, short: Connection) -> None:
+    """Another worker took the partition once it was long enough; when it comes back it is further than it was then."""
+    rig.append(*(rig.record(f"n{number}", received_at=rig.clock.steady_ms() + 1) for number in range(20)))
+    short.execute("UPDATE checkpoints SET next_offset = 21")
     passing.take_up()
     lost = read_lost(rig.settings.data_path / FOLDER)
     assert [(each.first, each.next_offset) for each in lost] == [(1, 2)]
+
+
+def test_a_partition_that_was_short_for_a_worker_which_lost_it_is_looked_at_anew(
+    rig: Rig, passing: WorkerRig, short: Connection
+) -> None:
+    """The broker was only late; others delivered what it had, and retention has dropped that before it comes back."""
+    with passing.member() as member:
+        member._lost(frozenset((PARTITION,)))
+    for message_id in ("m1", "m2"):
+        rig.append(message_id)
+        rig.appender.retain(rig.clock.now_ms() + 10**12)
+    assert rig.role.journal.start(PARTITION) == 2
+    passing.take_up()
+    assert read_lost(rig.settings.data_path / FOLDER) == ()
 
 
 TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")

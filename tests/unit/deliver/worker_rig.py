@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from typing import cast
+from unittest.mock import Mock
 
 from hookline.database.connect import connect
 from hookline.database.location import location_of
 from hookline.deliver.cluster.fence import Fence, now_seconds
 from hookline.deliver.cluster.shared_ring import SharedIndexStore, SharedRing
 from hookline.deliver.cluster.takeover import Claims, PartitionTakeover
+from hookline.deliver.cluster.worker import Worker
 from hookline.deliver.read.catch_up import SharedReader
 from hookline.deliver.recovery import Recovery
 from hookline.journal.port import Follower, partition_of
+from hookline.telemetry.log import logger
 from tests.unit.deliver.rig import Request, Rig
 
 
@@ -74,6 +79,18 @@ class WorkerRig:
         PartitionTakeover(*parts, recovery).take_over(claim, shared, role.checkpointer.version)
         role.feeder.wake()
         self.rig.turn()
+
+    @contextmanager
+    def member(self) -> Iterator[Worker]:
+        """Yield what the group speaks to, with these parts and without a group; at the end its thread has done its
+        work."""
+        role, made = self.rig.role, Worker.__new__(Worker)
+        made._fence, made._claims, made._loop = self.fence, self._claims, self.rig.loop
+        made._engine, made._feeder, made._checkpointer = role.engine, role.feeder, role.checkpointer
+        made._wanted, made._doubtful, made._is_closing, made._log = {}, {}, False, logger()
+        made._follower, made._heartbeat = Mock(), Mock()
+        with ThreadPoolExecutor(1) as made._thread:
+            yield made
 
     def replace(self, *, is_killed: bool = False) -> None:
         """Give everything up, or be killed, and have a new process take it: it opens the lanes that it has to."""

@@ -360,6 +360,19 @@ def test_an_offset_that_a_broker_does_not_find_and_has_is_asked_for_again(
         next(asking.read(0, 5))
 
 
+def test_a_topic_that_brokers_do_not_know_is_no_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be there, and the broker have just started: where it ended at 0, deliver dropped its index as it began."""
+    counts = [0] * 4
+    monkeypatch.setattr(reader, "partition_count", lambda address, seconds: counts.pop() if counts else 1)
+    monkeypatch.setattr(reader, "Watermarks", lambda address, seconds: SimpleNamespace(of=lambda partition: (3, 10)))
+    asking = KafkaReader(tmp_path, KafkaAddress("127.0.0.1:9", "topic"))
+    assert list(asking.partitions()) == []
+    for ask in (asking.start, asking.end, lambda partition: asking.get(partition, 5)):
+        with pytest.raises(JournalAway, match="knows no topic"):
+            ask(0)
+    assert (asking.start(0), asking.end(0)) == (3, 10)
+
+
 def test_nothing_stays_read_ahead_behind_a_message_that_is_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

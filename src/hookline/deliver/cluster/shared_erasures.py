@@ -5,7 +5,9 @@ What was erased is noted in the database too, by partition: whoever takes one up
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.fence import Fence, Fenced
@@ -16,9 +18,17 @@ from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.store.batch import Batch, ErasureRow
 from hookline.deliver.store.writer import DeliverStore
+from hookline.index.run import Step, in_background
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.privacy.shared_erased import ErasedNotes, Erasure, ErasureFeed
-from hookline.replays.offset_set import OffsetSet
+
+
+class _Renewal(NamedTuple):
+    """An erasure of which the database still keeps runs, and the epochs of its partitions as the index forgot it."""
+
+    erasure: Erasure
+    epochs: Mapping[int, int]
+    steps: Generator[Step, None, None]
 
 
 class SharedErasures(Erasures):
@@ -40,6 +50,7 @@ class SharedErasures(Erasures):
         self._shelf = shelf
         self._data_path = data_path
         self._notes = ErasedNotes(journal_in(data_path / FOLDER))
+        self._renewal: _Renewal | None = None
 
     def follow(self) -> None:
         """As for one process; what is done everywhere is gone from runs of partitions of others here, too."""
@@ -52,7 +63,10 @@ class SharedErasures(Erasures):
 
     def _next(self) -> Erasure | None:
         """Return what is left to do of the oldest erasure that is this worker's in part, once this machine's disk has
-        taken note of it; those that are done are ended."""
+        taken note of it; those that are done are ended. None too while the one before is renewed in the database."""
+        if self._renewal is not None:
+            self._go_on(self._renewal)
+            return None
         for erasure in list(self._waiting):
             done = self._store.reader.erased_partitions(*erasure.key)
             mine = {
@@ -74,15 +88,28 @@ class SharedErasures(Erasures):
             batch.erasures.append(ErasureRow(*erasure.key, 0, {}))
         batch.erased.append((self._engine.clock.now_ms(), *erasure.key, len(erasure.positions)))
 
-    def _forget_users(self, partition: int, positions: OffsetSet) -> bool:
-        if not super()._forget_users(partition, positions):
-            return False
-        folder = self._data_path / "index" / str(partition)
+    def _write(self, erasure: Erasure) -> None:
+        """Renew the runs in the database before: in the background, for each is megabytes."""
+        epochs = {partition: self._fence.epochs[partition] for partition in erasure.positions}
+        self._renewal = _Renewal(erasure, epochs, self._renew(erasure, epochs))
+        self._go_on(self._renewal)
+
+    def _renew(self, erasure: Erasure, epochs: Mapping[int, int]) -> Generator[Step, None, None]:
+        for partition, epoch in epochs.items():  # one after another, so that runs are sealed in between
+            folder = self._data_path / "index" / str(partition)
+            yield from in_background(self._shelf.renew, partition, epoch, folder, list(erasure.positions[partition]))
+
+    def _go_on(self, renewal: _Renewal) -> None:
         try:
-            self._shelf.renew(partition, self._fence.epochs[partition], folder, list(positions))
-        except (sqlite.Error, Fenced) as error:
-            raise OSError(f"the runs in the database are as they were: {error}") from error
-        return True
+            if next(renewal.steps, None) is not None:
+                return
+        except (sqlite.Error, OSError, Fenced) as error:
+            self._warn(error)
+        else:
+            # What was given up meanwhile, and came back, has its index from others: it is begun anew.
+            if renewal.epochs.items() <= self._fence.epochs.items():
+                super()._write(renewal.erasure)
+        self._renewal = None
 
     def _drop_runs_of_others(self, erasure: Erasure) -> None:
         """Of partitions that were this worker's once: their owners' runs say no more whose events those were."""

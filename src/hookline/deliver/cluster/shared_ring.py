@@ -147,13 +147,17 @@ class SharedIndexStore:
         """Keep the runs that hold some of these ascending offsets as they are now, and no longer those that are gone,
         or that the disk cannot read: nobody overwrites what is kept of them; raise what disk and database raise."""
         with self._lock:
-            for name, run in self._kept(partition, 0).items():
-                if bisect_left(offsets, run.first_offset) == bisect_left(offsets, run.next_offset):
-                    continue
-                content = _content(folder / name)
+            kept = self._kept(partition, 0)
+        for name, run in kept.items():
+            if bisect_left(offsets, run.first_offset) == bisect_left(offsets, run.next_offset):
+                continue
+            content = _content(folder / name)
+            if content is not None and _digest(content) == run.digest:
+                continue  # a step that is done again sends nothing again
+            with self._lock:  # for one run at a time: the event loop may wait for it
                 if content is None:
                     self._remove(partition, epoch, run)
-                elif _digest(content) != run.digest:  # a step that is done again sends nothing again
+                else:
                     self._put(partition, epoch, folder / name, content)
 
     def drop_stale(self, partition: int, folder: Path, first: int, end: int) -> None:

@@ -129,6 +129,11 @@ class Claims:
             settled(self._saved, partition, known, backlogs),
         )
 
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Keep nothing of partitions that are not wanted any more: where they end is their next owners' to see."""
+        for partition in partitions:
+            self._short.pop(partition, None)
+
     def close(self) -> None:
         """Let go of connections."""
         self._connection.close()
@@ -198,6 +203,8 @@ class PartitionTakeover:
             if each.id in claim.then.lanes
         }
         self._feeder.shared[claim.partition] = shared
+        # Where a replay has ended its rows are gone: a lane that is open still would begin anew here.
+        self._replays.close_ended()
         self._recovery.records = claim.records
         self._lane_set.delivered = self._recovery.learn(claim.partition, claim.delivered)
         for lane in list(self._engine.lanes.values()):

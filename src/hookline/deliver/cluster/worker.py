@@ -228,9 +228,7 @@ class Worker:
 
     async def _release(self, partitions: frozenset[int]) -> dict[int, int]:
         """Give partitions up: what is in flight ends, everything is saved; return the last positions."""
-        for partition in partitions:
-            self._wanted.pop(partition, None)
-            self._doubtful.pop(partition, None)
+        self._unwant(partitions)
         epochs = {each: epoch for each, epoch in self._fence.epochs.items() if each in partitions}
         held = sorted(epochs)
         self._fence.leaving.update(held)
@@ -253,10 +251,15 @@ class Worker:
     def _lost(self, partitions: frozenset[int]) -> None:
         """The group has given them to others, or may have: nothing of them is sent or written any more."""
         self._fence.shut()
+        self._unwant(partitions)
+        self._drop(partitions)
+
+    def _unwant(self, partitions: frozenset[int]) -> None:
         for partition in partitions:
             self._wanted.pop(partition, None)
             self._doubtful.pop(partition, None)
-        self._drop(partitions)
+        if not self._is_closing:
+            self._thread.submit(self._claims.forget, partitions)  # there, so that no try under way comes after it
 
     def _fenced(self, partitions: frozenset[int]) -> None:
         """Others have taken them. Where the group still says that they are ours, that was a mistake of theirs: they are

@@ -177,9 +177,10 @@ class KafkaReader:
             self._watermarks = None
 
     def _ask(self, partition: int) -> tuple[int, int]:
-        """Return where the partition begins and ends; (0, 0) while there is no topic."""
+        """Return where the partition begins and ends; raise JournalAway while brokers know no topic: taken for an empty
+        one, it would seem to have dropped what was read of it."""
         if self._partition_count == 0 and not self.partitions():
-            return 0, 0
+            raise JournalAway(f"Kafka knows no topic {self._address.topic}, or not yet: try again")
         return self._waited(partial(self._asking().of, partition))
 
     def _asking(self) -> Watermarks:

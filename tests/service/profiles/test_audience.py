@@ -38,6 +38,7 @@ def test_who_comes_and_who_goes(receiver: Receiver, new_hookline: Callable[..., 
     both = [webhook("crm", receiver.url("/crm")), webhook("other", receiver.url("/other"))]
     definitions = {"audiences": [audience("buyers", twice, name="Big Buyers")]}
     with new_hookline(*both, definitions=definitions) as hookline:
+
         def bought(user: str) -> bool:
             """Order once more: a slow sync may find nobody in, as the window passes meanwhile."""
             hookline.track("Order", userId=user)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,13 @@ def install(folder: Path, api: Receiver) -> None:
             "required": ["apiKey"],
             "properties": {"apiKey": {"type": "string", "title": "Key", "secret": True}},
         },
-        "requests": [{"name": "Order", "url": api.url("/acme"), "body": {"total": {"@path": "$.properties.total"}}}],
+        "requests": [
+            {
+                "name": "Order",
+                "url": api.url("/acme"),
+                "body": {"total": {"@path": "$.properties.total"}, "version": 1.0},
+            }
+        ],
     }
     (package / "kind.yaml").write_text(json.dumps(manifest))
     facts = folder / "acme_kind-1.0.dist-info"
@@ -159,7 +166,7 @@ def test_a_kinds_own_requests_are_changed_and_come_back(signed_in: Page, hooklin
     expect(page.locator(".card")).to_have_count(1)
     page.goto("/destinations/acme/mapping")
     back = page.get_by_role("button", name="Use the kind's own requests")
-    expect(page.locator(".previewed")).to_contain_text('{"total":12.5}')
+    expect(page.locator(".previewed")).to_contain_text('{"total":12.5,"version":1.0}')
     expect(back).to_be_hidden()
     page.get_by_label("Method").select_option("PUT")
     page.get_by_role("button", name="Save").click()
@@ -169,7 +176,32 @@ def test_a_kinds_own_requests_are_changed_and_come_back(signed_in: Page, hooklin
     expect(page.get_by_text("This destination uses the kind's own requests again.")).to_be_visible()
     expect(back).to_be_hidden()
     expect(page.get_by_label("Method")).to_have_value("POST")
+    expect(page.get_by_label("JSON body")).to_have_value(re.compile('"version": 1\\.0\n'))
     assert hookline.api("GET", "destinations/acme").json["mapping"] is None
+
+
+def test_what_nobody_touches_is_saved_as_it_was(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """Texts that look like numbers, and numbers that a browser would round, in a request and in a copy of it; what is
+    typed is a number only if it is written as one."""
+    numbers = {"one": 1.0, "large": 12345678901234567890, "exponent": 1e300}
+    parts = {"query": numbers, "headers": {"X-Version": "1.0", "X-Code": "007", "X-Plan": "5"}, "body": numbers}
+    make(hookline, {"name": "Order", "url": api.url("/orders"), **parts})
+    (before,) = hookline.api("GET", "destinations/orders").json["mapping"]
+    page = signed_in
+    page.goto("/destinations/orders/mapping")
+    page.locator("mapping-editor").get_by_label("Name", exact=True).fill("Orders")
+    page.get_by_role("button", name="Duplicate").click()
+    page.get_by_label("Headers: name 3").last.fill("X-Other")
+    page.get_by_role("button", name="Add a header").last.click()
+    page.get_by_label("Headers: name 4").fill("X-Typed")
+    page.get_by_label("Headers: value 4").fill("2.0")
+    page.get_by_label("JSON body").last.press_sequentially(" ")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. Applies to events sent from now on.")).to_be_visible()
+    saved = hookline.api("GET", "destinations/orders").json["mapping"]
+    headers = {"X-Version": "1.0", "X-Code": "007", "X-Other": "5", "X-Typed": "2.0"}
+    wanted = [{**before, "name": "Orders"}, {**before, "name": "Orders copy", "headers": headers}]
+    assert json.dumps(saved, sort_keys=True) == json.dumps(wanted, sort_keys=True)  # where 1 is not 1.0
 
 
 def test_errors_stand_where_they_are(signed_in: Page, hookline: Hookline, api: Receiver) -> None:

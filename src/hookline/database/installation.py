@@ -18,6 +18,7 @@ from hookline.database.home import refuse_copy
 from hookline.database.location import NOTE_FILE, WRITTEN_BY, DatabaseLocation, Schema, Which, location_of
 from hookline.database.open import ensure, refuse_newer
 from hookline.database.sqlite import DatabaseAway, DatabaseTooNew, DatabaseUnusable, OperationalError, engine
+from hookline.extras import install_extra
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -47,9 +48,7 @@ def verify_installation(settings: Settings) -> None:
             raise DatabaseUnusable(str(gone)) from None
         return
     if find_spec("psycopg") is None:
-        raise DatabaseUnusable(
-            "a database in PostgreSQL needs the extra named postgres: pip install 'hookline[postgres]'"
-        )
+        raise DatabaseUnusable(f"a database in PostgreSQL needs the extra named postgres: {install_extra('postgres')}")
     if not is_noted and any((folder / f"{which}.db").exists() for which in ("control", "deliver")):
         raise DatabaseUnusable(f"{folder} has its databases in files: hookline migrate-to moves them to PostgreSQL")
     from hookline.database.postgres.requirements import refuse_standby

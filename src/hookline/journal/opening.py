@@ -10,6 +10,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from hookline.extras import install_extra
 from hookline.journal.folder import read_note, refuse_moved
 from hookline.journal.local.backend import LocalBackend
 from hookline.journal.port import JournalBackend, JournalUnusable, SearchableReader
@@ -32,7 +33,7 @@ def journal_of(settings: Settings) -> JournalBackend:
     if settings.journal.is_local:
         return LocalBackend(folder)
     if find_spec("confluent_kafka") is None:
-        raise JournalUnusable("a journal on Kafka needs the extra named kafka: pip install 'hookline[kafka]'")
+        raise JournalUnusable(f"a journal on Kafka needs the extra named kafka: {install_extra('kafka')}")
     from hookline.journal.kafka.address import address_of
     from hookline.journal.kafka.backend import KafkaBackend
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.extras import install_extra
 from hookline.kinds.headers import check_static_headers
 from hookline.kinds.model import Manifest
 from hookline.telemetry.log import logger
@@ -99,7 +100,7 @@ def missing_extra(kind: str) -> str | None:
     needs = None if found is None else found.manifest.needs
     if needs is None or all(find_spec(module) is not None for module in needs.modules):
         return None
-    return f"the kind {kind} needs the extra named {needs.extra}: pip install 'hookline[{needs.extra}]'"
+    return f"the kind {kind} needs the extra named {needs.extra}: {install_extra(needs.extra)}"
 
 
 def request_headers(kind: str) -> dict[str, str]:

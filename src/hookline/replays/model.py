@@ -12,7 +12,8 @@ from hookline.connections.names import Id
 from hookline.replays.dead_letters import DeadLetterFilter
 
 MESSAGE_IDS_MAX = 1_000
-RATE_MAX = 100_000
+Rate = Annotated[float, msgspec.Meta(ge=0.01, le=100_000)]
+"""Events per second, as people may ask for them: not less than for a destination, as a replay would never end."""
 OPEN_MAX = 256
 """Replays that have not ended, at one time."""
 KEPT_MAX = 1_000
@@ -40,7 +41,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         msgspec.field(default=None, name="messageIds")
     )
     dead_lettered_since: Moment | None = msgspec.field(default=None, name="deadLetteredSince")
-    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
+    rate: float | None = None
     ignore_filters: bool = msgspec.field(default=False, name="ignoreFilters")
     dry_run: bool = msgspec.field(default=False, name="dryRun")
     dead_letters: DeadLetterFilter | None = msgspec.field(default=None, name="deadLetters")
@@ -68,6 +69,13 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         if self.dead_lettered_since is None:
             return None
         return DeadLetterFilter(destination=self.destination, since_ms=_ms(self.dead_lettered_since))
+
+
+class ReplayInput(ReplayRequest, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A replay to begin. A field that is not given does not restrict it. ``rate``: events per second, 0.01 or more."""
+
+    # Only here, as a data folder may hold replays with less, of a version that took any rate.
+    rate: Rate | None = None
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hookline.extras import install_extra
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -19,7 +20,7 @@ def traces_of(settings: Settings, role: str) -> Tracing | None:
     try:
         from hookline.telemetry.span_export import OtlpExporter
     except ImportError:
-        logger().warning("tracing_unavailable", next_step="pip install 'hookline[otel]', or unset tracing.endpoint")
+        logger().warning("tracing_unavailable", next_step=f"{install_extra('otel')}; or unset tracing.endpoint")
         return None
     from hookline.telemetry.tracing import Tracing
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from hookline.extras import install_extra
 from hookline.index.run import SUFFIX as RUN_SUFFIX
 from hookline.journal.folder import Moved, read_moved, remove_moved, write_moved
 from hookline.journal.opening import FOLDER, claim, journal_in, open_reader
@@ -127,7 +128,7 @@ def check(old: Settings, new: Settings) -> None:
         raise MoveFailed(f"{new.data_path} is inside of {old.data_path}: set data_dir to a folder beside that")
     for module, extra in (("confluent_kafka", "kafka"), ("psycopg", "postgres")):
         if find_spec(module) is None:
-            raise MoveFailed(f"moving needs the extra named {extra}: pip install 'hookline[kafka,postgres]'")
+            raise MoveFailed(f"moving needs the extra named {extra}: {install_extra('kafka,postgres')}")
     partitions = _partitions(old.data_path)
     if new.journal.partitions < partitions:
         raise MoveFailed(f"the journal has {partitions} partitions: set journal.partitions to {partitions}")

@@ -116,7 +116,7 @@ def test_folders_share_a_database_beside_one_topic(tmp_path: Path, urls: list[st
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the PostgreSQL client the sentence says what to install."""
     monkeypatch.setattr("hookline.database.installation.find_spec", lambda name: None)
-    with pytest.raises(DatabaseUnusable, match=r"pip install 'hookline\[postgres\]'"):
+    with pytest.raises(DatabaseUnusable, match=r"pip install '\.\[postgres\]'"):
         verify_installation(settings_of(tmp_path, AWAY))
 
 

@@ -57,7 +57,7 @@ def test_a_folder_with_a_local_journal_does_not_go_to_kafka(tmp_path: Path) -> N
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the Kafka client the sentence says what to install."""
     monkeypatch.setattr("hookline.journal.opening.find_spec", lambda name: None)
-    with pytest.raises(JournalUnusable, match=r"pip install 'hookline\[kafka\]'"):
+    with pytest.raises(JournalUnusable, match=r"pip install '\.\[kafka\]'"):
         claim(settings_of(tmp_path, KAFKA))
 
 

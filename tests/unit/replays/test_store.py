@@ -57,6 +57,13 @@ def test_what_is_made_is_read_back(store: ReplayStore, feed: ReplayFeed) -> None
     assert feed.poll() is None
 
 
+def test_a_replay_with_a_rate_that_was_once_taken_is_read(store: ReplayStore, feed: ReplayFeed) -> None:
+    """Earlier versions took less than the API takes now."""
+    made = make(store, ReplayRequest(destination="crm", rate=1e-300))
+    assert feed.poll() == [made]
+    assert made.rate == 1e-300
+
+
 def test_lane_numbers_are_shared_with_destinations(store: ReplayStore) -> None:
     """A replay's lane is never another lane."""
     assert [make(store).lane for _ in range(3)] == [1, 2, 3]

@@ -36,14 +36,12 @@ from hookline.features.replays.api import begin_all
 from hookline.features.replays.service import ReplayView, ask_deliver, replay_store, view_of
 from hookline.outcomes.delivery import Attempt
 from hookline.replays.dead_letters import DeadLetterFilter, Ids, Text
-from hookline.replays.model import RATE_MAX, Moment, Replay, ReplayRequest, replay_id
+from hookline.replays.model import Moment, Rate, Replay, ReplayRequest, replay_id
 
 DISCARD_SECONDS = 2.0
 """How long the answer to a discard waits for deliver to carry it out."""
 POLL_SECONDS = 0.05
 RETRIED_DESTINATIONS_MAX = 50
-Rate = Annotated[float, msgspec.Meta(ge=0.01, le=RATE_MAX)]
-"""Events per second of a retry."""
 
 
 OfOutcome = Annotated[

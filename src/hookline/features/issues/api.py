@@ -15,7 +15,7 @@ from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
 from hookline.api.services import Services, deliver_reader, list_reader
-from hookline.features.dead_letters.api import Rate, begin_retries
+from hookline.features.dead_letters.api import begin_retries
 from hookline.features.events.attempt_search import last_ending
 from hookline.features.issues.service import (
     IssueDetail,
@@ -30,7 +30,7 @@ from hookline.features.issues.service import (
 )
 from hookline.features.issues.store import NOTE_CHARACTERS_MAX, Issue, IssueState
 from hookline.features.replays.service import ReplayView, ask_deliver, view_of
-from hookline.replays.model import ReplayRequest
+from hookline.replays.model import Rate, ReplayRequest
 
 CURSOR_DIGITS_MAX = 18
 ID_CHARACTERS = 16

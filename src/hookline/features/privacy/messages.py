@@ -76,8 +76,8 @@ class DeletionMessages:
         return any(due) or not due
 
     async def send(self, request: DeletionRequest) -> None:
-        """Append what is due, unless the try before it was accepted; one that was appended before a crash is recognised
-        by its messageId."""
+        """Append what is due, unless the try before it was accepted or waits again; one that was appended before a
+        crash is recognised by its messageId."""
         await self._reopen(request)
         now_ms = self._steady_ms()
         planned = [
@@ -100,8 +100,8 @@ class DeletionMessages:
         return message.state == "planned" and message.tries > 1 and look_ms <= now_ms
 
     async def _reopen(self, request: DeletionRequest) -> None:
-        """Go back to tries that were accepted after they had ended: dead letters are queued again when a breaker opens,
-        and when a person retries them."""
+        """Go back to tries that wait again or were accepted after they had ended: dead letters are queued again when a
+        breaker opens, and when a person retries them."""
         now_ms = self._steady_ms()
         for message in self._messages.of(request.number):
             if not self._may_be_accepted(message, now_ms):
@@ -110,7 +110,11 @@ class DeletionMessages:
             last_id = self._requests.message_id(request, message.number, message.source, message.tries - 1)
             event = await self._events.of_message(last_id, message.source)
             statuses = _statuses(event)
-            if any(id in statuses and statuses[id].status == ACCEPTED for id in message.destinations):
+            last = [statuses.get(id) for id in message.destinations]
+            is_accepted = any(at is not None and at.status == ACCEPTED for at in last)
+            # Where another destination has ended, it gets the next try at its time: it does not wait for this one.
+            all_wait = all(at is not None and not _has_ended(at) for at in last)
+            if is_accepted or all_wait:
                 await asyncio.to_thread(self._messages.reopen, message.id, last_id)
                 del self._looks_ms[message.id]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 from litestar import Controller, Response, delete, get, patch, post
@@ -26,7 +26,7 @@ from hookline.features.replays.service import (
     view_of,
 )
 from hookline.journal.opening import open_reader
-from hookline.replays.model import RATE_MAX, Replay, ReplayRequest, State, lane_of, replay_id
+from hookline.replays.model import Rate, Replay, ReplayInput, ReplayRequest, State, lane_of, replay_id
 from hookline.replays.offset_set import span_of
 from hookline.replays.store import TooManyReplays
 
@@ -35,10 +35,10 @@ DRY_RUN_SECONDS = 1.0
 
 
 class ReplayChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields that a PATCH may change; ``rate`` null is none."""
+    """The fields that a PATCH may change. ``rate``: events per second, 0.01 or more; null is no limit."""
 
     state: Literal["running", "paused", "cancelled"] | msgspec.UnsetType = msgspec.UNSET
-    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | msgspec.UnsetType | None = msgspec.UNSET
+    rate: Rate | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Replays(Controller):
@@ -64,7 +64,7 @@ class Replays(Controller):
         return Listing(views, replay_id(page[-1].lane) if len(found) > limit else None)
 
     @post(needs="editor")
-    async def create_replay(self, services: FromServices, data: JSONBody[ReplayRequest]) -> Response[ReplayView]:
+    async def create_replay(self, services: FromServices, data: JSONBody[ReplayInput]) -> Response[ReplayView]:
         """Send stored events again (201), or only count them with `dryRun` (200)."""
         if data.dead_letters is not None:
             raise Problem(422, "invalid_object", "Retry dead letters at /api/v1/dead-letters/retry.")

@@ -108,7 +108,8 @@ def react_native(write_key: str, url: str) -> str:
     return _REACT_NATIVE % (double_quoted(write_key), place, place, insecure)
 
 
-_PYTHON = """import hookline_client as analytics
+_PYTHON = """# The library is in the repository of Hookline: install it in a checkout.
+import hookline_client as analytics
 
 analytics.init(%s, {"endpoint": %s})
 analytics.track("u1", "Signed Up", {"plan": "pro"})
@@ -271,7 +272,7 @@ _SDKS = {
     "next-js": _Sdk("analytics-next", "npm install @segment/analytics-next", next_js),
     "pixel": _Sdk("Pixel", "", pixel),
     "rudder-js": _Sdk("RudderStack JS", "npm install @rudderstack/analytics-js", rudder_js, BATCH_BYTES_MAX),
-    "python": _Sdk("Python", "pip install hookline-client", python),
+    "python": _Sdk("Python", "pip install ./clients/python", python),
     "segment-python": _Sdk("Python, Segment’s", "pip install segment-analytics-python", segment_python),
     "node": _Sdk("Node.js", "npm install @segment/analytics-node", node),
     "php": _Sdk("PHP", "composer require segmentio/analytics-php", php),

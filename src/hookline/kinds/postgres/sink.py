@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from hookline.extras import install_extra
 from hookline.kinds.answers import ACCEPTED, Verdict
 from hookline.kinds.model import Json
 from hookline.kinds.postgres.erasure import Erased, erase
@@ -48,7 +49,7 @@ def check_sink(context: SinkContext, settings: Mapping[str, Json]) -> None:
 def open_sink(context: SinkContext, settings: Mapping[str, Json]) -> PostgresSink:
     """Return the sink of a destination; raise SinkFailed where the driver is not installed."""
     if find_spec("psycopg") is None:
-        raise SinkFailed("the driver for PostgreSQL is missing; install it with pip install 'hookline[postgres]'")
+        raise SinkFailed(f"the driver for PostgreSQL is missing: {install_extra('postgres')}")
     from hookline.kinds.postgres.connection import Server
 
     return PostgresSink(context, Server(context, settings), str(settings.get("schemaPrefix") or ""))

@@ -50,9 +50,10 @@
     return button;
   };
 
-  // Numbers that JavaScript would round stay as they were written.
+  // Numbers that JavaScript would round stay as they were written, also when they are written again.
   class Exact {
     constructor(source) { this.source = source; }
+    toJSON() { return JSON.rawJSON ? JSON.rawJSON(this.source) : Number(this.source); } // not every browser has it
   }
   const parse = (text) => JSON.parse(text, (_, value, context) => {
     const source = context?.source;
@@ -74,7 +75,7 @@
     return [type === "track" ? body.event : body.name, ...places].find((each) => typeof each === "string" && each) || "";
   };
   const short = (value) => {
-    const text = value instanceof Exact ? value.source : typeof value === "string" ? value : JSON.stringify(value, (_, each) => (each instanceof Exact ? Number(each.source) : each));
+    const text = value instanceof Exact ? value.source : typeof value === "string" ? value : JSON.stringify(value);
     return text.length > TRAIT_CHARACTERS_MAX ? `${text.slice(0, TRAIT_CHARACTERS_MAX)}…` : text;
   };
 

@@ -68,9 +68,9 @@
     }
   };
 
-  // The parsed text, or an error that says the line.
+  // The parsed text with its numbers as they are, or an error that says the line.
   const parse = (text) => {
-    try { return JSON.parse(text); } catch {
+    try { return hookline.elements.parse(text); } catch {
       const at = Math.min(faultAt(text), text.length);
       const seen = text.slice(at, at + 12).split("\n")[0];
       throw new Error(`Line ${text.slice(0, at).split("\n").length}: this is not JSON${seen ? `, from “${seen}” on` : "; it ends too early"}.`);

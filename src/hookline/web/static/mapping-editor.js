@@ -1,7 +1,7 @@
 // <mapping-editor>: the requests that events become at a destination, written with completion of the paths of real
 // events, and beside it the exact request for one of them, made anew as one types. Errors are shown where they are.
 (() => {
-  const { make, titleOf } = hookline.elements;
+  const { make, titleOf, parse: exact } = hookline.elements;
   const { button, save, select } = hookline.controls;
   const { parse, lineOf } = hookline.jsonPlaces;
   const WAIT_MS = 300;
@@ -12,9 +12,11 @@
   let ids = 0;
 
   // One value of a query or a header as a line of text, and back: $.path, text with {{path}}, or a directive as JSON.
+  // What a number would not be written as, such as 1.0 or 007, is a text.
   const fromText = (text) => {
     if (text.startsWith("$.")) return { "@path": text };
-    if (/^(\{(?!\{)|\[|"|-?\d|true$|false$|null$)/.test(text)) { try { return JSON.parse(text); } catch { /* a text like any other */ } }
+    if (/^-?\d/.test(text) && String(Number(text)) === text) return Number(text);
+    if (/^(\{(?!\{)|\[|"|true$|false$|null$)/.test(text)) { try { return exact(text); } catch { /* a text like any other */ } }
     return text.includes("{{") ? { "@template": text } : text;
   };
   const toText = (value) => {
@@ -23,6 +25,7 @@
   };
   const isFilled = (value) => value !== undefined && value !== null && JSON.stringify(value) !== "{}";
   const pretty = (value) => JSON.stringify(value, null, 2);
+  const copyOf = (value) => exact(JSON.stringify(value)); // structuredClone makes objects of exact numbers
 
   class MappingEditor extends HTMLElement {
     #requests = [];
@@ -43,8 +46,8 @@
 
     connectedCallback() {
       this.#destination = JSON.parse(this.dataset.destination);
-      this.#presets = JSON.parse(this.dataset.presets);
-      const own = JSON.parse(this.dataset.mapping);
+      this.#presets = exact(this.dataset.presets);
+      const own = exact(this.dataset.mapping);
       this.#own = own !== null;
       this.#saved = JSON.stringify(own);
       this.#requests = (own ?? this.#presets).map((each) => ({ ...each }));
@@ -188,19 +191,19 @@
             button("quiet", "↓", () => at(1), { "aria-label": "Later", "data-down": true, disabled: index === this.#requests.length - 1 }),
             button("quiet", "Duplicate", () => {
               const { broken, ...copied } = request;
-              this.#requests.splice(index + 1, 0, { ...structuredClone(copied), name: `${request.name} copy`.slice(0, 100) });
+              this.#requests.splice(index + 1, 0, { ...copyOf(copied), name: `${request.name} copy`.slice(0, 100) });
               this.#draw(index + 1);
             }),
             button("quiet", "Remove", () => { this.#requests.splice(index, 1); this.#draw(); }, { disabled: this.#requests.length === 1 }))));
       return make("li", {}, details, make("p", { class: "error", "data-at": "*" }));
     }
 
-    // Names and values, one pair in a row.
+    // Names and values, one pair in a row. A value stays as it is until somebody types in its field.
     #pairs(request, key, label) {
-      const rows = Object.entries(request[key] ?? {}).map(([name, value]) => ({ name, text: toText(value) }));
+      const rows = Object.entries(request[key] ?? {}).map(([name, value]) => ({ name, text: toText(value), value }));
       const list = make("ul", { class: "rows" });
       const write = () => {
-        request[key] = Object.fromEntries(rows.filter(({ name }) => name).map(({ name, text }) => [name, fromText(text)]));
+        request[key] = Object.fromEntries(rows.filter(({ name }) => name).map(({ name, value }) => [name, value]));
         this.#changed();
       };
       const draw = () => list.replaceChildren(...rows.map((row, index) => {
@@ -208,7 +211,7 @@
         const input = (part, word) => {
           const made = make("input", { type: "text", "aria-label": `${label}: ${word} ${index + 1}`, placeholder: word, autocomplete: "off", spellcheck: "false", class: "mono" });
           made.value = row[part];
-          made.addEventListener("input", () => { row[part] = made.value; problem.dataset.at = `${key}/${row.name}`; write(); });
+          made.addEventListener("input", () => { row[part] = made.value; if (part === "text") row.value = fromText(made.value); problem.dataset.at = `${key}/${row.name}`; write(); });
           return made;
         };
         return make("li", {}, input("name", "name"), hookline.paths.attach(input("text", "value"), "mapped", () => this.#paths),
@@ -218,7 +221,7 @@
       draw();
       const hint = key === "headers" ? `Text, $.path, or text with {{path}}. A credential belongs in the settings${this.#destination.kind === "http" ? ": Bearer {{settings.secrets.NAME}}" : ""}.` : "Text, $.path, or text with {{path}}.";
       return make("fieldset", {}, make("legend", {}, label), list,
-        make("p", { class: "buttons" }, button("quiet", `Add ${key === "query" ? "a parameter" : "a header"}`, () => { rows.push({ name: "", text: "" }); draw(); list.lastElementChild.querySelector("input").focus(); })),
+        make("p", { class: "buttons" }, button("quiet", `Add ${key === "query" ? "a parameter" : "a header"}`, () => { rows.push({ name: "", text: "", value: "" }); draw(); list.lastElementChild.querySelector("input").focus(); })),
         make("p", { class: "hint" }, hint), make("p", { class: "error", "data-at": key }));
     }
 
@@ -324,7 +327,7 @@
     async #toPresets() {
       if (!await this.#patch(null, "This destination uses the kind's own requests again.")) return;
       const said = this.#said.textContent;
-      this.#requests = this.#presets.map((each) => structuredClone(each));
+      this.#requests = copyOf(this.#presets);
       this.#draw(0);
       this.#said.textContent = said;
     }

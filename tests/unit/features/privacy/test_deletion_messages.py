@@ -16,12 +16,12 @@ from hookline.features.privacy.messages import KEPT_UP_MS, PAUSE_MS, REMARK_MS_M
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.record import Record
-from hookline.journal.remote import RemoteAppender, serve_append
+from hookline.journal.remote import JournalUnreachable, RemoteAppender, serve_append
 from hookline.outcomes.delivery import Attempt, DestinationStatus, ReplayStatus
 from hookline.outcomes.event_status import DELETED, EventStatus
 from hookline.outcomes.outcome import DeliveryStatus, Outcome
 from hookline.privacy import id_digest
-from hookline.privacy.model import DeletionRequest, Messages, NextTry
+from hookline.privacy.model import DeletionRequest, Message, Messages, NextTry
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
@@ -58,6 +58,18 @@ class Sending:
         open_control(path / "control.db").close()
         self.log = EventLog(Settings(data_dir=str(path)))
 
+    @property
+    def message(self) -> Message:
+        """The only message, as it stands."""
+        (message,) = self.messages.of(self.request.number)
+        return message
+
+    def watch(self, seen: EventLog, *sinks: str) -> DeletionMessages:
+        """Note the message as sent, and return who looks in `seen` what has become of it; there is no journal."""
+        self.messages.sent(self.message.id)
+        parts = self.path, self.messages, self.requests, RemoteAppender(self.path / "s"), seen, self.clock
+        return DeletionMessages(*parts, lambda: sinks)
+
     async def run(self) -> None:
         """Send twice now, as after a crash; then the second try to one destination, too early and when it is due."""
         appender = LocalAppender(self.path / "journal", retention_seconds=10**9, retention_bytes=2**30)
@@ -66,7 +78,7 @@ class Sending:
         sending = DeletionMessages(self.path, self.messages, self.requests, remote, self.log, self.clock)
         await sending.send(self.request)
         await sending.send(self.request)
-        (message,) = self.messages.of(self.request.number)
+        message = self.message
         next_id = self.requests.message_id(self.request, 0, "site", 2)
         self.messages.settle(message, [], NextTry(("mail",), next_id, self.clock() + PAUSE_MS))
         await sending.send(self.request)
@@ -137,17 +149,14 @@ def test_a_message_is_closed_once_its_sink_has_said_what_it_erased(tmp_path: Pat
     """Or when nothing has come for some seconds; whoever is no sink is not waited for."""
     sending = Sending(tmp_path)
     seen = SeenInTheRing(Settings(data_dir=str(tmp_path)))
-    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
-    messages = DeletionMessages(*parts, lambda: ["mail"])
-    (message,) = sending.messages.of(sending.request.number)
-    sending.messages.sent(message.id)
+    messages, message = sending.watch(seen, "mail"), sending.message
     assert not asyncio.run(messages.all_closed(sending.request))
     seen.remark = remark
     sending.clock.ms += 1 if remark else REMARK_MS_MAX
     assert asyncio.run(messages.all_closed(sending.request))
     receipts = {each.destination: each.remark for each in sending.messages.receipts(sending.request.number)[message.id]}
     assert receipts == {"crm": None, "mail": remark}
-    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+    assert asyncio.run(sending.watch(seen).all_closed(sending.request))
 
 
 class FilteredAtOne(SeenInTheRing):
@@ -180,10 +189,8 @@ def test_what_was_not_sent_is_closed_with_its_reason(
     """A destination without a delete message, or that was deleted, is not waited for, and the evidence says why."""
     sending = Sending(tmp_path)
     seen = kind(Settings(data_dir=str(tmp_path)))
-    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
-    (message,) = sending.messages.of(sending.request.number)
-    sending.messages.sent(message.id)
-    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+    messages, message = sending.watch(seen), sending.message
+    assert asyncio.run(messages.all_closed(sending.request))
     receipts = {
         each.destination: (each.status, each.reason)
         for each in sending.messages.receipts(sending.request.number)[message.id]
@@ -207,12 +214,10 @@ def test_what_was_not_sent_is_known_while_another_receiver_is_down(tmp_path: Pat
     """Whoever deletes by hand need not wait for that receiver, which may take 30 days; the time stays the same."""
     sending = Sending(tmp_path)
     seen = QueuedAtTheOther(Settings(data_dir=str(tmp_path)))
-    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
-    (message,) = sending.messages.of(sending.request.number)
-    sending.messages.sent(message.id)
+    messages, message = sending.watch(seen), sending.message
     sent_ms = sending.clock.ms
     for _ in range(2):
-        assert not asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+        assert not asyncio.run(messages.all_closed(sending.request))
         (receipt,) = sending.messages.receipts(sending.request.number)[message.id]
         assert (receipt.destination, receipt.status, receipt.reason) == ("mail", "filtered", seen.reason)
         assert receipt.at_ms == sent_ms
@@ -225,6 +230,7 @@ class RefusedByOne(SeenInTheRing):
     """Events that one destination accepted and the other refused, until that changes."""
 
     status = DeliveryStatus.FAILED
+    at_first: DestinationStatus | None = None
     replays: tuple[ReplayStatus, ...] = ()
 
     async def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
@@ -232,7 +238,7 @@ class RefusedByOne(SeenInTheRing):
         assert seen is not None
         self.asked = message_id
         other = DestinationStatus("mail", self.status, "400", replays=self.replays)
-        return msgspec.structs.replace(seen, destinations=(seen.destinations[0], other))
+        return msgspec.structs.replace(seen, destinations=(self.at_first or seen.destinations[0], other))
 
 
 @pytest.mark.parametrize("after_ms", [60_000, PAUSE_MS])
@@ -241,10 +247,7 @@ def test_a_try_that_is_accepted_after_it_was_refused_ends_the_message(tmp_path: 
     """The breaker opened, or a person retried the dead letter; it is known soon, and before the next try is sent."""
     sending = Sending(tmp_path)
     seen = RefusedByOne(Settings(data_dir=str(tmp_path)))
-    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
-    messages = DeletionMessages(*parts)
-    (message,) = sending.messages.of(sending.request.number)
-    sending.messages.sent(message.id)
+    messages, message = sending.watch(seen), sending.message
     assert not asyncio.run(messages.all_closed(sending.request))
     assert messages.are_due(sending.request)  # nothing is remembered across a restart
     asyncio.run(messages.send(sending.request))
@@ -262,8 +265,45 @@ def test_a_try_that_is_accepted_after_it_was_refused_ends_the_message(tmp_path: 
     receipts = sending.messages.receipts(sending.request.number)[message.id]
     assert {each.destination: each.status for each in receipts} == {"crm": "delivered", "mail": "delivered"}
     assert sending.messages.unacknowledged(0) == []
-    (closed,) = sending.messages.of(sending.request.number)
-    assert closed.tries == 1
+    assert sending.message.tries == 1
+    seen.close()
+    sending.store.close()
+
+
+def test_no_next_try_is_sent_while_the_one_before_waits_again(tmp_path: Path) -> None:
+    """The breaker opened and its dead letter is queued again: the receiver would get both. Once it expires, the next
+    is planned."""
+    sending = Sending(tmp_path)
+    seen = RefusedByOne(Settings(data_dir=str(tmp_path)))
+    messages, message = sending.watch(seen), sending.message
+    assert not asyncio.run(messages.all_closed(sending.request))
+    seen.status = DeliveryStatus.QUEUED
+    sending.clock.ms += PAUSE_MS
+    asyncio.run(messages.send(sending.request))  # there is no journal to append to
+    assert not asyncio.run(messages.all_closed(sending.request))
+    waiting = sending.message
+    assert (waiting.state, waiting.tries, waiting.message_id) == ("sent", 1, message.message_id)
+    seen.status = DeliveryStatus.EXPIRED
+    sending.clock.ms += PAUSE_MS
+    assert not asyncio.run(messages.all_closed(sending.request))
+    planned = sending.message
+    assert (planned.state, planned.tries, planned.destinations) == ("planned", 2, ("mail",))
+    assert planned.due_ms == sending.clock.ms + PAUSE_MS
+    seen.close()
+    sending.store.close()
+
+
+def test_a_destination_that_refused_gets_the_next_try_although_another_one_waits(tmp_path: Path) -> None:
+    """It might else wait for 30 days, for a destination that is paused."""
+    sending = Sending(tmp_path)
+    seen = RefusedByOne(Settings(data_dir=str(tmp_path)))
+    seen.at_first = DestinationStatus("crm", DeliveryStatus.FAILED, "400")
+    messages = sending.watch(seen)
+    assert not asyncio.run(messages.all_closed(sending.request))
+    seen.status = DeliveryStatus.QUEUED
+    sending.clock.ms += PAUSE_MS
+    with pytest.raises(JournalUnreachable):
+        asyncio.run(messages.send(sending.request))  # there is no journal to append to
     seen.close()
     sending.store.close()
 
@@ -282,14 +322,12 @@ def test_a_message_that_only_waits_is_given_up_after_thirty_days(tmp_path: Path)
     """However long the journal keeps it: no id is kept longer, and the evidence says to whom it was not delivered."""
     sending = Sending(tmp_path)
     seen = QueuedAtOne(Settings(data_dir=str(tmp_path)))
-    parts = tmp_path, sending.messages, sending.requests, RemoteAppender(tmp_path / "s"), seen, sending.clock
-    (message,) = sending.messages.of(sending.request.number)
-    sending.messages.sent(message.id)
+    messages, message = sending.watch(seen), sending.message
     for days in (0, 29):
         sending.clock.ms += days * 86_400_000
-        assert not asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+        assert not asyncio.run(messages.all_closed(sending.request))
     sending.clock.ms += 86_400_000
-    assert asyncio.run(DeletionMessages(*parts).all_closed(sending.request))
+    assert asyncio.run(messages.all_closed(sending.request))
     receipts = {
         each.destination: (each.status, each.reason)
         for each in sending.messages.receipts(sending.request.number)[message.id]

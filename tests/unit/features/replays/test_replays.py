@@ -129,6 +129,19 @@ def test_pause_resume_and_cancel(control: Running) -> None:
     assert control.api("POST", f"/replays/{id}/resume").json["code"] == "replay_ended"
 
 
+def test_a_rate_with_which_it_would_never_end_is_refused(control: Running) -> None:
+    """The least is that of a destination, at the beginning and later."""
+    begin(control, record("m0"))
+    id = control.api("POST", "/replays", {"destination": "crm", "rate": 0.01}).json["id"]
+    for method, path in (("POST", "/replays"), ("PATCH", f"/replays/{id}")):
+        body = {"rate": 0.0099} if method == "PATCH" else {"destination": "crm", "rate": 0.0099}
+        problem = control.api(method, path, body).json
+        (error,) = problem["errors"]
+        assert (problem["code"], error["pointer"]) == ("invalid_object", "/rate")
+        assert "0.01" in error["detail"]
+    assert [each["rate"] for each in control.api("GET", "/replays").json["items"]] == [0.01]
+
+
 def test_pages(control: Running) -> None:
     """Following `after` visits each replay once, newest first."""
     begin(control, record("m0"))

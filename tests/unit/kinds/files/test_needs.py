@@ -10,12 +10,13 @@ import pytest
 
 from hookline.connections.kinds import kind_problems
 from hookline.connections.model import Destination
+from hookline.extras import install_extra
 from hookline.kinds import catalog
 from hookline.kinds.model import KindSettings
 from hookline.kinds.sink import SinkFailed
 from tests.unit.kinds.files.place import folder_sink
 
-SENTENCE = "the kind files needs the extra named files: pip install 'hookline[files]'"
+SENTENCE = f"the kind files needs the extra named files: {install_extra('files')}"
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def problems() -> list[tuple[str, str, str]]:
 def test_it_says_what_to_install(tmp_path: Path) -> None:
     """A destination of the kind is refused, and one that is there waits with the same sentence."""
     assert problems() == [("unknown_kind", "kind", SENTENCE)]
-    with pytest.raises(SinkFailed, match=r"hookline\[files\]"):
+    with pytest.raises(SinkFailed, match=r"pip install '\.\[files\]'"):
         folder_sink(tmp_path)
 
 

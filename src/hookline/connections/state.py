@@ -218,6 +218,13 @@ class Feed(ChangeFeed[Snapshot]):
             rows = history.ended_after(connection, version, ("audience", "computedTrait"))
             return [(row.until or 0, decode_object(row.kind, row.document)) for row in rows]
 
+    def lanes_after(self, version: int) -> dict[int, str]:
+        """Return the destination of each lane, by number, that was there at ``version`` or later and has ended or
+        changed since."""
+        with self.reading() as connection:
+            rows = history.ended_after(connection, version, ("destination",))
+            return {_decode_lane(row.lane).number: row.id for row in rows if row.lane is not None}
+
     def ready(self, boot_id: str | None = None) -> bool:
         """Return whether control has finished start-up, the ``--connections`` file included.
 

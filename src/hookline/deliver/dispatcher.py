@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from hookline.database.steady_clock import Clock
 from hookline.deliver.event import Event
-from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.lanes.delivery import REFUSED, Delivery, FailedTry
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.mapped import (
     RETRIED_TOGETHER,
@@ -262,9 +262,9 @@ class Dispatcher(Work, Sink):
         self._gathering.setdefault(lane, []).append(delivery)
 
     def end_unasked(self, delivery: Delivery) -> None:
-        """End a delivery from a row that has no URL left to ask (fan-out ``all``)."""
+        """End a delivery from a row that ``needs_nobody``: what was answered before is all that there is to say."""
         lane, position, now_ms = delivery.lane, delivery.event.position, self.clock.now_ms()
-        if delivery.urls > ALL_URLS:
+        if lane.to_all and delivery.urls & REFUSED:
             self.failures.bury(delivery, "failed", None, now_ms)
             return
         self.ring.add(position, now_ms, lane.targets[0].tag, OK, 0)
@@ -552,7 +552,7 @@ class Dispatcher(Work, Sink):
     def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
         """Return whether with this success every URL has accepted (fan-out ``all``); if not, what follows is
         done here."""
-        refused_before = delivery.urls > ALL_URLS
+        refused_before = delivery.urls & REFUSED
         if not (delivery.outstanding or delivery.failures or refused_before):
             return True
         position, duration = delivery.event.position, min(milliseconds, MILLISECONDS_MAX)
@@ -590,7 +590,9 @@ class Dispatcher(Work, Sink):
     def _fell_back(self, delivery: Delivery) -> bool:
         """Ask the next URL that has not failed (fan-out ``fallback``); False when there is none, or not now."""
         lane = delivery.lane
-        if lane.options.fan_out != "fallback" or self.stopping or self.is_fenced or lane.paused or lane.closed:
+        if lane.options.fan_out != "fallback" or delivery.accepted:  # accepted: it was asked as ``all`` has it
+            return False
+        if self.stopping or self.is_fenced or lane.paused or lane.closed:
             return False
         for target in delivery.not_failed():
             delivery.outstanding = 1

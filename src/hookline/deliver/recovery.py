@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hookline.connections.model import Snapshot
+from hookline.connections.state import Feed
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import OPEN_BEFORE
@@ -87,7 +88,8 @@ class Recovery:
                 self.restore_lane(replay, partition, row, positions.decode_cursor(row.blob).undone if row else ())
             self._restore_retries(replay, backlogs.get(replay.number))
         self._replays.recover_last_answers(self._entries)
-        self._recover_last_answers()
+        if self._entries.keys() - self._engine.lanes.keys():
+            self._save_ended(self._store.reader.lanes_discarded())
         self._lane_set.delivered = self._entries
         self._lane_set.on_skipped = self._note_skipped
         self.note_recovered(self._feeder.shared)
@@ -168,9 +170,16 @@ class Recovery:
                 self.settle(lane, position)
         load_order(lane, self._store, self._journal)
 
-    def _recover_last_answers(self) -> None:
-        """Save the answers that lanes had whose end was saved, and these were not yet."""
-        ended = self._store.reader.lanes_discarded() if self._entries.keys() - self._engine.lanes.keys() else {}
+    def save_unseen(self, feed: Feed, then: int, now: Snapshot) -> None:
+        """Save the answers of lanes that came and went after version ``then``, that of the last checkpoint. ``now`` has
+        the lanes that are yet to be opened: those find their own. Raise DatabaseAway."""
+        missing = self._entries.keys() - self._engine.lanes.keys() - {lane.number for lane in now.lanes.values()}
+        if missing:
+            ended = feed.lanes_after(then)
+            self._save_ended({number: ended[number] for number in missing & ended.keys()})
+
+    def _save_ended(self, ended: Mapping[int, str]) -> None:
+        """Save the answers that no checkpoint has of lanes, each with its destination, that are not open."""
         for number in self._entries.keys() & ended.keys() - self._engine.lanes.keys():
             for partition in self._feeder.shared:
                 self.save_answers(partition, number, ended[number])
@@ -179,7 +188,7 @@ class Recovery:
         """Save the answers that a lane which has ended had in a partition, as far as they were not saved yet."""
         done = self._entries.get(number, {}).items()
         count = self._note(partition, [entry for at, entry in done if at >> POSITION_SHIFT == partition])
-        if count:
+        if count and number not in self._engine.ended:  # the next checkpoint counts the results of those
             key = (destination, partition)
             self._engine.batch.delivered[key] = self._engine.batch.delivered.get(key, 0) + count
 

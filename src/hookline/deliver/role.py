@@ -136,6 +136,8 @@ class DeliverRole:
         self.erasures = self._erasures()
         self.reports = Reports(self.engine, self.feeder, self.replays, self.sender, self.tracing, data / "run")
         self._unread = Unread("connections")
+        self._recovery: Recovery | None = None
+        """What brought the lanes back, until the connections of now are followed."""
         self._then: Snapshot | None = None
         """The connections of the last checkpoint, until they are taken up."""
         self._unfollowed: Snapshot | None = None
@@ -260,7 +262,9 @@ class DeliverRole:
 
     def _restore(self, version: int) -> None:
         snapshot, self._then = self._then or self.feed.at(version), None
-        Recovery(self.engine, self.feeder, self.lane_set, self.replays, self.store, self.journal).restore(snapshot)
+        parts = self.engine, self.feeder, self.lane_set, self.replays
+        self._recovery = Recovery(*parts, self.store, self.journal)
+        self._recovery.restore(snapshot)
         self.checkpointer.version = version
 
     def _sink(self) -> Sink:
@@ -471,6 +475,10 @@ class DeliverRole:
 
     def _follow(self) -> None:
         snapshot = self._unfollowed = self.feed.poll() or self._unfollowed
+        if snapshot is not None and self._recovery is not None:
+            # Before lanes are ended here: what was recovered of those is about to be saved.
+            self._recovery.save_unseen(self.feed, self.checkpointer.version, snapshot)
+            self._recovery = None
         if snapshot is not None and snapshot.version != self.checkpointer.version:
             self.lane_set.apply(snapshot)
             self.checkpointer.version = snapshot.version

@@ -13,8 +13,10 @@ from hookline.deliver.retry.policy import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
+FanOut = Literal["any", "all", "fallback"]
 
-def begin(rig: Rig, fan_out: Literal["any", "all", "fallback"], urls: int = 3) -> None:
+
+def begin(rig: Rig, fan_out: FanOut, urls: int = 3) -> None:
     """Start with one destination of so many URLs and one event."""
     rig.change(source(), destination("crm", urls=urls, delivery=DeliveryOptions(fan_out=fan_out)))
     rig.start()
@@ -293,10 +295,10 @@ def test_settings_changed_on_the_way_do_not_ask_a_url_again(rig: Rig) -> None:
     assert next_try(rig) == [0]
 
 
-def with_urls(*numbers: int) -> Destination:
-    """A destination all of whose URLs must accept, with these of them."""
+def with_urls(*numbers: int, fan_out: FanOut = "all") -> Destination:
+    """A destination all of whose URLs must accept, if nothing else is said, with these of them."""
     webhooks = tuple(Webhook(url=f"https://crm.example.com/{number}") for number in numbers)
-    made = destination("crm", delivery=DeliveryOptions(fan_out="all"))
+    made = destination("crm", delivery=DeliveryOptions(fan_out=fan_out))
     return msgspec.structs.replace(made, settings=WebhookSettings(webhooks=webhooks))
 
 
@@ -310,7 +312,9 @@ def asked_of(rig: Rig) -> list[str]:
 class TestUrlsThatChange:
     """What an event still has to be accepted by follows the URLs, wherever they stand in the list."""
 
-    def begin(self, rig: Rig, is_saved: bool, is_answered: bool, now: tuple[int, ...], how: int = 503) -> None:
+    def begin(
+        self, rig: Rig, is_saved: bool, is_answered: bool, now: tuple[int, ...], how: int = 503, fan_out: FanOut = "all"
+    ) -> None:
         """URL 0 fails, URL 1 accepts; the list changes after the answers, saved or not, or before them."""
         rig.change(source(), with_urls(0, 1))
         rig.start()
@@ -322,7 +326,7 @@ class TestUrlsThatChange:
             rig.answer(second, 200)
         if is_saved:
             rig.checkpoint()
-        rig.change(with_urls(*now))
+        rig.change(with_urls(*now, fan_out=fan_out))
         rig.follow()
         if not is_answered:
             rig.answer(first, how)
@@ -347,6 +351,40 @@ class TestUrlsThatChange:
         self.begin(rig, is_saved, is_answered, (1,))
         assert asked_of(rig) == ["0", "1"]
         assert rig.status_at("m", "crm") == "delivered"
+
+    @pytest.mark.parametrize("fan_out", ["any", "fallback"])
+    @pytest.mark.parametrize("now", [(1,), (1, 0), (2, 1)])
+    def test_with_one_that_accepted_where_one_is_enough_from_now_on(
+        self, rig: Rig, is_saved: bool, is_answered: bool, now: tuple[int, ...], fan_out: FanOut
+    ) -> None:
+        """It is delivered, and nobody is asked again, whichever URLs there are beside that one."""
+        self.begin(rig, is_saved, is_answered, now, fan_out=fan_out)
+        assert asked_of(rig) == ["0", "1"]
+        assert rig.status_at("m", "crm") == "delivered"
+
+    def test_without_the_one_that_accepted_where_one_is_enough_from_now_on(
+        self, rig: Rig, is_saved: bool, is_answered: bool
+    ) -> None:
+        """The one that is left has not accepted it, and is asked again."""
+        self.begin(rig, is_saved, is_answered, (0,), fan_out="any")
+        assert asked_of(rig) == ["0", "1", "0"] if is_answered else ["0", "1"]
+
+
+@pytest.mark.parametrize("fan_out", ["any", "fallback"])
+def test_an_answer_that_comes_after_one_url_is_enough(rig: Rig, fan_out: FanOut) -> None:
+    """One URL had accepted it before: that the other fails then has nobody asked again."""
+    rig.change(source(), with_urls(0, 1))
+    rig.start()
+    rig.append("m")
+    rig.turn()
+    rig.answer(to(rig, 1), 200)
+    rig.change(with_urls(0, 1, fan_out=fan_out))
+    rig.follow()
+    rig.answer(to(rig, 0), 503)
+    rig.pass_time(2)
+    rig.come_to_rest()
+    assert asked_of(rig) == ["0", "1"]
+    assert rig.status_at("m", "crm") == "delivered"
 
 
 def test_a_refusal_stays_one_when_the_other_url_goes(rig: Rig) -> None:

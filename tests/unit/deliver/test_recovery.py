@@ -291,6 +291,24 @@ def test_the_last_answers_of_a_destination_that_ended_are_saved_once(rig: Rig) -
     assert [rig.status_at(f"m{n}", "crm") for n in range(5)] == ["delivered"] * 3 + ["discarded"] * 2
 
 
+def test_what_a_destination_took_that_came_and_went_since_the_last_checkpoint(rig: Rig) -> None:
+    """No checkpoint knows of its lane: what it delivered is counted once, and known when the ring is written over."""
+    begin(rig)
+    rig.checkpoint()
+    rig.change(destination("late"))
+    rig.append("m0", "m1")
+    rig.follow()
+    rig.answer(next(each for each in rig.network.waiting if each.destination == "late"))
+    rig.change(destination("late", enabled=False))
+    rig.follow()
+    for _ in range(3):
+        rig.restart()
+        rig.come_to_rest()
+        assert rig.role.store.reader.totals()["late"].delivered == 1
+    (rig.settings.data_path / "progress.ring").unlink()
+    assert [rig.status_at(each, "late") for each in ("m0", "m1")] == ["delivered", "discarded"]
+
+
 def test_without_its_connections_it_does_not_start(rig: Rig) -> None:
     """Lanes must not be forgotten, or begin anew, because control.db cannot be read yet: the role waits for it."""
     begin(rig, 5)

@@ -12,7 +12,7 @@ from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.database.sqlite import engine
-from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, moved_mask
+from hookline.deliver.lanes.delivery import ACCEPTED, ALL_URLS, ASKED_TO_WAIT, moved_mask
 from hookline.deliver.store import writer as module
 from hookline.deliver.store.batch import (
     AttemptRow,
@@ -38,7 +38,11 @@ from hookline.replays.dead_letters import DeadLetterAction, DeadLetterFilter
 from hookline.replays.offset_set import OffsetSet
 from tests.unit.conftest import LocationOf
 
-MASKS = list(enumerate((ALL_URLS, 0b1, 0b10, 0b101, 0b100 | 0b10 << WEBHOOKS_MAX, 0b1 | ASKED_TO_WAIT)))
+MASKS = list(
+    enumerate(
+        (ALL_URLS, 0b1, 0b10, 0b101, 0b100 | 0b10 << WEBHOOKS_MAX, 0b1 | ASKED_TO_WAIT, 0b11 | ACCEPTED | ASKED_TO_WAIT)
+    )
+)
 MOVED = (2, None, 0, 1)
 
 

@@ -172,6 +172,39 @@ def test_what_only_a_ring_knows_of_a_lane_that_ended_is_saved(rig: Rig, passing:
     assert passing.rows("SELECT destination, delivered FROM delivered") == [("crm", 2)]
 
 
+def test_what_only_a_ring_knows_of_a_lane_that_came_and_went_is_saved(rig: Rig, passing: WorkerRig) -> None:
+    """The connections of the last checkpoint know nothing of it either."""
+    rig.checkpoint()
+    rig.change(destination("late"))
+    rig.append("m0")
+    rig.follow()
+    rig.answer_all(destination="late")
+    rig.change(Delete("destination", "late"))
+    for _ in range(2):
+        passing.replace(is_killed=True)
+        rig.checkpoint()
+    (rig.folder / "progress.ring").unlink()
+    assert rig.status_at("m0", "late") == "delivered"
+    assert passing.rows("SELECT destination, delivered FROM delivered") == [("late", 1)]
+
+
+def test_what_only_a_ring_knows_of_a_lane_that_ends_just_then_counts_once(make_worker: MakeWorker) -> None:
+    """Until the next checkpoint this process knows the lane, and counts what is saved of it."""
+    worker = make_worker(partitions=2)
+    rig = worker.rig
+    worker.append(1, "m0")
+    rig.turn()
+    rig.checkpoint()
+    rig.answer_all()
+    worker.lose(1)
+    rig.checkpoint()
+    SharedRing(location_of(rig.settings, "deliver"), rig.role.engine.ring).publish()
+    rig.change(Delete("destination", "crm"))
+    worker.take_up(1)
+    rig.checkpoint()
+    assert worker.rows("SELECT destination, delivered FROM delivered") == [("crm", 1)]
+
+
 def test_what_only_a_ring_knows_of_a_new_source_is_not_sent_again(rig: Rig, passing: WorkerRig) -> None:
     """The source came after the last checkpoint, and its events lie before where the lane stood."""
     rig.change(source("app"))

@@ -64,6 +64,8 @@ class Claim(NamedTuple):
     """What processes delivered that no checkpoint may tell of: entries of their rings, by lane and position."""
     settled: Sequence[tuple[int, int]]
     """Lane and position of retry rows whose event is among them."""
+    changed: Mapping[int, str]
+    """The destination of each lane, by number, that has changed or ended since then, or was opened and ended."""
 
 
 class Claims:
@@ -127,6 +129,7 @@ class Claims:
             self._index(partition, epoch, start, next_offset),
             known,
             settled(self._saved, partition, known, backlogs),
+            self._feed.lanes_after(version) if known else {},
         )
 
     def forget(self, partitions: Iterable[int]) -> None:
@@ -228,7 +231,9 @@ class PartitionTakeover:
         self._replays.keep_positions(claim.lanes.values())
         for number in then.keys() - self._engine.lanes.keys():
             self._end(claim, *then[number])
-            self._recovery.save_answers(claim.partition, number, then[number][0].id)
+        owners = {**claim.changed, **{number: destination.id for number, (destination, _) in then.items()}}
+        for number in owners.keys() - self._engine.lanes.keys():
+            self._recovery.save_answers(claim.partition, number, owners[number])
         if claim.then.version != version:
             self._engine.batch.versions.append((claim.partition, version, claim.next_offset))
         self._recovery.note_recovered((claim.partition,))

@@ -14,8 +14,15 @@ from hookline.deliver.send.port import Failure
 ALL_URLS = (1 << WEBHOOKS_MAX) - 1
 """The mask of every URL a destination can have."""
 
+REFUSED = ALL_URLS << WEBHOOKS_MAX
+"""In a mask: the URLs that have refused the event for good (fan-out ``all``)."""
+
 ASKED_TO_WAIT = 1 << (2 * WEBHOOKS_MAX)
 """In a retry row's mask: its time is the one that the receiver asked for, and no probe comes before it."""
+
+ACCEPTED = ASKED_TO_WAIT << 1
+"""In a mask: every URL that is neither to be tried nor has refused has accepted the event. Without it some may not have
+been asked: with other fan-outs than ``all`` not every URL is."""
 
 
 Moved = tuple[int | None, ...]
@@ -31,7 +38,7 @@ def moved(before: Sequence[str], now: Sequence[str]) -> Moved | None:
 
 def moved_mask(urls: int, moved: Moved) -> int:
     """Return a mask as it was, for the URLs that there are now; one that is new is to be tried too."""
-    found = urls & ASKED_TO_WAIT
+    found = urls & (ASKED_TO_WAIT | ACCEPTED)
     for index, before in enumerate(moved):
         if before is None:
             found |= 1 << index
@@ -61,7 +68,8 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     first_at_ms: int
     attempt: int = 1
     urls: int = ALL_URLS
-    """Bit i set: URL i is to be tried. Above them, with fan-out ``all``, bit i + 5: URL i has refused for good."""
+    """Bit i set: URL i is to be tried. Above them, with fan-out ``all``, bit i + 5: URL i has refused for good; and
+    ``ACCEPTED``."""
     from_row: bool = False
     accepted: bool = False
     """Whether a URL has accepted although others are still asked (fan-out ``all``)."""
@@ -76,6 +84,14 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     def choose(self, targets: Sequence[Target]) -> list[Target]:
         """Those of a lane's URLs that are to be tried."""
         return [target for target in targets if self.urls >> target.index & 1] or list(targets)
+
+    def needs_nobody(self) -> bool:
+        """Return whether, by what was answered before, there is nothing left to ask for: all that the event was to be
+        accepted by have answered, or are no more; or one has accepted it, where one is enough."""
+        if self.lane.to_all:
+            return not self.urls & ALL_URLS
+        silent = ~(self.urls | self.urls >> WEBHOOKS_MAX) & (1 << len(self.lane.targets)) - 1
+        return self.urls & ACCEPTED > 0 and silent > 0
 
     def has_failed(self, target: Target) -> bool:
         """Return whether the URL has failed in this attempt."""

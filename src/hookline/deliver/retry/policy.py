@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal, NamedTuple
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry, moved, moved_mask
+from hookline.deliver.lanes.delivery import ACCEPTED, ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry, moved, moved_mask
 from hookline.deliver.send.port import Failure
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import Outcome
@@ -63,7 +63,7 @@ def decide(
     """
     lane = delivery.lane
     urls = ALL_URLS if gone else _mask([failed for failed in failures if not failed.failure.is_final])
-    if lane.options.fan_out == "fallback":
+    if lane.options.fan_out == "fallback" and not delivery.accepted:
         urls |= _left(delivery, failures)
     if wait_ms is not None and lane.order is not None:  # its user's others would wait for the window's hours as well
         wait_ms = min(wait_ms, int(schedule.max_ms))
@@ -72,9 +72,9 @@ def decide(
         return Hold(due_ms)
     if due_ms is None:
         return DeadLetter("expired" if urls else "failed")
-    if lane.to_all and not gone:
+    if (lane.to_all or delivery.accepted) and not gone:
         refused = _mask(failures) & ~urls
-        urls |= refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS
+        urls |= refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS | ACCEPTED * delivery.accepted
     if wait_ms and due_ms <= steady_ms + wait_ms:
         urls |= ASKED_TO_WAIT
     asked = failures[0].target if failures else delivery.targets[0]

@@ -209,13 +209,12 @@ class Retries:
         event = Event(position, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         urls = row.urls & ~ASKED_TO_WAIT
-        if not urls & ALL_URLS and lane.to_all:
-            # Those that had not accepted it are no more: what the others said is all that there is to say.
-            self._engine.end_unasked(Delivery(lane, event, first_at_ms, row.attempt, urls, True))
+        before = Delivery(lane, event, first_at_ms, row.attempt, urls, True)
+        if before.needs_nobody():
+            self._engine.end_unasked(before)
             return False
         if self._engine.schedule.expired(now_ms, first_at_ms):
-            expired = Delivery(lane, event, first_at_ms, row.attempt, urls, True)
-            self._engine.failures.bury(expired, "expired", None, self._engine.clock.now_ms())
+            self._engine.failures.bury(before, "expired", None, self._engine.clock.now_ms())
             return False
         self._engine.start(lane, event, row.attempt + 1, first_at_ms, urls, True)
         return True

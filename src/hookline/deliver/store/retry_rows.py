@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.database.connection import Connection
 from hookline.deliver.cluster.fence import Fence, listed
-from hookline.deliver.lanes.delivery import ASKED_TO_WAIT, Moved
+from hookline.deliver.lanes.delivery import ACCEPTED, ASKED_TO_WAIT, Moved
 from hookline.deliver.store.batch import Answers, Kind, Look, Looks, RetryRow
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.outcomes.reader import NEVER_MS
@@ -102,7 +102,7 @@ def bring_near(connection: Connection, now_ms: int, latest_ms: int, partition: i
 
 def moved_urls(moved: Moved) -> str:
     """Return ``moved_mask`` of the column as SQL has it."""
-    parts = [f"(urls & {ASKED_TO_WAIT})"]
+    parts = [f"(urls & {ASKED_TO_WAIT | ACCEPTED})"]
     for index, before in enumerate(moved):
         if before is None:
             parts.append(f"{1 << index}")
@@ -149,7 +149,7 @@ _WHERE: dict[Kind, str] = {
     "first_due": "lane = ?",
     "oldest": "lane = ?",
     "overdue": "lane = ? AND first_at < ?",
-    "probe": f"lane = ? AND (urls < {ASKED_TO_WAIT} OR due <= ?)",
+    "probe": f"lane = ? AND ((urls & {ASKED_TO_WAIT}) = 0 OR due <= ?)",
     "row": 'lane = ? AND partition = ? AND "offset" = ?',
 }
 _ORDER: dict[Kind, str] = {

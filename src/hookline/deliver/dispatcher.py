@@ -35,7 +35,7 @@ from hookline.deliver.send.port import Answer, Failure, Sink, Successes
 from hookline.deliver.send.request import MappedTemplate
 from hookline.deliver.work import Counters, Times, Work
 from hookline.limits import LIMITS, Limits
-from hookline.outcomes.outcome import PARTIAL, Outcome
+from hookline.outcomes.outcome import PARTIAL, Outcome, to_number
 from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing, pack_entries
 from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
 from hookline.telemetry.log import logger
@@ -452,12 +452,12 @@ class Dispatcher(Work, Sink):
         """Take the result of one request."""
         if isinstance(token, Parcel):
             if failure is not None:
-                self._parcel_failed(token, target, result, milliseconds, failure)
+                self._parcel_failed(token, target, milliseconds, failure)
             return
         delivery = token if isinstance(token, Delivery) else _delivery_of(token, target)
         outstanding = delivery.outstanding = delivery.outstanding - 1
         if failure is not None:
-            self._failed(delivery, target, result, milliseconds, failure)
+            self._failed(delivery, target, milliseconds, failure)
             return
         if delivery.done:
             target.lingering -= 1
@@ -523,7 +523,7 @@ class Dispatcher(Work, Sink):
         for token, verdict in zip(parcel.tokens, verdicts, strict=True):
             failure = failure_of(verdict, answer, self._now_seconds)
             if failure is not None:
-                self._answered_alone(token, target, answer.status, milliseconds, failure, counts=not blamed)
+                self._answered_alone(token, target, milliseconds, failure, counts=not blamed)
                 blamed = blamed or not failure.of_event
         self.go_on()
 
@@ -535,19 +535,19 @@ class Dispatcher(Work, Sink):
         self._send_outgoing(mapped.outgoing(target, parcel.halves()))
         return True
 
-    def _parcel_failed(self, parcel: Parcel, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
+    def _parcel_failed(self, parcel: Parcel, target: Target, milliseconds: int, failure: Failure) -> None:
         """No answer came: it is one failure of the receiver, and one of each event."""
         for index, token in enumerate(parcel.tokens):
             own = Failure(failure.outcome, failure.status, failure.error, failure.retry_after, failure.head)
-            self._answered_alone(token, target, result, milliseconds, own, counts=index == 0)
+            self._answered_alone(token, target, milliseconds, own, counts=index == 0)
         self.go_on()
 
     def _answered_alone(
-        self, token: object, target: Target, result: int, milliseconds: int, failure: Failure, *, counts: bool
+        self, token: object, target: Target, milliseconds: int, failure: Failure, *, counts: bool
     ) -> None:
         delivery = token if isinstance(token, Delivery) else _delivery_of(token, target)
         delivery.outstanding -= 1
-        self._failed(delivery, target, result, milliseconds, failure, counts=counts)
+        self._failed(delivery, target, milliseconds, failure, counts=counts)
 
     def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
         """Return whether with this success every URL has accepted (fan-out ``all``); if not, what follows is
@@ -567,7 +567,6 @@ class Dispatcher(Work, Sink):
         self,
         delivery: Delivery,
         target: Target,
-        result: int,
         milliseconds: int,
         failure: Failure,
         *,
@@ -578,7 +577,7 @@ class Dispatcher(Work, Sink):
         failure.hide(target.template.hidden)
         if failure.status == UNAUTHORIZED:
             failure.of_token = target.route.unauthorized(milliseconds)
-        failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
+        failed = FailedTry(target, failure, now_ms - milliseconds, milliseconds)
         if delivery.done:
             target.lingering -= 1
             self._note_try(delivery, failed)
@@ -623,7 +622,8 @@ class Dispatcher(Work, Sink):
     def _note_try(self, delivery: Delivery, failed: FailedTry) -> None:
         """A failure that did not decide the delivery goes into the block of results, not into a row."""
         milliseconds = min(failed.milliseconds, MILLISECONDS_MAX)
-        self.ring.add(delivery.event.position, failed.at_ms, failed.target.tag, failed.result, milliseconds)
+        result = to_number(failed.failure.outcome, failed.failure.status)
+        self.ring.add(delivery.event.position, failed.at_ms, failed.target.tag, result, milliseconds)
 
     def _note_success(self, lane: Lane, milliseconds: int) -> None:
         if not lane.targets:

@@ -101,14 +101,24 @@ PARTIAL = 1_000
 """Added to the number of a success that did not end the delivery: other URLs had yet to accept it too."""
 
 
+JUDGED = {Outcome.SERVER_ERROR: 2_000, Outcome.REFUSED: 3_000}
+"""Added to the number of a status that would mean something else by itself: 200, and the body says that it failed."""
+
+
 def to_number(outcome: Outcome, status: int | None) -> int:
-    """Return the status (100 and up), or a number below 100 for an outcome without one."""
-    return status if status is not None else WITHOUT_STATUS.index(outcome)
+    """Return the status (100 and up), with more added where the outcome is not that of the status; or a number below
+    100 for an outcome without one."""
+    if status is None:
+        return WITHOUT_STATUS.index(outcome)
+    return status if of_status(status) is outcome else JUDGED[outcome] + status
 
 
 def from_number(number: int) -> tuple[Outcome, int | None]:
     """Return the outcome and status that ``to_number`` was given."""
-    number %= PARTIAL
+    number, added = number % PARTIAL, number - number % PARTIAL
+    for outcome, judged in JUDGED.items():
+        if added == judged:
+            return outcome, number
     return (of_status(number), number) if number >= 100 else (WITHOUT_STATUS[number], None)
 
 

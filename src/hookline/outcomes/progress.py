@@ -7,8 +7,8 @@ believed, whatever part of the ring is old. ``RingKeeper`` brings them to the di
 cut sends again only what was delivered since. The slice since the last checkpoint is also exactly that checkpoint's
 block of outcomes.
 
-Entry, 32 bytes: position u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (HTTP
-status, or below 100 see ``outcome.WITHOUT_STATUS``), duration u16 (ms), 8 bytes unused. Tag 0 marks a duplicate:
+Entry, 32 bytes: position u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (see
+``outcome.to_number``), duration u16 (ms), 8 bytes unused. Tag 0 marks a duplicate:
 position is that of the first event, time that of the repeated one. The size is such that no entry lies across a sector
 or a page: half a new entry and half an old one, which a power cut could leave, would be a fact that never was.
 """

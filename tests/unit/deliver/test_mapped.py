@@ -13,7 +13,7 @@ from hookline.connections.model import Destination, Pause
 from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX
 from hookline.outcomes.outcome import Outcome
-from tests.unit.deliver.rig import Request, Rig, source
+from tests.unit.deliver.rig import Request, Rig, destination, source
 
 
 @pytest.fixture
@@ -299,6 +299,23 @@ def test_only_the_items_that_failed_are_dealt_with(rig: Rig) -> None:
     rig.come_to_rest()
     statuses = [rig.status_at(f"m{number}", "api") for number in range(10)]
     assert (statuses.count("delivered"), statuses[3]) == (9, "failed")
+
+
+def test_a_200_that_says_no_is_no_success_beside_one(rig: Rig) -> None:
+    """Its mapping is taken away in flight, so one accepted request is enough: the other one does not count as well."""
+    start(rig, ONE, {**ONE, "success": {"if": "body.ok = true"}})
+    track(rig, "m1")
+    accepts, refuses = rig.network.waiting
+    rig.change(destination("api"))
+    rig.follow()
+    rig.answer(accepts, 200)
+    rig.answer(refuses, 200, text='{"ok": false}')
+    rig.come_to_rest()
+    (found,) = rig.event("m1").destinations
+    assert found.status == "delivered"
+    outcomes = {(each.outcome, each.http_status) for each in found.attempts}
+    assert outcomes == {(Outcome.SUCCESS, 200), (Outcome.REFUSED, 200)}
+    assert rig.role.store.reader.totals()["api"].delivered == 1
 
 
 @pytest.mark.parametrize("code", ["99999999999999999999999", "9223372036854775808", "-5", "true"])

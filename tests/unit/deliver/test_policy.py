@@ -36,7 +36,7 @@ def meaning(*statuses: int, age_ms: int = 0, retry_after: bytes | None = None, *
     fields = usual | {"targets": targets} | lane
     of_lane = SimpleNamespace(options=SimpleNamespace(fan_out=fields.pop("fan_out")), **fields)
     failures = [
-        FailedTry(target, Failure(of_status(status), status, "no", retry_after), status, NOW_MS, 1)
+        FailedTry(target, Failure(of_status(status), status, "no", retry_after), NOW_MS, 1)
         for target, status in zip(targets, statuses, strict=True)
     ]
     delivery = Delivery(cast(Any, of_lane), cast(Any, None), NOW_MS - age_ms, failures=failures)

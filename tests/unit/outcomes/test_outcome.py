@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.outcomes.outcome import FINAL, WITHOUT_STATUS, Outcome, from_number, of_status, to_number
+from hookline.outcomes.outcome import FINAL, JUDGED, WITHOUT_STATUS, Outcome, from_number, of_status, to_number
 
 
 def test_each_status_has_its_outcome() -> None:
@@ -22,6 +22,15 @@ def test_an_outcome_without_status_fits_a_number(outcome: Outcome) -> None:
     number = to_number(outcome, None)
     assert number < 100
     assert from_number(number) == (outcome, None)
+
+
+@pytest.mark.parametrize("outcome", JUDGED)
+@pytest.mark.parametrize("status", [100, 200, 204, 299, 429, 500, 599])
+def test_what_a_body_says_fits_a_number(outcome: Outcome, status: int) -> None:
+    """A status that was judged otherwise is read back with both, and no 2xx of them is taken for a success."""
+    number = to_number(outcome, status)
+    assert not 200 <= number < 300
+    assert from_number(number) == (outcome, status)
 
 
 def test_every_outcome_can_be_written_down() -> None:

@@ -52,7 +52,6 @@ class FailedTry(msgspec.Struct, gc=False, eq=False):
 
     target: Target
     failure: Failure
-    result: int
     at_ms: int
     milliseconds: int
 

@@ -20,7 +20,7 @@ FULL_SECONDS = 10.0
 RATE_PER_SECOND = 1_000.0
 RESTART_SECONDS_MAX = 2.0
 REPEATED_SECONDS_MAX = 0.05
-ERROR_CHARACTERS = 300
+ERROR_CHARACTERS = 2_500
 ROUNDS_SHARE = 0.05
 """Of the cycles: so often every crash point has its turn; the smaller kinds have five times as many cycles."""
 POWER_CUTS_SHARE = 0.4

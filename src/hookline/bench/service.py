@@ -210,8 +210,10 @@ class Service:
             finally:
                 connection.close()
             time.sleep(0.005)
+        ended = self._process and self._process.poll()
         self.stop()
-        raise RuntimeError(f"the service did not become ready:\n{self.log[-2000:]}")
+        why = f"not within {START_WAIT_SECONDS:g} s" if ended is None else f"it ended with {ended}"
+        raise RuntimeError(f"the service did not become ready on port {port}, {why}:\n{self.log[-2000:]}")
 
 
 def hold(port: int) -> socket.socket | None:

@@ -574,8 +574,15 @@ class Lane(Health):
 
     @property
     def probe_spacing_seconds(self) -> float:
-        """Return how far apart probes are by the rate. While the breaker is open, processes probe in turn."""
-        return 0.0 if self.rate is None else self.rate.spacing_seconds(alone=self.breaker.state == "open")
+        """Return how far apart probes are by the rates; replays share their destination's with it and with each other.
+        While the breaker is open, processes probe in turn."""
+        alone = self.breaker.state == "open"
+        seconds = 0.0 if self.rate is None else self.rate.spacing_seconds(alone)
+        live = self.live
+        if live.rate is None:
+            return seconds
+        lanes = 1 + sum(not replay.closed for replay in live.replays)
+        return max(seconds, lanes * live.rate.spacing_seconds(alone))
 
     @property
     def halted(self) -> bool:

@@ -12,12 +12,15 @@ import select
 import socket
 import struct
 import sys
+import time
 
 from hookline.roles import LISTENING_FDS, SUPERVISOR_FD
 from hookline.setting_values import parse_listen
 
 EVERYWHERE = "::"
 """Every address that the machine has, of either kind: what people mean by ``[::]``."""
+FREED_SECONDS = 1.0
+"""So long an address may still be in use that is about to be free."""
 SETTLE_SECONDS = 0.05
 """For connections that are half open when no new ones are taken."""
 SETTLE_LOOKS_MAX = 100
@@ -65,11 +68,27 @@ def all_bound(host: str, port: int) -> list[socket.socket]:
     return found
 
 
+def bound_soon(host: str, port: int) -> list[socket.socket]:
+    """Return the same, and wait up to ``FREED_SECONDS`` for an address that is in use; raise OSError.
+
+    A process that was killed is gone before its sockets are: on a busy machine they still listen when the next one
+    comes.
+    """
+    deadline = time.monotonic() + FREED_SECONDS
+    while True:
+        try:
+            return all_bound(host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_SECONDS)
+
+
 def listening_at(key: str, address: str) -> list[socket.socket]:
     """Return the sockets that a supervisor keeps for this role, else such for the address, which is the value of a
     setting; raise CannotListen."""
     try:
-        return handed_on() or all_bound(*parse_listen(address))
+        return handed_on() or bound_soon(*parse_listen(address))
     except OSError as error:
         raise CannotListen(
             f"cannot listen on {address} ({error.strerror}); stop what uses it or set {key} to another address"

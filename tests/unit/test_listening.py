@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 from typing import Any
 
 import pytest
 
+from hookline import listening
 from hookline.listening import CannotListen, all_bound, listening_at
+from hookline.setting_values import parse_listen
 
 ELSEWHERE = "192.0.2.1"
 """An address that no machine has (RFC 5737)."""
@@ -39,8 +42,23 @@ def test_an_address_that_the_machine_does_not_have_is_passed_over(addresses: lis
         all_bound("several", 0)
 
 
-def test_an_address_that_is_taken_is_not_passed_over(addresses: list[str]) -> None:
+def test_an_address_that_is_freed_a_moment_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process was killed just now, and the system is not done with it."""
+    monkeypatch.setattr(listening, "FREED_SECONDS", 60.0)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match=os.strerror(errno.EADDRINUSE)):
+            all_bound(*parse_listen(address))
+        threading.Timer(0.05, taken.close).start()
+        (found,) = listening_at("collect.listen", address)
+        found.close()
+
+
+def test_an_address_that_is_taken_is_not_passed_over(addresses: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Who connects there would meet another program."""
+    monkeypatch.setattr(listening, "FREED_SECONDS", 0.0)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

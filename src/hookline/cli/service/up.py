@@ -22,7 +22,7 @@ from hookline.cli.service.options import USAGE, parse
 from hookline.database.location import Which
 from hookline.database.open import refuse_newer
 from hookline.database.sqlite import DatabaseTooNew, engine
-from hookline.listening import all_bound
+from hookline.listening import bound_soon
 from hookline.setting_text import URL_KEYS, is_secret
 from hookline.settings import SECRET_KEYS, Settings, SettingsError, environment_name, parse_listen, value_of
 
@@ -72,7 +72,7 @@ def _become_supervisor(settings: Settings, held: int, welcome: bool) -> NoReturn
 def _listening(address: str) -> str:
     """Return the numbers of sockets that the supervisor keeps; none where a role has to say that they cannot be had."""
     try:
-        sockets = all_bound(*parse_listen(address))
+        sockets = bound_soon(*parse_listen(address))
     except OSError:
         return ""
     for each in sockets:

@@ -103,7 +103,8 @@ class Accounts:
         status = statuses.get(destination)
         was_taken = tries is not None and tries.taken
         not_delivered = self._ledger.disconnected(position, lane, destination)
-        is_untried = self._watch.is_untried((lane, position))
+        # Where it changed meanwhile how many URLs must accept it, one that has may have decided nothing.
+        is_untried = self._watch.is_untried((lane, position)) or self._is_mixed((lane, position))
         if status == "filtered" and is_untried and self._may_be_filtered(position, lane, destination):
             return
         if self._is_settled_by_replay(position, lane, tries):

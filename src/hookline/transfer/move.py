@@ -117,7 +117,7 @@ def check(old: Settings, new: Settings) -> None:
     if not (old.data_path / "control.db").exists():
         raise MoveFailed(f"there is no installation in {old.data_path}: name its folder with --data-dir")
     if not (old.journal.is_local and old.database.is_local):
-        raise MoveFailed(f"{old.data_path} does not have its journal and databases in itself: there is nothing to move")
+        raise MoveFailed(f"{old.data_path} does not contain its journal and databases: there is nothing to move")
     if not new.journal.url.startswith("kafka://"):
         raise MoveFailed("set journal.url of the settings to move to: kafka://host:port,host:port/topic")
     if not new.database.url.startswith("postgresql://"):
@@ -125,7 +125,7 @@ def check(old: Settings, new: Settings) -> None:
     if new.data_path.resolve() == old.data_path.resolve():
         raise MoveFailed("set data_dir of the settings to move to to another folder: this one is kept as it is")
     if old.data_path.resolve() in new.data_path.resolve().parents:
-        raise MoveFailed(f"{new.data_path} is inside of {old.data_path}: set data_dir to a folder beside that")
+        raise MoveFailed(f"{new.data_path} is inside {old.data_path}: set data_dir to a folder beside that")
     for module, extra in (("confluent_kafka", "kafka"), ("psycopg", "postgres")):
         if find_spec(module) is None:
             raise MoveFailed(f"moving needs the extra named {extra}: {install_extra('kafka,postgres')}")
@@ -244,7 +244,7 @@ def undo(old: Settings, new: Settings, leave_events: bool) -> int:
 
     moved = _moved(old, new)
     if moved is None:
-        raise MoveFailed(f"{old.data_path} was not moved: it counts as it is")
+        raise MoveFailed(f"{old.data_path} was not moved: it is still in use")
     watermarks = Watermarks(parse_address(moved.journal, address_of(new).access))
     try:
         numbers = range(max(watermarks.partition_count(), len(moved.ends)))  # there may be more of them since

@@ -57,8 +57,8 @@ def load(folder: Path, old: Path, journal: str) -> State:
         ) from None
     if (state.folder, state.journal) != (str(old), journal):
         raise MoveFailed(
-            f"{folder} is where {state.folder} is being moved to, with its journal at {state.journal}: go on with that"
-            " move, or name another data_dir"
+            f"{folder} is where {state.folder} is being moved to, with its journal at {state.journal}: continue"
+            " that move, or name another data_dir"
         )
     return state
 

@@ -276,9 +276,9 @@ def test_names_that_end_in_a_line_end_are_named(folder: Path) -> None:
     give_line_ends(folder / "control.db")
     findings = found(configured.check_destinations, here(folder))
     assert [message for status, message in findings if status == "warn"] == [
-        "the id 'website\\n' ends in a line end, which none may have any more",
-        "the id 'crm\\n' ends in a line end, which none may have any more",
-        "the write key 'wk_website\\n' ends in a line end, which none may have any more",
+        "the id 'website\\n' ends with a line break, which is no longer allowed",
+        "the id 'crm\\n' ends with a line break, which is no longer allowed",
+        "the write key 'wk_website\\n' ends with a line break, which is no longer allowed",
     ]
 
 
@@ -368,7 +368,7 @@ def test_proxy_variables_are_named_as_not_used(folder: Path, monkeypatch: pytest
     """Who sets them expects deliveries to take that way."""
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     (finding,) = examine(configured.check_settings, here(folder))
-    assert (finding.status, finding.message.startswith("HTTPS_PROXY of the environment: not used")) == ("warn", True)
+    assert (finding.status, finding.message.startswith("HTTPS_PROXY in the environment: not used")) == ("warn", True)
 
 
 @pytest.mark.parametrize("setting", ["http://no:geheim@127.0.0.1:1", "env:HOOKLINE_SECRET_PROXY"])

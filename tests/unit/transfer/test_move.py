@@ -59,7 +59,7 @@ def test_a_folder_within_the_old_one_is_no_place_to_move_to(old: Settings, tmp_p
     link = tmp_path / "link"
     link.symlink_to(old.data_path)
     for inside in (old.data_path / "cluster", link / "deep" / "cluster"):
-        with pytest.raises(MoveFailed, match="is inside of"):
+        with pytest.raises(MoveFailed, match="is inside"):
             check(old, settings_in(inside))
     with pytest.raises(MoveFailed, match="to another folder"):
         check(old, settings_in(link))

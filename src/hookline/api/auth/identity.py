@@ -43,11 +43,11 @@ def _of_token(services: Services, text: str, address: str, request_id: str) -> I
         return Identity(Caller("admin_token", ADMIN_TOKEN, "owner"))
     token = token_store(services).find(text)
     if token is None:
-        return Identity(None, "This is neither the admin token nor a token in force.")
+        return Identity(None, "This is neither the admin token nor a valid token.")
     caller = Caller("token", token.name, ROLE_OF_SCOPE[token.scope], token.id)
     noted = token_store(services).note_use(token)
     if not token_store(services).has_expired(token):
         return Identity(caller)
     if noted:  # else it was written down a moment ago
         audit_log(services).record(caller, "use_expired_token", f"tokens/t{token.id}", address, request_id)
-    return Identity(None, f"The token {token.name!r} has expired; make a new one.")
+    return Identity(None, f"The token {token.name!r} has expired; create a new one.")

@@ -35,7 +35,7 @@ def check_roles(here: Here) -> Iterator[Finding]:
         yield Finding("roles", "fail", message, "Look at its last log lines; hookline up starts it again by itself.")
     elif hindered := {role: state for role, state in _whole(here).items() if state not in (WORKING, STANDING_BY)}:
         message = f"not every role works: {', '.join(f'{role} ({state})' for role, state in hindered.items())}"
-        yield Finding("roles", "fail", message, "Its last log lines say more; it goes on by itself once it can.")
+        yield Finding("roles", "fail", message, "Its last log lines say more; it continues by itself once it can.")
     else:
         yield Finding("roles", "ok", f"{', '.join(roles)} run")
 

@@ -48,7 +48,7 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
             try:
                 work.prepare()
                 if prepare:
-                    again = "run it again without --prepare to finish; the service goes on meanwhile"
+                    again = "run it again without --prepare to finish; the service keeps running meanwhile"
                     report.end("prepared", f"prepared: {again}")
                     return 0
                 began = time.monotonic()
@@ -78,7 +78,7 @@ def go_back(server: Target, file: Path, leave_events: bool, as_json: bool) -> in
             report.events_left = undo(old, new, leave_events)
     if report.events_left:
         report.tell(f"{report.events_left:,} events that were stored since the move are in {new.journal.url} only")
-    report.end("back", f"{old.data_path} counts again: start Hookline with its settings")
+    report.end("back", f"{old.data_path} is in use again: start Hookline with its settings")
     return 0
 
 
@@ -98,7 +98,7 @@ def _failing() -> Iterator[None]:
         raise CommandFailed(reason_of(error)) from error
     except engine.Error as error:
         raise CommandFailed(
-            f"a database does not do what it should ({str(error).strip()}): see to it and run it again"
+            f"a database does not work as it should ({str(error).strip()}): repair it and run this again"
         ) from error
 
 

@@ -183,7 +183,7 @@ class DeadLetters(Controller):
         counted = sorted(await asyncio.to_thread(list_reader(services).dead_letters.count, wanted))
         destinations = [each for each in counted if wanted.destination is not None or services.store.destination(each)]
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
-            detail = f"They are of {len(destinations)} destinations; name one of them."
+            detail = f"They belong to {len(destinations)} destinations; name one of them."
             raise Problem(409, "too_many_replays", detail)
         requests = [
             ReplayRequest(
@@ -213,7 +213,7 @@ async def begin_retries(services: Services, requests: Sequence[ReplayRequest]) -
         left = [request for request, replay in zip(requests, sent, strict=True) if replay is None]
         if not left and (under_way := sorted({each.lane for each in sent if each is not None})):
             named = " and ".join(f"replay {replay_id(lane)}" for lane in under_way)
-            detail = f"All of these dead letters are sent by {named} already; wait for it, or cancel it."
+            detail = f"All of these dead letters are already being sent by {named}; wait for it, or cancel it."
             raise Problem(409, "already_retried", detail)
         return await begin_all(services, left)
 

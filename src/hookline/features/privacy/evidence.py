@@ -24,9 +24,9 @@ DIGEST = (
     " privacy_key of PostgreSQL, hexadecimal"
 )
 OVERWRITTEN = "overwritten in place"
-ON_KAFKA = "hidden from every reader; the bytes stay in the topic until retention takes them"
+ON_KAFKA = "hidden from every reader; the bytes stay in the topic until retention removes them"
 IN_POSTGRESQL = (
-    "rows deleted; the bytes stay in PostgreSQL's files until its vacuum has taken them and their space was used again,"
+    "rows deleted; the bytes stay in PostgreSQL's files until its vacuum has removed them and their space was reused,"
     " in its write-ahead log until that is recycled, and in its backups and replicas"
 )
 """How events and rows went, by where they were."""

@@ -249,7 +249,7 @@ def test_what_was_requested_is_said_when_the_rest_is_refused(
     out, err = capsys.readouterr()
     assert [(each["id"], each["people"]) for each in json.loads(out)] == [("dr1", 2)]
     assert "1 deletion requests are under way" in err
-    assert "The last 3 of 5 people were not asked for: u2 and on" in err
+    assert "The last 3 of 5 people were not requested: u2 and on" in err
 
 
 def test_a_request_whose_answer_is_lost_may_have_been_made(
@@ -271,4 +271,4 @@ def test_a_request_whose_answer_is_lost_may_have_been_made(
     assert execute(["delete-user", *people, "--action", "delete", "--yes", *server]) == 1
     out, err = capsys.readouterr()
     assert out.startswith("dr1  delete  2 people")
-    assert "The last 3 of 5 people may not have been asked for (see hookline deletion-requests list): u2 and on" in err
+    assert "The last 3 of 5 people may not have been requested (see hookline deletion-requests list): u2 and on" in err

@@ -120,7 +120,7 @@ class AudienceMembers(Controller):
 
 
 def _nobody() -> Problem:
-    return Problem(404, "not_found", "Nothing is known of a person with this id.")
+    return Problem(404, "not_found", "Nothing is known about a person with this id.")
 
 
 def _history(
@@ -154,7 +154,7 @@ def _members(services: Services, reader: ProfileReader, audience: str, limit: in
 ID_BYTES = 8
 TAKEN_MS = 30_000
 """Within this the role, if it runs, has taken it up."""
-NOT_TAKEN = "The role profiles has not taken it up yet: see whether it runs, and what its log says."
+NOT_TAKEN = "The role profiles has not started on it yet: check that it runs, and read its log."
 UNNAMED = {"id": f"preview-{secrets.token_hex(ID_BYTES)}", "name": "Preview"}
 """What a definition is called that has no id yet; nobody can have given this id to another, to which it refers."""
 
@@ -236,7 +236,7 @@ class AudiencePreviews(Controller):
             await asyncio.to_thread(preview_requests(services).done, replaces)
         under_way = await profile_log(services).read(lambda reader: reader.previews.open(replaces)) or 0
         if under_way + len(preview_requests(services).asked(wish.asked_ms)) >= PREVIEWS_MAX:
-            detail = f"{PREVIEWS_MAX} previews are under way; ask again once one of them is done."
+            detail = f"{PREVIEWS_MAX} previews are running; ask again when one of them is done."
             raise Problem(409, "too_many_previews", detail)
         id = PreviewId(f"{ID_PREFIX}{secrets.token_hex(ID_BYTES)}")
         await asyncio.to_thread(preview_requests(services).ask, id, wish)

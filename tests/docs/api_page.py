@@ -30,8 +30,8 @@ the first calls. The API is below `/api/v1` of the control port. `/api/openapi.j
   24 hours, Hookline returns the first answer and does nothing. It keeps the 10,000 newest keys of each caller.
 - **Changes at the same time.** `ETag` names the state of an object. With it as `If-Match`, Hookline makes a change only
   if the object still has that state (otherwise 412 `changed_meanwhile`).
-- **Limits.** `RateLimit` says how many requests you have left in this minute. Beyond that, the answer is 429 with
-  `Retry-After`.
+- **Limits.** Each account or token may make 30,000 requests a minute, and each address without a valid token 3,000.
+  `RateLimit` says how many are left. Beyond that, the answer is 429 with `Retry-After`.
 - **Request id.** Every answer has an `X-Request-Id`, yours if you sent one. The audit log has it too.
 """
 

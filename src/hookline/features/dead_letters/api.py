@@ -176,9 +176,9 @@ class DeadLetters(Controller):
     async def retry_dead_letters(
         self, services: FromServices, data: JSONBody[DeadLetterSelection]
     ) -> Listing[ReplayView]:
-        """Send all matching dead letters again, with one replay per destination: to all of them, or to none where one
-        refuses. Those of deleted destinations are left out unless one is named, and so are destinations of which a
-        replay sends all of them already."""
+        """Send all matching dead letters again, with one replay per destination: to all of them, or to none if one is
+        refused. Deleted destinations are left out unless one is named, and so are destinations whose dead letters are
+        all being sent by a replay already."""
         wanted = _filter(services, data)
         counted = sorted(await asyncio.to_thread(list_reader(services).dead_letters.count, wanted))
         destinations = [each for each in counted if wanted.destination is not None or services.store.destination(each)]

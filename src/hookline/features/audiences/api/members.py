@@ -196,11 +196,11 @@ class PreviewComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class PreviewView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A preview: ``reading`` while the journal is read up for it, then ``counting``; ``done`` or ``failed`` at last.
+    """A preview: ``reading`` while Hookline reads stored events for it, then ``counting``, then ``done`` or ``failed``.
 
-    ``people`` were looked at and ``members`` found so far; of a computed trait these have a value. ``sample`` are up to
-    ten of them. ``detail`` says why it failed, or waits, and what to do. ``comparison`` is there once it is done, where
-    another condition was given.
+    ``people`` is how many were evaluated so far, ``members`` how many of them match, or have a value of the computed
+    trait. ``sample`` has up to ten of these. ``detail`` says why the preview failed, or waits, and what to do.
+    ``comparison`` is set once the preview is done, if another condition was given.
     """
 
     id: str

@@ -140,9 +140,9 @@ def warnings_of(new: Settings) -> list[str]:
     if partitions >= PARTITIONS_ADVISED:
         return []
     return [
-        f"journal.partitions is {partitions}: no more deliver processes than that can share the work, and"
-        f" {PARTITIONS_ADVISED} are advised. More can be added at any time, but each time users change their partition,"
-        " and for dedup.window repeats may not be recognised: better raise it in the installation that runs, and move a"
+        f"journal.partitions is {partitions}: at most as many deliver processes can share the work;"
+        f" {PARTITIONS_ADVISED} are advised. You can add more at any time, but then users change their partition, and"
+        " for dedup.window repeats may not be recognised. Better raise it in the running installation first, and move a"
         " day later"
     ]
 

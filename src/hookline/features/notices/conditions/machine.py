@@ -80,9 +80,12 @@ class Roles:
                 self._note_start(role, report.number(PROCESS_STARTED))
             else:
                 self._note_away(role, moment)
-        for role in self._wanted():
+        wanted = self._wanted()
+        for role in wanted:
             if role not in moment.reports:
                 self._note_away(role, moment)
+        for role in self._stale_since_ms.keys() - moment.reports.keys() - set(wanted):
+            del self._stale_since_ms[role]  # its last report was removed: it is to run here no more
         found = [_down(role, since) for role, since in self._stale_since_ms.items() if _is_down(role, since, moment)]
         found += [_restarted(role, moment) for role in sorted(self._restarted)]
         found += [

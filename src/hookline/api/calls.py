@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID = "x-request-id"
+PARTS_HEADER = "x-parts"
+"""With it a page asks for its own live parts; everything else outside the API is a page that a person opens."""
+EVENT_STREAM = "text/event-stream"
+"""What a browser accepts when it opens a stream, and opens it again by itself."""
 
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
 _ID_BYTES = 12
@@ -56,7 +60,15 @@ class Call:
     @cached_property
     def identity(self) -> Identity:
         """Return who calls, or why nobody is known to."""
-        return identify(self.services, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
+        authorization = self.headers.get("authorization", "")
+        return identify(
+            self.services, authorization, self.session_key, self.address, self.id, is_own_action=not self._is_poll
+        )
+
+    @property
+    def _is_poll(self) -> bool:
+        """Return whether an open page asks by itself: that is no use of a session, which else would never idle out."""
+        return PARTS_HEADER in self.headers or self.headers.get("accept") == EVENT_STREAM
 
     @property
     def caller(self) -> Caller | None:

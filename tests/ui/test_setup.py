@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route, TimeoutError, expect
+from playwright.sync_api import Error, Page, Route, expect
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.ui.conftest import sign_in, wait_for_key
@@ -118,8 +118,8 @@ def test_the_first_event_is_sent_by_a_button(page: Page, hookline: Hookline) -> 
     for screen in on_screens(page):
         assert misfits(page) == [], screen
     os.kill(collect, signal.SIGCONT)
-    with suppress(TimeoutError):  # what the first press sent may arrive now, and the button goes
-        button.click(timeout=3_000)
+    with suppress(Error):  # what the first press sent may arrive now: the button goes, and the page moves on
+        button.evaluate_all("there => there.forEach(each => each.click())")
     expect(page.locator(".arrival")).to_contain_text("Test Event")
     expect(button).to_have_count(0)
     event = hookline.api("GET", "events?source=shop").json["items"][0]

@@ -137,7 +137,7 @@
         if (mine !== turn) return;
         const answer = await fetch("/api/v1/events?limit=1").catch(() => null);
         if (answer?.status === 401) hookline.toSignIn();
-        else { back = here(); turn += 1; list.clear(); older = null; pages = 0; begin(); }
+        else { back ||= here(); turn += 1; list.clear(); older = null; pages = 0; begin(); }
       }, RECONNECT_MS);
     };
   };

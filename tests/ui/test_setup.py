@@ -202,3 +202,23 @@ def test_urls_of_somebody_else_are_not_saved_over(page: Page, hookline: Hookline
     expect(page.get_by_text("Somebody else has changed this")).to_be_visible()
     crm = hookline.api("GET", "destinations/crm").json
     assert (crm["name"], crm["settings"]["webhooks"]) == (made["name"], theirs)
+
+
+@pytest.mark.parametrize("path", ["/setup?source=shop&destination=crm&step=secret", "/destinations/crm/settings"])
+def test_a_secret_of_somebody_else_is_not_saved_over(
+    page: Page, hookline: Hookline, receiver: Receiver, path: str
+) -> None:
+    """Whoever gave it to the receiver would find every request refused."""
+    hookline.api("POST", "sources", {"id": "shop", "name": "Shop", "type": "web"})
+    made = webhook("crm", receiver.url("/crm"), sources=["shop"], enabled=False)
+    assert hookline.api("PUT", "destinations/crm", made).status < 300
+    sign_in(page, hookline)
+    page.goto(path)
+    if "settings" in path:
+        page.locator("[data-dialog=sign-sharedSecret]").click()
+        page.get_by_label("Shared secret").fill("the-secret-of-mine")
+    theirs = {"settings": {"sharedSecret": "their-secret-1234"}}
+    assert hookline.api("PATCH", "destinations/crm", theirs).status == 200
+    page.get_by_role("button", name="Sign" if "settings" in path else "Save and continue", exact=True).click()
+    expect(page.get_by_text("Somebody else has changed this")).to_be_visible()
+    assert hookline.api("GET", "destinations/crm").json["settings"]["sharedSecret"].endswith("1234")

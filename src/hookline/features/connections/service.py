@@ -33,7 +33,7 @@ def journal_ends(settings: Settings) -> Offsets:
             partitions = reader.partitions()
             if not partitions and not settings.journal.is_local and _was_read(settings):
                 # A broker that has just started may not know it yet: a new destination would get all that is kept.
-                raise JournalAway("Brokers do not know the journal's topic just now. Try again in a moment.")
+                raise JournalAway("Brokers do not know the journal's topic just now. Try again in a moment")
             ends.update({partition: reader.end(partition) for partition in partitions})
         finally:
             reader.close()

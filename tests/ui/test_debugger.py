@@ -44,6 +44,20 @@ def test_an_event_comes_in_and_its_status_follows(debugger: Page, hookline: Hook
     assert debugger.evaluate(CONTRAST) == []
 
 
+def test_what_the_page_looks_at_by_itself_is_no_use_of_the_session(
+    debugger: Page, hookline: Hookline, receiver: Receiver
+) -> None:
+    """Events that wait are looked at again and again: a page that was left open would never be signed out."""
+    receiver.reply_with(503)
+    try:
+        waits = hookline.track("Waits")
+        with debugger.expect_request(f"**/api/v1/events/{waits}?*") as looked:
+            pass
+    finally:
+        receiver.reply_with(200)
+    assert looked.value.headers["x-parts"] == "1"
+
+
 def test_what_is_pressed_is_picked_though_rows_move_on(debugger: Page, hookline: Hookline) -> None:
     """A new event moves the rows, and a status makes a row anew, between the press and its end."""
     mark = new_id("press")

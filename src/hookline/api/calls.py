@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 REQUEST_ID = "x-request-id"
 PARTS_HEADER = "x-parts"
-"""With it a page asks for its own live parts; everything else outside the API is a page that a person opens."""
+"""With it an open page asks by itself, as for its own live parts; a page without it is one that a person opens."""
 EVENT_STREAM = "text/event-stream"
 """What a browser accepts when it opens a stream, and opens it again by itself."""
 

@@ -21,13 +21,20 @@ class Identity(NamedTuple):
 
 
 def identify(
-    services: Services, authorization: str, session_key: str | None, address: str, request_id: str
+    services: Services,
+    authorization: str,
+    session_key: str | None,
+    address: str,
+    request_id: str,
+    *,
+    is_own_action: bool,
 ) -> Identity:
-    """Say who calls. A bearer token that is not good is not made up for by a cookie."""
+    """Say who calls. A bearer token that is not good is not made up for by a cookie. A session is used by what a person
+    does (``is_own_action``), not by what an open page asks by itself."""
     scheme, _space, presented = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return _of_token(services, presented.strip(), address, request_id)
-    session = session_store(services).find(session_key)
+    session = session_store(services).find(session_key, in_use=is_own_action)
     return Identity(None if session is None else caller_of(session))
 
 

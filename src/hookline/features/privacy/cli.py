@@ -183,6 +183,8 @@ def _evidence(report: Json) -> Iterator[str]:
         last = each["first"] + each["events"] - 1
         offsets = f"offset {last}" if each["events"] == 1 else f"offsets {each['first']} to {last}"
         yield f"▲ {offsets} of partition {each['partition']}: damaged, so perhaps theirs; gone with retention"
+    if report.get("damageUnknown"):
+        yield f"▲ {report['damageUnknown']}"
     messages = [each for person in report["people"] for source in person["sources"] for each in source["destinations"]]
     if by_hand := sorted({each["destination"] for each in messages if each["status"] == "filtered"}):
         yield f"▲ delete by hand in the services of: {', '.join(by_hand)} (nothing was sent there)"

@@ -10,6 +10,7 @@ import pytest
 from hookline.api.auth.access import local_path
 from hookline.api.auth.admin_token import VALID_SECONDS, OneTimeLink, one_time_link
 from hookline.api.auth.service import account_store, login_link, session_store
+from hookline.api.auth.sessions import IDLE_MS
 from hookline.database.sqlite import DatabaseAway
 from hookline.features.fleet.service import own_metrics
 from tests.unit.control.running import TOKEN, Answer, Running
@@ -102,6 +103,29 @@ def test_signing_out_ends_the_session(control: Running) -> None:
     assert home(control, cookie).status == 200
     assert control.call("POST", "/logout", b"", {"Cookie": cookie, **OWN}).headers["location"] == "/login"
     assert home(control, cookie).status == 303
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "is_use"),
+    [
+        ("/", {}, True),
+        ("/", {"X-Parts": "1"}, False),
+        ("/api/v1/notices", {}, True),
+        ("/api/v1/events/stream", {"Accept": "text/event-stream"}, False),
+    ],
+)
+def test_what_an_open_page_asks_by_itself_is_no_use_of_a_session(
+    control: Running, monkeypatch: pytest.MonkeyPatch, path: str, headers: dict[str, str], is_use: bool
+) -> None:
+    """What people do is: else a page that somebody left open would keep the session from idling out."""
+    sessions = session_store(control.services)
+    now = sessions._now_ms()
+    monkeypatch.setattr(sessions, "_now_ms", lambda: now)
+    cookie = cookie_of(login(control, TOKEN))
+    now += IDLE_MS - 1
+    assert control.status("GET", path, {**headers, "Cookie": cookie}) == 200
+    now += IDLE_MS // 2
+    assert (home(control, cookie).status == 200) == is_use
 
 
 def test_wrong_tokens_lock_the_right_one_out_never(control: Running) -> None:

@@ -25,6 +25,7 @@ from hookline.features.privacy.service import (
     privacy_store,
     suppressions,
 )
+from hookline.journal.damaged import DAMAGED_NAME
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import segment_name
@@ -205,6 +206,19 @@ def test_evidence_says_what_could_not_be_read(control: Running, capsys: pytest.C
     assert "▲ offset 0 of partition 0" in said(control, capsys, "evidence")
     deletion_requests(control.services).create(["u1"], "suppress", "me")
     assert control.api("GET", "/deletion-requests/dr2/evidence").json["unreadable"] == []
+
+
+def test_evidence_says_that_the_damage_is_not_known(control: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list of it that cannot be read is no reason to have no report."""
+    control.append(record("m1"))
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    carry_out(control, Collect(control))
+    (control.data_path / "journal" / DAMAGED_NAME).mkdir()
+    report = control.api("GET", "/deletion-requests/dr1/evidence").json
+    assert (report["erased"]["events"], report["unreadable"]) == (1, [])
+    assert "journal/damaged of the data folder cannot be read (Is a directory)" in report["damageUnknown"]
+    for shown in (page(control), said(control, capsys, "evidence")):
+        assert "journal/damaged of the data folder cannot be read" in shown
 
 
 def test_a_request_that_is_held_up_says_why(control: Running, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 from urllib.parse import urlencode
 
 import msgspec
 
+from hookline.api.calls import list_thread
 from hookline.api.services import Services, list_reader
 from hookline.connections.model import (
     FILTERS_MAX,
@@ -143,7 +143,7 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
         counted = letters.count(msgspec.structs.replace(wanted, last_id=last_id))
         return last_id, letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted), sum(counted.values())
 
-    last_id, found, matched = await asyncio.to_thread(look)
+    last_id, found, matched = await list_thread(services).run(look)
     letters = [dead_letter_of(each) for each in found[:DEAD_LETTER_ROWS]]
     records = await event_log(services).records_at([(each.partition, each.offset) for each in letters])
     everything = {**asked, **times.asked}

@@ -150,6 +150,33 @@ client.track('u', 'Last')
     run(program, str(tmp_path / "spool"))
 
 
+@pytest.mark.parametrize("end", ["client.flush(None)", "client.close(3_600)"])
+def test_a_signal_may_flush_or_close_a_spool_in_the_middle_of_a_write(tmp_path: Path, end: str) -> None:
+    """The call keeps the thread that sends from the box: the handler does not wait for it, and nothing is lost."""
+    program = """
+import glob, os, signal, sys
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', spool=sys.argv[1], transport=RecordingTransport(), flush_after=3_600)
+client.track('u', 'First')
+write = os.write
+def signalled(file, data):
+    os.write = write
+    signal.raise_signal(signal.SIGTERM)
+    written = write(file, data)
+    (segment,) = glob.glob(sys.argv[1] + '/*/*/*.log')
+    text = open(segment).read()
+    assert 'First' in text and 'Last' in text
+    return written
+def handler(*_):
+    assert END.waiting == 1
+os.write = signalled
+signal.signal(signal.SIGTERM, handler)
+assert client.track('u', 'Last') is not None
+"""
+    run(program.replace("END", end), str(tmp_path / "spool"))
+
+
 def test_a_signal_may_track_where_a_call_begins_to_wait_for_a_look_up() -> None:
     """The lock that it waits with is held there: the call of the handler takes it again."""
     program = """

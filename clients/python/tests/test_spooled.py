@@ -208,6 +208,29 @@ def test_a_spool_that_cannot_be_made_is_counted_and_told(tmp_path: Path) -> None
     client.close()
 
 
+def test_a_call_that_is_ended_behind_its_write_holds_up_no_later_event(
+    spool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes just then: that event is sent too, and what is tracked afterwards does not wait for more events."""
+    write = os.write
+
+    def ended(file: int, data: bytes) -> int:
+        write(file, data)
+        monkeypatch.setattr(os, "write", write)
+        raise KeyboardInterrupt
+
+    transport = RecordingTransport()
+    with Client("key", spool=spool, transport=transport, flush_after=3_600) as client:
+        client.track("u1", "before")
+        monkeypatch.setattr(os, "write", ended)
+        with pytest.raises(KeyboardInterrupt):
+            client.track("u1", "ended")
+        client.flush()
+        client.track("u1", "after")
+        client.flush()
+        assert [event["event"] for event in transport.events] == ["before", "ended", "after"]
+
+
 def test_a_full_spool_refuses_new_events(spool: str) -> None:
     """Beyond ``spool_bytes`` the newest are dropped and counted; what waits is safe."""
     client = Client("key", spool=spool, spool_bytes=500, transport=RecordingTransport(*[AWAY] * 1_000))

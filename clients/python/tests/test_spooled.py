@@ -383,6 +383,20 @@ def test_a_child_that_is_made_while_a_box_is_taken_over_does_not_keep_its_lock(
     client.close(0)
 
 
+def test_an_event_of_the_go_library_with_an_endless_number_is_sent(spool: str) -> None:
+    """Python reads no integer of more than 4,300 digits, and Go writes whatever number it is given."""
+    first = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    first.track("u1", "long", {"number": 0})
+    first.close(0)
+    (segment,) = (path for path in files(spool) if path.suffix == ".log")
+    segment.write_bytes(segment.read_bytes().replace(b'"number":0', b'"number":' + b"9" * 5_000))
+    transport = GateTransport(shut=False)
+    with Client("key", spool=spool, transport=transport) as client:
+        client.flush()
+        wait_until(lambda: transport.ids)
+    wait_until_empty(spool)
+
+
 @pytest.mark.parametrize("damage", [b"\0\0\0\0", b"[" * 100_000], ids=["zeros", "brackets"])
 def test_a_damaged_line_of_an_ended_process_is_left_out(spool: str, damage: bytes) -> None:
     """Report and skip what a crash of the machine left of a line, once; the events around it arrive."""

@@ -427,6 +427,13 @@ func TestSpoolDamagedLine(t *testing.T) {
 	equal(t, "sent", s.names()[2], "a")
 }
 
+// An event of the Python library may have a field whose name differs from messageId by case alone: it is no damage.
+func TestMessageIdIsSpelledExactly(t *testing.T) {
+	equal(t, "id", message(`{"messageId":"m","messageID":7}`).id(), "m")
+	equal(t, "none", message(`{"messageID":7}`).id(), "")
+	equal(t, "no event", message("\x00\x00").id(), "")
+}
+
 // A client whose whole spool was removed sends what is open of it, and begins another box when it needs another file.
 func TestSpoolRemoved(t *testing.T) {
 	s := newService(t)

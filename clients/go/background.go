@@ -93,7 +93,7 @@ func (s *signals) wait(ctx context.Context, mu *sync.Mutex) bool {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	changed := s.changed
+	changed, ended := s.changed, s.ended
 	mu.Unlock()
 	defer mu.Lock()
 	select {
@@ -101,6 +101,7 @@ func (s *signals) wait(ctx context.Context, mu *sync.Mutex) bool {
 		return true
 	case <-ctx.Done():
 	case <-s.ctx.Done():
+	case <-ended: // by a handler that did not return
 	}
 	return false
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -679,6 +680,16 @@ func TestHandlerCallsTheClient(t *testing.T) {
 		s.Server.Close()
 		noGoroutinesLeft(t)
 	}
+}
+
+// A handler that does not return ends the sending, as the documentation says; nobody waits for it afterwards.
+func TestHandlerThatDoesNotReturn(t *testing.T) {
+	c := newClient(t, newService(t), Options{OnSuccess: func([]string) { runtime.Goexit() }, ExitTimeout: time.Hour})
+	track(t, c, "a", "b")
+	equal(t, "accepted", c.FlushContext(context.Background()).Accepted, 2)
+	track(t, c, "c")
+	equal(t, "waiting", c.FlushContext(context.Background()).Waiting > 0, true)
+	equal(t, "lost", errors.Is(c.Close(), ErrClosed), true)
 }
 
 type panicking struct{ slog.Handler }

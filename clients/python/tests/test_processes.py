@@ -126,6 +126,45 @@ assert client.stats.dropped == 2
     run(program)
 
 
+@pytest.mark.parametrize("options", ["", "spool=sys.argv[1], "], ids=["memory", "spool"])
+@pytest.mark.parametrize("handled", ["client.track('u', 'Signal')", "client.flush(30)", "fail()"])
+def test_a_signal_may_call_or_raise_in_the_middle_of_the_first_call(tmp_path: Path, options: str, handled: str) -> None:
+    """The thread is being started there. Two of them would send what the other does, and lose what neither does."""
+    program = """
+import signal, sys, threading, time
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+def fail():
+    raise KeyboardInterrupt
+start, is_signalled = threading.Thread.start, False
+def signalled(thread):
+    global is_signalled
+    start(thread)
+    if thread.name.startswith('hookline-client') and not is_signalled:
+        is_signalled = True
+        signal.raise_signal(signal.SIGTERM)
+        is_signalled = False
+transport = RecordingTransport()
+client = Client('wk', OPTIONS transport=transport, batch_size=1)
+signal.signal(signal.SIGTERM, lambda *_: HANDLED)
+threading.Thread.start = signalled
+for number in range(100):
+    try:
+        client.track('u', f'Event {number}')
+    except KeyboardInterrupt:
+        is_signalled = False
+client.flush(30)
+for _ in range(1_000):
+    names = [thread.name for thread in threading.enumerate()]
+    if len(set(names)) == len(names): break
+    time.sleep(0.01)
+assert len(set(names)) == len(names), names
+names = [event['event'] for event in transport.events if event['event'] != 'Signal']
+assert names == [f'Event {number}' for number in range(100)], names
+"""
+    run(program.replace("OPTIONS", options).replace("HANDLED", handled), str(tmp_path / "spool"))
+
+
 def test_a_signal_may_close_a_spool_in_the_middle_of_a_call(tmp_path: Path) -> None:
     """The thread that sends cannot end before that call does: close does not wait for it, whatever time it was given,
     and the event of the call stays in the spool."""

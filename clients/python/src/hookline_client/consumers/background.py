@@ -198,9 +198,15 @@ class Background:
             # Until then flush and close send by themselves.
             self._threadless = True
             return
-        self._thread, self._threadless = thread, False
+        self._thread, self._threadless = self._thread or thread, False
 
     def _run(self) -> None:
+        with self._lock:
+            self._thread = self._thread or threading.current_thread()
+            if (
+                self._thread is not threading.current_thread()
+            ):  # a signal handler's call came in the middle of the start
+                return
         while self._wait_due():
             if not self._send_one():
                 return

@@ -183,7 +183,7 @@ class Spooled:
             thread.start()
         except RuntimeError:  # the interpreter is ending: what was written is sent by the next process
             return
-        self._thread = thread
+        self._thread = self._thread or thread
 
     def _wait_done(self, condition: Callable[[], bool], deadline: float | None) -> None:
         while not condition() and self._thread is not None and not self._is_ended:
@@ -193,6 +193,12 @@ class Spooled:
             self._done.wait(left)
 
     def _run(self) -> None:
+        with self._lock:
+            self._thread = self._thread or threading.current_thread()
+            if (
+                self._thread is not threading.current_thread()
+            ):  # a signal handler's call came in the middle of the start
+                return
         while True:
             with self._lock:
                 while not self._is_ended:

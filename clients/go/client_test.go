@@ -575,6 +575,11 @@ func TestOptions(t *testing.T) {
 	if _, err := NewWithOptions("w\nk", Options{}); err == nil {
 		t.Error("a key with a line end")
 	}
+	for _, endpoint := range []string{"https://user:secret@example.com", "https://user:secret@example.com:port"} {
+		if _, err := NewWithOptions("wk", Options{Endpoint: endpoint}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a password is shown: %v", err)
+		}
+	}
 	c := New("wk")
 	c.FlushAfter = -1
 	for range 2 {

@@ -264,7 +264,11 @@ func (o *Options) batchURL() (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" ||
 		parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil || strings.Contains(parsed.Host, " ") {
-		return nil, invalidOption("endpoint must look like https://host:port, not %q", o.Endpoint)
+		shown := fmt.Sprintf("be %q", o.Endpoint)
+		if strings.Contains(o.Endpoint, "@") { // a password does not belong into logs
+			shown = "have a user or password"
+		}
+		return nil, invalidOption("endpoint must look like https://host:port, and cannot %s", shown)
 	}
 	if parsed.Scheme == "https" && o.DisableSSL {
 		return nil, invalidOption("DisableSSL contradicts endpoint=%q; write http:// there", o.Endpoint)

@@ -107,6 +107,26 @@ hookline_client.init('wk', consumer=make)
     run(program)
 
 
+def test_a_signal_may_make_a_client_in_the_middle_of_the_first(service: ScriptedService) -> None:
+    """As a handler does that reports the end of a program which is still starting."""
+    program = """
+import atexit, signal, sys
+from hookline_client import Client
+register = atexit.register
+def signalled(function):
+    if function.__module__ == 'hookline_client.lifecycle':
+        signal.raise_signal(signal.SIGTERM)
+    register(function)
+def handler(*_):
+    Client('wk', endpoint=sys.argv[1]).track('u', 'Ended')
+atexit.register = signalled
+signal.signal(signal.SIGTERM, handler)
+Client('wk', endpoint=sys.argv[1]).track('u', 'Began')
+"""
+    run(program, service.url)
+    assert sent(service) == {"Ended": 1, "Began": 1}
+
+
 def test_a_signal_may_track_in_the_middle_of_a_look_up() -> None:
     """``socket`` has a name looked up in the call that needs it: a handler that makes a call there is not held up."""
     program = """

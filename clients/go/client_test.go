@@ -10,11 +10,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -257,6 +259,30 @@ func TestOneBadEvent(t *testing.T) {
 		text = append(text, each.MessageId+":"+string(each.Outcome)+":"+each.Code)
 	}
 	equal(t, "receipts", strings.Join(text, " "), "a:rejected:missing_user_id b:accepted: bad:gave_up:batch_too_large c:rejected:missing_user_id d:accepted:")
+}
+
+// What a flush counts as accepted it does not count as waiting too, while the other half of its batch is under way.
+func TestHalvesAreDoneOneByOne(t *testing.T) {
+	hold := make(chan struct{})
+	s := newService(t, reply{judge: func(events []map[string]any) (int, string) {
+		if len(events) == 4 {
+			return 413, `{"code":"batch_too_large","message":"Too large."}`
+		}
+		if events[0]["event"] == "c" {
+			<-hold
+		}
+		return 200, accepted
+	}})
+	c := newClient(t, s, Options{FlushAt: 4})
+	track(t, c, "a", "b", "c", "d")
+	waitUntil(t, "the second half is under way", func() bool { return len(s.came()) == 3 })
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if r := c.FlushContext(ctx); r.Accepted != 2 || r.Waiting != 2 {
+		t.Errorf("%+v", r)
+	}
+	close(hold)
+	equal(t, "accepted", c.Flush().Accepted, 2)
 }
 
 // A full queue does what OnFull says, and nothing is lost without a receipt.
@@ -549,6 +575,11 @@ func TestOptions(t *testing.T) {
 	if _, err := NewWithOptions("w\nk", Options{}); err == nil {
 		t.Error("a key with a line end")
 	}
+	for _, endpoint := range []string{"https://user:secret@example.com", "https://user:secret@example.com:port"} {
+		if _, err := NewWithOptions("wk", Options{Endpoint: endpoint}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a password is shown: %v", err)
+		}
+	}
 	c := New("wk")
 	c.FlushAfter = -1
 	for range 2 {
@@ -619,6 +650,73 @@ func TestHandlers(t *testing.T) {
 	c.Flush()
 	c.Flush()
 	equal(t, "sent", strings.Join(s.names(), ", "), "a, from a handler")
+}
+
+// A handler may flush, wait for room and close: on the goroutine that sends none of these waits for itself.
+func TestHandlerCallsTheClient(t *testing.T) {
+	for _, spool := range []string{"", t.TempDir()} {
+		s := newService(t)
+		var c *Client
+		waiting, o := 0, Options{Spool: spool, FlushAt: 2, ExitTimeout: time.Hour, Debug: true, Timeout: time.Hour}
+		if spool == "" {
+			o.OnFull, o.MaxQueueSize, o.BlockTimeout = Block, 2, time.Hour
+		}
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.OnSuccess = func(ids []string) {
+			if ids[0] != "a" {
+				return
+			}
+			track(t, c, "b", "c") // with Debug each waits for its answer elsewhere
+			if spool == "" {
+				equal(t, "full", errors.Is(c.Track(&Track{UserId: "u", Event: "E"}), ErrQueueFull), true)
+			}
+			waiting = c.FlushContext(context.Background()).Waiting
+			equal(t, "close", c.Close(), nil)
+		}
+		c = newClient(t, s, o)
+		track(t, c, "a")
+		waitUntil(t, "closed", func() bool { return errors.Is(c.Track(&Track{UserId: "u", Event: "E"}), ErrClosed) })
+		equal(t, "close", c.Close(), nil)
+		got := s.names()
+		equal(t, "sent", strings.Join(got[:3], " "), "a b c")
+		if waiting < 2 {
+			t.Errorf("%d waited", waiting)
+		}
+		s.Server.Close()
+		noGoroutinesLeft(t)
+	}
+}
+
+// A handler that does not return ends the sending, as the documentation says; nobody waits for it afterwards.
+func TestHandlerThatDoesNotReturn(t *testing.T) {
+	c := newClient(t, newService(t), Options{OnSuccess: func([]string) { runtime.Goexit() }, ExitTimeout: time.Hour})
+	track(t, c, "a", "b")
+	equal(t, "accepted", c.FlushContext(context.Background()).Accepted, 2)
+	track(t, c, "c")
+	equal(t, "waiting", c.FlushContext(context.Background()).Waiting > 0, true)
+	equal(t, "lost", errors.Is(c.Close(), ErrClosed), true)
+}
+
+type panicking struct{ slog.Handler }
+
+func (panicking) Enabled(context.Context, slog.Level) bool { return true }
+
+func (panicking) Handle(context.Context, slog.Record) error { panic("no") }
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("no") }
+
+// A panic of the program's own log or transport ends neither the program nor the sending.
+func TestPanics(t *testing.T) {
+	s := newService(t, reply{status: 500})
+	c := newClient(t, s, Options{Logger: slog.New(panicking{}), Debug: true})
+	track(t, c, "a")
+	equal(t, "accepted", c.Flush().Accepted, 1)
+	h, o := &told{}, Options{Transport: panicking{}, MaxRetries: -1}
+	h.handlers(&o)
+	c = newClient(t, s, o)
+	track(t, c, "b")
+	equal(t, "gave up", c.Flush().GaveUp, 1)
+	equal(t, "told", h.all(), "connection_failed")
 }
 
 // A handler that makes a call may cause the next loss itself: that ends, and does not end the program.

@@ -163,6 +163,10 @@ func (c *Client) CloseContext(ctx context.Context) error {
 	if c.open() != nil {
 		return nil
 	}
+	if c.consumer.isSender() { // in a handler
+		go func() { _ = c.Close() }()
+		return nil
+	}
 	c.close.Do(func() {
 		if lost := c.consumer.close(ctx); lost > 0 {
 			c.closed = &Error{Code: "closed", Message: fmt.Sprintf("%d events were lost: the client was closed before they could be sent.", lost)}

@@ -362,8 +362,12 @@ type message []byte
 // id reads the messageId, "" when it is no event of ours.
 func (m message) id() string {
 	var event struct{ MessageId string }
-	if json.Unmarshal(m, &event) != nil {
-		return ""
+	if json.Unmarshal(m, &event) == nil {
+		return event.MessageId
 	}
-	return event.MessageId
+	// A field of another spelling, such as messageID, is the same to encoding/json. Here it may hold anything.
+	var fields map[string]any
+	_ = json.Unmarshal(m, &fields)
+	id, _ := fields["messageId"].(string)
+	return id
 }

@@ -84,6 +84,35 @@ final class FileTest extends TestCase
         self::assertTrue($client->track(['userId' => 'u', 'event' => 'E']));
     }
 
+    /** @dataProvider handlers */
+    public function testACallOfASignalHandlerInTheMiddleOfAWriteIsALineOfItsOwn(string $ending, array $events): void
+    {
+        // What a handler does when its signal comes between the lock and the write. The functions of the namespace go first.
+        $program = 'namespace Hookline\Consumer { function fwrite($file, $data) {
+                static $isFirst = true;
+                if ($isFirst) { $isFirst = false; \handler(); }
+                $other = fopen(LOG, "r");
+                flock($other, LOCK_EX | LOCK_NB) && exit(1);
+                return \fwrite($file, $data);
+            } }
+            namespace { require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+            define("LOG", ' . var_export($this->log, true) . ');
+            $client = new Hookline\Client("wk", ["consumer" => "file", "filename" => LOG]);
+            function handler() { $GLOBALS["client"]->track(["userId" => "u", "event" => "Handler"]) || exit(2); ' . $ending . ' }
+            $client->track(["userId" => "u", "event" => "Call"]) || exit(3); }';
+        $process = proc_open([PHP_BINARY, '-r', $program], [], $pipes);
+        self::assertSame(0, proc_close($process));
+        $lines = array_map(static fn ($line) => json_decode($line, true), file($this->log));
+        self::assertSame($events, array_column($lines, 'event'));
+    }
+
+    public static function handlers(): iterable
+    {
+        yield ['', ['Call', 'Handler']];
+        yield ['$GLOBALS["client"]->close();', ['Call', 'Handler']];
+        yield ['exit(0);', ['Handler']];
+    }
+
     public function testAFullDiskCostsTheEventAndNothingElse(): void
     {
         if (!is_writable('/dev/full')) {
@@ -190,6 +219,16 @@ final class FileTest extends TestCase
         $lines = new LineReader(fopen($this->log, 'a'), 0, 'upload'); // which nobody may read, as of a disk that fails
         $this->expectException(FileException::class);
         Files::quietly(static fn () => iterator_to_array($lines->batches()));
+    }
+
+    public function testHalfOfASurrogatePairIsNoReasonToSetALineAside(): void
+    {
+        $good = ['{"messageId":"1","a":"cut \\ud83d"}', '{"messageId":"2","a":"\\\\\\udE00 \\ud83d\\ude00"}'];
+        $this->log([...$good, '{"messageId":"3","a":"\\ud83d}']);
+        $lines = new LineReader(fopen($this->log, 'r'), 0, 'upload');
+        $batch = Files::quietly(static fn () => iterator_to_array($lines->batches()))[0];
+        self::assertSame($good, array_column($batch['events'], 'data'));
+        self::assertSame(['invalid_json'], array_column($batch['aside'], 'reason'));
     }
 
     public function testOneUploaderAtATime(): void

@@ -78,6 +78,13 @@ final class OptionsTest extends TestCase
         Options::resolve("secret\n", []);
     }
 
+    public function testAPasswordInAnEndpointIsNotShown(): void
+    {
+        $this->expectException(HooklineException::class);
+        $this->expectExceptionMessageMatches('/^((?!secret).)*password$/');
+        Options::resolve('wk', ['endpoint' => 'https://user:secret@example.com']);
+    }
+
     /** @requires PHP 8.2 */
     public function testNoTraceOfWhatIsThrownHoldsTheWriteKey(): void
     {

@@ -457,6 +457,51 @@ def test_a_flush_without_a_thread_that_is_interrupted_keeps_the_events() -> None
     assert transport.ids == ids * 2
 
 
+class TooLarge(GateTransport):
+    """Refuses a batch of four as too large, takes the first half of it at once, and has the gate for all others."""
+
+    def send(self, batch: Sequence[Message], timeout_seconds: float | None = None) -> Answer:
+        if len(batch) == 4:
+            return Answer(413, "batch_too_large", "Split it.")
+        if self.batches:
+            return super().send(batch, timeout_seconds)
+        self.batches.append([message_id for message_id, _ in batch])
+        return Answer(200)
+
+
+def test_the_first_half_of_a_batch_does_not_wait_for_the_second() -> None:
+    """What a flush counts as accepted it does not count as waiting too."""
+    transport = TooLarge()
+    client = client_of(transport, flush_at=4)
+    track(client, 4)
+    assert transport.entered.wait(30)
+    result = client.flush(0)
+    assert (result.accepted, result.waiting) == (2, 2)
+    transport.open()
+    assert client.flush(30).accepted == 2
+
+
+def test_a_flush_that_is_interrupted_in_the_second_half_of_a_batch_sends_the_first_once() -> None:
+    """A caller that sends by itself, and whose Ctrl-C comes then: the next flush has only the second half."""
+
+    class Interrupted(TooLarge):
+        def send(self, batch: Sequence[Message], timeout_seconds: float | None = None) -> Answer:
+            if len(self.batches) == 1 and not self.entered.is_set():
+                self.entered.set()
+                raise KeyboardInterrupt
+            return super().send(batch, timeout_seconds)
+
+    transport = Interrupted(shut=False)
+    client = client_of(transport)
+    with no_more_threads():
+        ids = track(client, 4)
+        with pytest.raises(KeyboardInterrupt):
+            client.flush(30)
+        result = client.flush(30)
+    assert (result.accepted, result.waiting) == (4, 0)
+    assert transport.ids == ids
+
+
 def test_a_flush_counts_what_was_queued_before_it() -> None:
     """Also when later events are in the same request."""
     transport = GateTransport()

@@ -70,7 +70,7 @@ def test_many_clients_delay_the_end_no_longer_than_one() -> None:
 import time, atexit
 began = []
 atexit.register(lambda: print(time.monotonic() - began[0]))  # runs after the library's, which is registered later
-clients = [Client('wk', endpoint=sys.argv[1], timeout=3000, flush_at=1) for _ in range(20)]
+clients = [Client('wk', endpoint=sys.argv[1], timeout=3000, exit_timeout=2, flush_at=1) for _ in range(20)]
 for c in clients: c.track('u', 'A')
 began.append(time.monotonic())
 """
@@ -107,6 +107,26 @@ hookline_client.init('wk', consumer=make)
     run(program)
 
 
+def test_a_signal_may_make_a_client_in_the_middle_of_the_first(service: ScriptedService) -> None:
+    """As a handler does that reports the end of a program which is still starting."""
+    program = """
+import atexit, signal, sys
+from hookline_client import Client
+register = atexit.register
+def signalled(function):
+    if function.__module__ == 'hookline_client.lifecycle':
+        signal.raise_signal(signal.SIGTERM)
+    register(function)
+def handler(*_):
+    Client('wk', endpoint=sys.argv[1]).track('u', 'Ended')
+atexit.register = signalled
+signal.signal(signal.SIGTERM, handler)
+Client('wk', endpoint=sys.argv[1]).track('u', 'Began')
+"""
+    run(program, service.url)
+    assert sent(service) == {"Ended": 1, "Began": 1}
+
+
 def test_a_signal_may_track_in_the_middle_of_a_look_up() -> None:
     """``socket`` has a name looked up in the call that needs it: a handler that makes a call there is not held up."""
     program = """
@@ -124,6 +144,45 @@ client.track('u', 'E')
 assert client.stats.dropped == 2
 """
     run(program)
+
+
+@pytest.mark.parametrize("options", ["", "spool=sys.argv[1], "], ids=["memory", "spool"])
+@pytest.mark.parametrize("handled", ["client.track('u', 'Signal')", "client.flush(30)", "fail()"])
+def test_a_signal_may_call_or_raise_in_the_middle_of_the_first_call(tmp_path: Path, options: str, handled: str) -> None:
+    """The thread is being started there. Two of them would send what the other does, and lose what neither does."""
+    program = """
+import signal, sys, threading, time
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+def fail():
+    raise KeyboardInterrupt
+start, is_signalled = threading.Thread.start, False
+def signalled(thread):
+    global is_signalled
+    start(thread)
+    if thread.name.startswith('hookline-client') and not is_signalled:
+        is_signalled = True
+        signal.raise_signal(signal.SIGTERM)
+        is_signalled = False
+transport = RecordingTransport()
+client = Client('wk', OPTIONS transport=transport, batch_size=1)
+signal.signal(signal.SIGTERM, lambda *_: HANDLED)
+threading.Thread.start = signalled
+for number in range(100):
+    try:
+        client.track('u', f'Event {number}')
+    except KeyboardInterrupt:
+        is_signalled = False
+client.flush(30)
+for _ in range(1_000):
+    names = [thread.name for thread in threading.enumerate()]
+    if len(set(names)) == len(names): break
+    time.sleep(0.01)
+assert len(set(names)) == len(names), names
+names = [event['event'] for event in transport.events if event['event'] != 'Signal']
+assert names == [f'Event {number}' for number in range(100)], names
+"""
+    run(program.replace("OPTIONS", options).replace("HANDLED", handled), str(tmp_path / "spool"))
 
 
 def test_a_signal_may_close_a_spool_in_the_middle_of_a_call(tmp_path: Path) -> None:
@@ -148,6 +207,33 @@ signal.signal(signal.SIGTERM, lambda *_: client.close(3_600))
 client.track('u', 'Last')
 """
     run(program, str(tmp_path / "spool"))
+
+
+@pytest.mark.parametrize("end", ["client.flush(None)", "client.close(3_600)"])
+def test_a_signal_may_flush_or_close_a_spool_in_the_middle_of_a_write(tmp_path: Path, end: str) -> None:
+    """The call keeps the thread that sends from the box: the handler does not wait for it, and nothing is lost."""
+    program = """
+import glob, os, signal, sys
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', spool=sys.argv[1], transport=RecordingTransport(), flush_after=3_600)
+client.track('u', 'First')
+write = os.write
+def signalled(file, data):
+    os.write = write
+    signal.raise_signal(signal.SIGTERM)
+    written = write(file, data)
+    (segment,) = glob.glob(sys.argv[1] + '/*/*/*.log')
+    text = open(segment).read()
+    assert 'First' in text and 'Last' in text
+    return written
+def handler(*_):
+    assert END.waiting == 1
+os.write = signalled
+signal.signal(signal.SIGTERM, handler)
+assert client.track('u', 'Last') is not None
+"""
+    run(program.replace("END", end), str(tmp_path / "spool"))
 
 
 def test_a_signal_may_track_where_a_call_begins_to_wait_for_a_look_up() -> None:

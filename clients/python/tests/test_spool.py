@@ -209,13 +209,28 @@ def test_a_box_whose_folder_was_removed_ends_without_a_word(tmp_path: Path) -> N
 
 
 def test_a_removal_that_was_interrupted_is_finished(tmp_path: Path) -> None:
-    """A folder without its lock is the rest of a removal; one with anything in it is never touched."""
+    """An empty folder is the rest of a removal; one with anything in it that is no box's is never touched."""
     (tmp_path / "rest").mkdir()
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "0000000001.log").touch()
+    (tmp_path / "other" / "notes").touch()
     assert Box.adopt(str(tmp_path / "rest")) is None
     assert Box.adopt(str(tmp_path / "other")) is None
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_box_whose_lock_was_removed_is_adopted_by_one(tmp_path: Path) -> None:
+    """Somebody thought it a stale one: the events behind it are sent all the same, from where they were left."""
+    box = Box.create(str(tmp_path))
+    for line in LINES:
+        box.append(line)
+    box.acknowledge(box.read(4, 512_000))
+    Path(abandoned(box), "lock").unlink()
+    adopted = Box.adopt(box.folder)
+    assert adopted is not None
+    assert Box.adopt(box.folder) is None
+    assert drained(adopted) == LINES[4:]
+    adopted.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("removed", [0, 1, 2])

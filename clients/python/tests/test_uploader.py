@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gate_transport import GateTransport
 from hookline_client.answer import Answer
 from hookline_client.batch import BATCH_BYTES_MAX, batch_body
 from hookline_client.receipts import Message
@@ -137,6 +138,14 @@ def test_lines_that_are_no_events_are_set_aside_once(log: Path, capsys: pytest.C
     assert aside(log)[0]["line"] == '{"half":'
     assert "lines that cannot be uploaded: 6;" in capsys.readouterr().err
     assert upload(log, transport) is ExitCode.DONE
+
+
+def test_a_number_that_python_does_not_read_is_no_reason_to_set_a_line_aside(log: Path) -> None:
+    """An integer of thousands of digits is JSON, and PHP's uploader sends it too."""
+    log.write_text(f'{{"messageId":"m1","n":{"9" * 5_000}}}\n')
+    transport = GateTransport(shut=False)
+    assert upload(log, transport) is ExitCode.DONE
+    assert transport.ids == ["m1"]
 
 
 def test_what_the_service_rejects_is_set_aside_with_its_reason(log: Path) -> None:

@@ -52,10 +52,12 @@ abstract class QueueConsumer implements Consumer
 
     public function enqueue(string $messageId, string $body): bool
     {
-        if (!$this->queue->hasRoom($body) && !$this->makeRoom($body)) {
+        $isFull = !$this->queue->hasRoom($body);
+        if ($isFull && !$this->makeRoom($body)) {
             $this->ledger->dropped(1, 'queue_full');
             return false;
         }
+        $hasWorked = $isFull && $this->options->on_full !== 'drop_old';
         if (count($this->queue) === 0) {
             $this->oldest = self::now();
         }
@@ -63,7 +65,7 @@ abstract class QueueConsumer implements Consumer
         $this->ledger->queued();
         if ($this->options->debug) {
             $this->flush($this->options->timeout_seconds);
-        } elseif ($this->isDue()) {
+        } elseif (!$hasWorked && $this->isDue()) { // a step of the work may take seconds: a call does one
             $this->work(self::now() + self::CALL_SECONDS, true);
         }
         return true;

@@ -20,6 +20,8 @@ final class LineReader
     private const READ_BYTES = 1024 * 1024;
     /** Lines to set aside are not collected beyond this: a file of anything else is gone through in bounded memory. */
     private const ASIDE_BYTES_MAX = 1024 * 1024;
+    /** The escape of half of a surrogate pair, and an even number of backslashes before it. */
+    private const SURROGATE = '/(?<!\\\\)((?:\\\\\\\\)*+)\\\\u[dD][89a-fA-F][0-9a-fA-F]{2}/';
 
     /** Where the next line begins, behind everything read so far. */
     public int $end;
@@ -107,6 +109,10 @@ final class LineReader
     {
         $line = ['offset' => $offset, 'data' => $data, 'reason' => '', 'message' => ''];
         $event = json_decode($data);
+        if (json_last_error() === JSON_ERROR_UTF16) {
+            // Half of a pair, as of an emoji that was cut: PHP alone refuses it, so for PHP there is none.
+            $event = json_decode((string) preg_replace(self::SURROGATE, '$1?', $data));
+        }
         if (json_last_error() !== JSON_ERROR_NONE) {
             $reason = json_last_error() === JSON_ERROR_UTF8 ? 'invalid_utf8' : 'invalid_json';
             return ['reason' => $reason, 'message' => json_last_error_msg()] + $line;

@@ -53,4 +53,5 @@ def _ascii(host: str) -> str:
 
 
 def _wrong(text: str) -> InvalidOption:
-    return InvalidOption("invalid_option", f"endpoint must look like https://host:port, not {text!r}")
+    shown = "have a user or password" if "@" in text else f"be {text!r}"  # a password does not belong into logs
+    return InvalidOption("invalid_option", f"endpoint must look like https://host:port, and cannot {shown}")

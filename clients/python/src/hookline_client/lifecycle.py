@@ -34,7 +34,7 @@ class Living(Protocol):
 
 
 _living: dict[int, Living] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may make a client, or fork, while its thread makes one
 _forking: list[Living] = []
 _held: list[Living] = []
 _installed = False
@@ -89,7 +89,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     global _lock
     _held.clear()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _tell_all(_forking, lambda client: client.after_fork_in_child())
 
 

@@ -198,9 +198,15 @@ class Background:
             # Until then flush and close send by themselves.
             self._threadless = True
             return
-        self._thread, self._threadless = thread, False
+        self._thread, self._threadless = self._thread or thread, False
 
     def _run(self) -> None:
+        with self._lock:
+            self._thread = self._thread or threading.current_thread()
+            if (
+                self._thread is not threading.current_thread()
+            ):  # a signal handler's call came in the middle of the start
+                return
         while self._wait_due():
             if not self._send_one():
                 return
@@ -235,13 +241,13 @@ class Background:
             self._done.notify_all()
         left: list[Message] = []
         try:
-            left = self._delivery.deliver(batch, self._pause, self._time_left)
+            left = self._delivery.deliver(batch, self._pause, self._time_left, self._part_done)
         except Exception:  # noqa: BLE001 - told to the log
             logger().exception("a batch of %d events could not be sent", len(batch))
-            self._ledger.gave_up(batch, "server_error", CODES["server_error"])
-        except BaseException:  # a Ctrl-C in a caller of flush who sends: the next one has the batch again
+            self._ledger.gave_up(self._open_of(batch), "server_error", CODES["server_error"])
+        except BaseException:  # a Ctrl-C in a caller of flush who sends: the next one has the rest of the batch again
             with self._lock:
-                self._queue.put_back(batch)
+                self._queue.put_back(self._open_of(batch))
                 self._under_way = None
                 self._done.notify_all()
             raise
@@ -257,6 +263,16 @@ class Background:
                 self._under_way = None
                 self._done.notify_all()
         return not left
+
+    def _part_done(self, count: int) -> None:
+        with self._lock:
+            position, waiting = self._under_way or (0, 0)
+            self._under_way = (position + count, waiting - count)
+            self._done.notify_all()
+
+    def _open_of(self, batch: Sequence[Message]) -> Sequence[Message]:
+        """What of the batch under way has no outcome yet."""
+        return batch[len(batch) - (self._under_way or (0, 0))[1] :]
 
     def _leave(self, messages: Sequence[Message]) -> None:
         """These did not get out before the end."""

@@ -58,6 +58,7 @@ class Spooled:
         self._is_idle = False
         self._is_ended = False
         self._is_letting_go = False
+        self._is_appending = False
         self._adopted: Box | None = None
         self._adopting = threading.Lock()  # a child must know every box whose lock it has inherited
         self._sender = BoxSender(self._options.batch_size, self._delivery, self._ledger)
@@ -99,7 +100,7 @@ class Spooled:
             self._work.notify()
             if self._thread is None:
                 self._start()
-            if self._thread is not threading.current_thread():  # a handler may flush: it cannot wait for itself
+            if not self._waits_for_itself():
                 self._flushing += 1
                 try:
                     self._wait_done(lambda: self._finished >= target or self._sender.refusals > refusals, deadline)
@@ -123,13 +124,13 @@ class Spooled:
             self._work.notify()
             self._done.notify_all()
             self._syncer.end()
-            thread = self._thread
+            thread, cannot_end = self._thread, self._waits_for_itself()
         if left:
             self._delivery.close()
         if thread is None:
             self._guarded(self._let_go)
-        elif thread is not threading.current_thread():
-            # Not a wait on the lock: a call that was interrupted in the middle of writing must keep the thread from it.
+        elif not cannot_end:
+            # Not a wait on the lock: a call that was interrupted in the middle must keep the thread from it.
             thread.join(ABORT_SECONDS)
             if self._is_letting_go:
                 thread.join(max(0.0, stop_at - time.monotonic()))
@@ -160,13 +161,21 @@ class Spooled:
     def _append(self, line: bytes) -> tuple[str, str]:
         if self._closing:
             return "closed", CODES["closed"]
+        outer, self._is_appending = self._is_appending, True
         try:
             self._spool.append(line)
         except OSError as error:
             if error.errno == ENOBUFS:
                 return "queue_full", f"{CODES['queue_full']} ({error})"
             return "spool_failed", f"{CODES['spool_failed']} ({error})"
+        finally:
+            self._is_appending = outer
         return "", ""
+
+    def _waits_for_itself(self) -> bool:
+        """Whether whoever holds the lock is the thread that sends, in a handler, or keeps the box from it, in a call
+        that a signal handler interrupted: neither can wait for what that thread does."""
+        return self._is_appending or self._thread is threading.current_thread()
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name=THREADS, daemon=True)
@@ -174,7 +183,7 @@ class Spooled:
             thread.start()
         except RuntimeError:  # the interpreter is ending: what was written is sent by the next process
             return
-        self._thread = thread
+        self._thread = self._thread or thread
 
     def _wait_done(self, condition: Callable[[], bool], deadline: float | None) -> None:
         while not condition() and self._thread is not None and not self._is_ended:
@@ -184,6 +193,12 @@ class Spooled:
             self._done.wait(left)
 
     def _run(self) -> None:
+        with self._lock:
+            self._thread = self._thread or threading.current_thread()
+            if (
+                self._thread is not threading.current_thread()
+            ):  # a signal handler's call came in the middle of the start
+                return
         while True:
             with self._lock:
                 while not self._is_ended:
@@ -243,7 +258,8 @@ class Spooled:
         sent = Sent(0, 0) if box is None else self._send(box, is_own=True)
         with self._lock:
             missing = 0 if sent.found else expected - self._finished
-            self._finished += sent.done + missing
+            # No more than were queued: what a signal handler raised may have ended a call behind its write.
+            self._finished = min(self._queued, self._finished + sent.done + missing)
             self._done.notify_all()
         if missing:  # events are not where they were written: somebody removed them
             if box is not None:

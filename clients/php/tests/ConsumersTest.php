@@ -235,11 +235,12 @@ final class ConsumersTest extends TestCase
 
     public static function endingsInTheMiddle(): iterable
     {
-        foreach (['exit(0)', 'trigger_error("fatal", E_USER_ERROR)'] as $ending) {
+        foreach (['exit(0)', '\Hookline\Hookline::close(); exit(0)', 'trigger_error("fatal", E_USER_ERROR)'] as $ending) {
             yield ['lib_curl', $ending, ''];
             yield ['fork_curl', $ending, ''];
             yield ['lib_curl', '', self::replaced('CurlTransport', 'stripos', $ending)]; // libcurl calls it
             yield ['fork_curl', '', self::replaced('Consumer\ForkCurl', 'stream_socket_pair', $ending)];
+            yield ['lib_curl', '', self::replaced('BatchRequest', 'base64_encode', $ending)];
         }
     }
 

@@ -111,6 +111,7 @@ final class FileTest extends TestCase
         yield ['', ['Call', 'Handler']];
         yield ['$GLOBALS["client"]->close();', ['Call', 'Handler']];
         yield ['exit(0);', ['Handler']];
+        yield ['$GLOBALS["client"]->close(); exit(0);', ['Handler']];
     }
 
     public function testAFullDiskCostsTheEventAndNothingElse(): void

@@ -64,10 +64,10 @@ final class File implements Consumer
         return 0;
     }
 
-    /** Nothing ever waits. */
+    /** Nothing ever waits, but for lines of a signal handler. */
     public function waiting(): int
     {
-        return 0;
+        return count($this->interrupting);
     }
 
     /** Close the file; a later call opens it again. */

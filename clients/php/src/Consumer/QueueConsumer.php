@@ -90,7 +90,10 @@ abstract class QueueConsumer implements Consumer
 
     public function end(float $seconds, bool $isUnwound = false): void
     {
-        if ($isUnwound && $this->isWorking) {
+        if ($this->isWorking && !$isUnwound) { // by a handler or a signal: the rest leaves at the end of the request
+            return;
+        }
+        if ($this->isWorking) {
             $this->isWorking = false;
             $this->abandon();
         }

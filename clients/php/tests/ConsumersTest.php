@@ -91,6 +91,18 @@ final class ConsumersTest extends TestCase
         self::assertSame(100, $client->stats()['dropped']);
     }
 
+    public function testACallOfASignalHandlerInTheMiddleOfARequestOfSocketIsARequestOfItsOwn(): void
+    {
+        $service = new ScriptedService();
+        $handler = 'Hookline::track(["userId" => "u", "event" => "Handler"])';
+        self::inOwnProcess(self::replaced('CurlTransport', 'curl_exec', $handler) . ";
+            Hookline\Hookline::init('wk', ['endpoint' => '$service->endpoint', 'consumer' => 'socket']);
+            Hookline\Hookline::track(['userId' => 'u', 'event' => 'Call']);");
+        $names = array_column($service->events(2), 'event');
+        sort($names);
+        self::assertSame(['Call', 'Handler'], $names);
+    }
+
     public function testARestEndsThoughTheClockIsSetBack(): void
     {
         $service = new ScriptedService();
@@ -244,12 +256,12 @@ final class ConsumersTest extends TestCase
         }
     }
 
-    /** Code that has a function of PHP end the program when a class first calls it, as a signal or a time limit does. */
-    private static function replaced(string $class, string $function, string $ending): string
+    /** Code that has a function of PHP do something first when a class first calls it, as a signal or a time limit does. */
+    private static function replaced(string $class, string $function, string $first): string
     {
         $namespace = 'Hookline' . rtrim(substr("\\$class", 0, (int) strrpos("\\$class", '\\')), '\\');
         return "eval('namespace $namespace; function $function(...\$given) { static \$calls = 0;
-            if (\$calls++ === 0) { $ending; } return \\$function(...\$given); }')";
+            if (\$calls++ === 0) { $first; } return \\$function(...\$given); }')";
     }
 
     public function testAClientThatNobodyHoldsIsFlushed(): void

@@ -38,13 +38,6 @@ final class LibCurl extends QueueConsumer
         }
     }
 
-    protected function abandon(): void
-    {
-        if ($this->transport instanceof CurlTransport) {
-            $this->transport->forget();
-        }
-    }
-
     protected function step(float $deadline): bool
     {
         $batch = $this->batch();

@@ -93,10 +93,7 @@ abstract class QueueConsumer implements Consumer
         if ($this->isWorking && !$isUnwound) { // by a handler or a signal: the rest leaves at the end of the request
             return;
         }
-        if ($this->isWorking) {
-            $this->isWorking = false;
-            $this->abandon();
-        }
+        $this->isWorking = false;
         $this->flush($seconds);
         $this->ledger->dropped($this->queue->clear(), 'closed');
         $this->parts = [];
@@ -112,11 +109,6 @@ abstract class QueueConsumer implements Consumer
 
     /** Try to bring out what waits until the deadline, one batch or all; return false when it is time for a pause. */
     abstract protected function step(float $deadline): bool;
-
-    /** Leave a request that was ended in the middle as it is. */
-    protected function abandon(): void
-    {
-    }
 
     /** How many messages have no outcome. */
     public function waiting(): int

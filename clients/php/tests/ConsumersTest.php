@@ -253,15 +253,19 @@ final class ConsumersTest extends TestCase
             yield ['lib_curl', '', self::replaced('CurlTransport', 'stripos', $ending)]; // libcurl calls it
             yield ['fork_curl', '', self::replaced('Consumer\ForkCurl', 'stream_socket_pair', $ending)];
             yield ['lib_curl', '', self::replaced('BatchRequest', 'base64_encode', $ending)];
+            foreach ([350, 650] as $calls) { // 299 are those of the calls that fill the batch
+                yield ['lib_curl', '', self::replaced('Queue', 'strlen', $ending, $calls)];
+                yield ['fork_curl', '', self::replaced('Queue', 'strlen', $ending, $calls)];
+            }
         }
     }
 
-    /** Code that has a function of PHP do something first when a class first calls it, as a signal or a time limit does. */
-    private static function replaced(string $class, string $function, string $first): string
+    /** Code that has a call of PHP's function by a class do something first, as a signal or a time limit does. */
+    private static function replaced(string $class, string $function, string $first, int $after = 0): string
     {
         $namespace = 'Hookline' . rtrim(substr("\\$class", 0, (int) strrpos("\\$class", '\\')), '\\');
         return "eval('namespace $namespace; function $function(...\$given) { static \$calls = 0;
-            if (\$calls++ === 0) { $first; } return \\$function(...\$given); }')";
+            if (\$calls++ === $after) { $first; } return \\$function(...\$given); }')";
     }
 
     public function testAClientThatNobodyHoldsIsFlushed(): void

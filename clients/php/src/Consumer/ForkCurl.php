@@ -60,6 +60,7 @@ final class ForkCurl extends QueueConsumer
             $batches = [];
             while (count($batches) < self::LAST_BATCHES_MAX && ($batch = $this->batch()) !== []) {
                 $batches[] = $batch;
+                $this->queue->remove(count($batch));
             }
             $count = array_sum(array_map(count(...), $batches));
             try {
@@ -84,8 +85,6 @@ final class ForkCurl extends QueueConsumer
             return false; // a pause before it is tried again
         }
         if ($this->process === null && ($batch = $this->batch()) !== []) {
-            // Until there is a process the batch stays in the queue, for the end of the request may come in between.
-            $this->queue->putBack($batch);
             try {
                 [$ours, $its] = Files::quietly(static function (): array {
                     $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -94,9 +93,8 @@ final class ForkCurl extends QueueConsumer
                 $this->start([$batch], $its, false);
                 stream_set_blocking($ours, false);
                 $this->process = ['said' => $ours, 'text' => '', 'batch' => $batch];
-                $this->queue->take(count($batch));
+                $this->queue->remove(count($batch));
             } catch (\RuntimeException $failure) {
-                $this->queue->take(count($batch));
                 $this->settle($batch, Answer::lost('curl_failed', $failure->getMessage()));
             }
         }
@@ -130,6 +128,7 @@ final class ForkCurl extends QueueConsumer
             return true;
         }
         ['text' => $text, 'batch' => $batch] = $this->process;
+        $this->queue->putBack($batch);
         $this->process = null;
         return $this->settle($batch, self::answer($text));
     }

@@ -117,17 +117,17 @@ abstract class QueueConsumer implements Consumer
     }
 
     /**
-     * The next batch, taken from the queue.
+     * The next batch, which stays in the queue until it is settled or removed.
      *
      * @return list<Queued>
      */
     protected function batch(): array
     {
-        return $this->queue->take(array_pop($this->parts) ?? $this->options->batch_size);
+        return $this->queue->first(array_pop($this->parts) ?? $this->options->batch_size);
     }
 
     /**
-     * Write down what became of a batch; return false when it is to be tried again later.
+     * Write down what became of the batch at the head of the queue; return false when it is to be tried again later.
      *
      * @param list<Queued> $batch
      */
@@ -140,9 +140,11 @@ abstract class QueueConsumer implements Consumer
         $count = count($batch);
         if (in_array($answer->status, [400, 413], true) && $answer->code !== '' && $count > 1) {
             // One event may spoil the request for the others: look for it by halves.
-            $this->queue->putBack($batch);
             array_push($this->parts, $count - intdiv($count, 2), intdiv($count, 2));
-        } elseif ($answer->code !== '') {
+            return true;
+        }
+        $this->queue->remove($count);
+        if ($answer->code !== '') {
             $this->ledger->gaveUp($count, $answer->code, $answer->reason);
         } elseif ($answer->status === 0) {
             $this->ledger->handedOver($count);
@@ -181,10 +183,10 @@ abstract class QueueConsumer implements Consumer
         $isOver = $now - $this->failingSince + $pause > $this->options->retry_seconds;
         if ($isOver || $this->retries >= $this->options->max_retries) {
             $this->begin();
+            $this->queue->remove(count($batch));
             $this->ledger->gaveUp(count($batch), $answer->code, $answer->reason);
             return true;
         }
-        $this->queue->putBack($batch);
         if ($this->parts !== []) {
             $this->parts[] = count($batch);
         }
@@ -246,7 +248,7 @@ abstract class QueueConsumer implements Consumer
         if ($this->options->on_full === 'drop_old') {
             $before = count($this->queue);
             while (!$this->queue->hasRoom($body)) {
-                $this->queue->dropOldest();
+                $this->queue->remove(1);
             }
             $this->parts = [];
             $this->ledger->dropped($before - count($this->queue), 'queue_full');

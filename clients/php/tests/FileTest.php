@@ -10,6 +10,7 @@ use Hookline\FileException;
 use Hookline\Files;
 use Hookline\Options;
 use Hookline\Upload\LineReader;
+use Hookline\Upload\SideFile;
 use Hookline\Upload\TakenFile;
 use Hookline\Upload\Uploader;
 use PHPUnit\Framework\TestCase;
@@ -212,6 +213,26 @@ final class FileTest extends TestCase
         );
         $taken = array_filter($this->transport->events(), static fn ($event) => isset($event['n']));
         self::assertSame([1, 2, 3], array_values(array_unique(array_column($taken, 'n'))));
+    }
+
+    public function testAFileOfShortLinesThatAreNoEventsNeedsLittleMemory(): void
+    {
+        $this->log(array_fill(0, 60_000, 'x'));
+        $before = memory_get_usage();
+        Files::quietly(function () use ($before): void {
+            $side = new SideFile("$this->log.rejected", 'upload');
+            $offsets = 0;
+            foreach ((new LineReader(fopen($this->log, 'r'), 0, 'upload'))->batches() as $batch) {
+                $side->keep($batch['aside']);
+                $offsets += count($batch['aside']);
+                self::assertLessThan(12_000_000, memory_get_usage() - $before);
+            }
+            self::assertSame(60_000, $offsets);
+            unset($batch);
+            $side->keep([['offset' => 120_000, 'data' => 'x', 'reason' => 'invalid_json', 'message' => '']]);
+            self::assertLessThan(1_000_000, memory_get_usage() - $before);
+        });
+        self::assertCount(60_001, file("$this->log.rejected"));
     }
 
     public function testAReadThatFailsIsNotTheEndOfTheFile(): void

@@ -12,11 +12,13 @@ import pytest
 from gate_transport import GateTransport
 from hookline_client.answer import Answer
 from hookline_client.batch import BATCH_BYTES_MAX, batch_body
+from hookline_client.line_reader import LineReader
 from hookline_client.receipts import Message
 from hookline_client.testing import RecordingTransport
 from hookline_client.transport import Transport
 from hookline_client.uploader.exit_code import ExitCode
 from hookline_client.uploader.instance_lock import InstanceLock
+from hookline_client.uploader.line_batch import batches
 from hookline_client.uploader.report import Report
 from hookline_client.uploader.uploader import Uploader
 from limits import file_size_limit
@@ -198,6 +200,14 @@ def test_a_long_line_is_gone_through_in_pieces(log: Path) -> None:
     assert upload(log, transport) is ExitCode.SET_ASIDE
     assert [sent["messageId"] for sent in transport.events] == ["m1", "m2"]
     assert "".join(str(entry["line"]) for entry in aside(log)) == long + '{"a":1}'
+
+
+def test_short_lines_that_are_no_events_are_not_all_held_in_memory(log: Path) -> None:
+    """Each takes hundreds of bytes: a file of them is gone through in parts."""
+    log.write_text("x\n" * 15_000)
+    with log.open() as file:
+        held = [len(batch.aside) for batch in batches(LineReader(file.fileno(), 0), "upload")]
+    assert (max(held), sum(held)) == (10_000, 15_000)
 
 
 def test_the_last_line_may_lack_its_end(log: Path) -> None:

@@ -20,6 +20,8 @@ final class LineReader
     private const READ_BYTES = 1024 * 1024;
     /** Lines to set aside are not collected beyond this: a file of anything else is gone through in bounded memory. */
     private const ASIDE_BYTES_MAX = 1024 * 1024;
+    /** A line takes some hundred bytes beside its own. */
+    private const ASIDE_LINES_MAX = 10_000;
     /** The escape of half of a surrogate pair, and an even number of backslashes before it. */
     private const SURROGATE = '/(?<!\\\\)((?:\\\\\\\\)*+)\\\\u[dD][89a-fA-F][0-9a-fA-F]{2}/';
 
@@ -52,7 +54,8 @@ final class LineReader
             $isEvent = $line['reason'] === '';
             $isFull = $eventBytes + $bytes > BatchRequest::ROOM_BYTES
                 || count($batch['events']) === BatchRequest::EVENTS_MAX;
-            if (($isFull && $isEvent) || $asideBytes > self::ASIDE_BYTES_MAX) {
+            $isAsideFull = $asideBytes > self::ASIDE_BYTES_MAX || count($batch['aside']) === self::ASIDE_LINES_MAX;
+            if (($isFull && $isEvent) || $isAsideFull) {
                 yield $batch;
                 $batch = $none;
                 $eventBytes = $asideBytes = 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
@@ -117,6 +118,39 @@ def test_a_signal_handler_may_track_in_the_middle_of_a_line(path: Path, monkeypa
         signal.signal(signal.SIGUSR1, previous)
     assert written(path) == ["outer", "inner"]
     assert client.stats.handed_over == 2
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("exits", [False, True])
+def test_a_signal_handler_may_close_and_exit_in_the_middle_of_a_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch, closes: bool, exits: bool
+) -> None:
+    """What a handler tracked before is written, and so is the line that it came into, unless it ended that call."""
+    client = Client("key", consumer="file", filename=str(path))
+    write = LogFile._write
+
+    def interrupted(log: LogFile, line: bytes, size_bytes: int) -> None:
+        if b'"outer"' in line:
+            signal.raise_signal(signal.SIGUSR1)
+        write(log, line, size_bytes)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        client.track("u1", "inner")
+        if closes:
+            client.close()
+            assert client.track("u1", "late") is None
+        if exits:
+            raise SystemExit
+
+    previous = signal.signal(signal.SIGUSR1, handle)
+    monkeypatch.setattr(LogFile, "_write", interrupted)
+    try:
+        with pytest.raises(SystemExit) if exits else nullcontext():
+            client.track("u1", "outer")
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert written(path) == (["inner"] if exits else ["outer", "inner"])
+    assert (client.stats.handed_over, client.stats.dropped) == (len(written(path)), int(closes))
 
 
 def test_parent_and_child_write_to_one_file(path: Path) -> None:

@@ -260,6 +260,18 @@ final class ConsumersTest extends TestCase
         }
     }
 
+    public function testACloseByASignalInTheMiddleOfTheWorkOfForkCurlLeavesItsProcessAlone(): void
+    {
+        $service = new ScriptedService();
+        $code = self::inOwnProcess('set_error_handler(fn () => exit(1));'
+            . self::replaced('Consumer\ForkCurl', 'stream_get_contents', '\Hookline\Hookline::close()') . ";
+            Hookline\Hookline::init('wk', ['endpoint' => '$service->endpoint', 'consumer' => 'fork_curl']);
+            for (\$n = 0; \$n < 100; \$n++) { Hookline\Hookline::track(['userId' => 'u', 'event' => 'E']); }
+            Hookline\Hookline::flush();");
+        self::assertSame([0, 100], [$code, count($service->events(100))]);
+        self::assertCount(1, $service->requests());
+    }
+
     /** Code that has a call of PHP's function by a class do something first, as a signal or a time limit does. */
     private static function replaced(string $class, string $function, string $first, int $after = 0): string
     {
@@ -333,11 +345,11 @@ final class ConsumersTest extends TestCase
         self::assertSame('Basic d2s6', $sender->sent?->getHeaderLine('Authorization'));
     }
 
-    private static function inOwnProcess(string $program): void
+    private static function inOwnProcess(string $program): int
     {
         $code = 'require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';' . $program;
         $null = ['file', '/dev/null', 'w'];
-        proc_close(proc_open([PHP_BINARY, '-r', $code], [1 => $null, 2 => $null], $pipes));
+        return proc_close(proc_open([PHP_BINARY, '-r', $code], [1 => $null, 2 => $null], $pipes));
     }
 
     /** @return array<string, string> command lines of processes that send */

@@ -51,8 +51,15 @@ final class ForkCurl extends QueueConsumer
         return parent::waiting() + count($this->process['batch'] ?? []);
     }
 
-    public function end(float $seconds, bool $isUnwound = false): void
+    public function forked(): void
     {
+        parent::forked();
+        $this->process = null;
+    }
+
+    protected function leave(float $seconds): void
+    {
+        $this->isWorking = true; // a signal may make a call in the middle
         $this->collect();
         $this->queue->putBack($this->process['batch'] ?? []);
         $this->process = null; // which closes the socket; curl does not mind
@@ -71,12 +78,7 @@ final class ForkCurl extends QueueConsumer
                 $this->ledger->dropped($count, 'curl_failed', $reason);
             }
         }
-    }
-
-    public function forked(): void
-    {
-        parent::forked();
-        $this->process = null;
+        $this->isWorking = false;
     }
 
     protected function step(float $deadline): bool

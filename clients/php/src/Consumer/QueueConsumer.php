@@ -37,7 +37,7 @@ abstract class QueueConsumer implements Consumer
     protected readonly Queue $queue;
     /** @var list<int> sizes of the next batches, the next one last, while an event that spoils a batch is looked for */
     private array $parts = [];
-    private bool $isWorking = false;
+    protected bool $isWorking = false;
     private float $oldest = 0.0;
     private int $retries = 0;
     private float $failingSince = 0.0;
@@ -94,8 +94,7 @@ abstract class QueueConsumer implements Consumer
             return;
         }
         $this->isWorking = false;
-        $this->flush($seconds);
-        $this->ledger->dropped($this->queue->clear(), 'closed');
+        $this->leave($seconds);
         $this->parts = [];
     }
 
@@ -109,6 +108,13 @@ abstract class QueueConsumer implements Consumer
 
     /** Try to bring out what waits until the deadline, one batch or all; return false when it is time for a pause. */
     abstract protected function step(float $deadline): bool;
+
+    /** Bring out what waits, for so many seconds. */
+    protected function leave(float $seconds): void
+    {
+        $this->flush($seconds);
+        $this->ledger->dropped($this->queue->clear(), 'closed');
+    }
 
     /** How many messages have no outcome. */
     public function waiting(): int

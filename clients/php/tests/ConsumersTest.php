@@ -272,6 +272,20 @@ final class ConsumersTest extends TestCase
         self::assertCount(1, $service->requests());
     }
 
+    public function testTheEndOfForkCurlEndsThoughItsHandlerMakesACallForEveryLoss(): void
+    {
+        $service = new ScriptedService();
+        self::inOwnProcess("set_time_limit(2);
+            eval('namespace Hookline\Consumer; function proc_open() { return false; }');
+            \$options = ['endpoint' => '$service->endpoint'];
+            \$client = new Hookline\Client('wk', \$options + ['consumer' => 'fork_curl', 'error_handler' =>
+                function () { \$GLOBALS['client']->track(['userId' => 'u', 'event' => 'Lost']); }]);
+            \$client->track(['userId' => 'u', 'event' => 'E']);
+            \$client->close();
+            (new Hookline\Client('wk', \$options))->track(['userId' => 'u', 'event' => 'Ended']);");
+        self::assertSame(['Ended'], array_column($service->events(1), 'event'));
+    }
+
     /** Code that has a call of PHP's function by a class do something first, as a signal or a time limit does. */
     private static function replaced(string $class, string $function, string $first, int $after = 0): string
     {

@@ -29,6 +29,8 @@ final class ForkCurl extends QueueConsumer
     private const RETRIES_MAX = 10;
     /** Batches one last process sends; each is an open file. */
     private const LAST_BATCHES_MAX = 64;
+    /** So many last processes may fail to start: a handler that makes a call for every loss would never end. */
+    private const LAST_FAILURES_MAX = 100;
     private const SAID_BYTES_MAX = 65_536;
     /** What curl may see of our environment: the application's may hold the write key. */
     private const ENVIRONMENT = [
@@ -63,7 +65,7 @@ final class ForkCurl extends QueueConsumer
         $this->collect();
         $this->queue->putBack($this->process['batch'] ?? []);
         $this->process = null; // which closes the socket; curl does not mind
-        while (count($this->queue) > 0) {
+        for ($failures = 0; count($this->queue) > 0 && $failures < self::LAST_FAILURES_MAX;) {
             $batches = [];
             while (count($batches) < self::LAST_BATCHES_MAX && ($batch = $this->batch()) !== []) {
                 $batches[] = $batch;
@@ -75,9 +77,11 @@ final class ForkCurl extends QueueConsumer
                 $this->ledger->handedOver($count);
             } catch (\RuntimeException $failure) {
                 $reason = Answer::lost('curl_failed', $failure->getMessage())->reason;
+                $failures++;
                 $this->ledger->dropped($count, 'curl_failed', $reason);
             }
         }
+        $this->ledger->dropped($this->queue->clear(), 'closed');
         $this->isWorking = false;
     }
 

@@ -236,8 +236,9 @@ final class Options
     private static function demand(bool $good, string $name, string $rule, #[\SensitiveParameter] mixed $value): void
     {
         if (!$good) {
-            // Not the write key: what is thrown ends up in logs.
-            $shown = is_scalar($value) && $name !== 'write_key' ? var_export($value, true) : get_debug_type($value);
+            // Neither the write key nor a password: what is thrown ends up in logs.
+            $isSecret = in_array($name, ['write_key', 'endpoint'], true);
+            $shown = is_scalar($value) && !$isSecret ? var_export($value, true) : get_debug_type($value);
             throw self::invalid("$name $rule, not $shown");
         }
     }

@@ -78,11 +78,14 @@ final class OptionsTest extends TestCase
         Options::resolve("secret\n", []);
     }
 
-    public function testAPasswordInAnEndpointIsNotShown(): void
+    /** @testWith ["", "password"]
+     *            ["\n", "not string"]
+     */
+    public function testAPasswordInAnEndpointIsNotShown(string $end, string $says): void
     {
         $this->expectException(HooklineException::class);
-        $this->expectExceptionMessageMatches('/^((?!secret).)*password$/');
-        Options::resolve('wk', ['endpoint' => 'https://user:secret@example.com']);
+        $this->expectExceptionMessageMatches("/^((?!secret).)*$says$/");
+        Options::resolve('wk', ['endpoint' => "https://user:secret@example.com$end"]);
     }
 
     /** @requires PHP 8.2 */

@@ -305,6 +305,16 @@ final class FileTest extends TestCase
         self::assertSame(['abc-8'], array_column($this->transport->events(), 'messageId'));
     }
 
+    public function testAPlaceBeyondTheEndBeginsTheFileAnew(): void
+    {
+        $this->log(['{"n":1}']);
+        rename($this->log, "$this->log.uploading");
+        file_put_contents("$this->log.uploading.place", '{"upload": "abc", "offset_bytes": 1000000}');
+        chmod("$this->log.uploading.place", 0600);
+        self::assertSame(Uploader::DONE, $this->upload());
+        self::assertSame([1], array_column($this->transport->events(), 'n'));
+    }
+
     private static function fewer(array $reasons): array
     {
         // A line of megabytes is kept in pieces.

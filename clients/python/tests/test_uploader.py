@@ -292,11 +292,12 @@ def test_lines_are_not_dropped_when_the_side_file_cannot_be_written(log: Path) -
     assert [entry["line"] for entry in aside(log)] == ["rubbish"]
 
 
-def test_a_damaged_place_begins_the_file_anew(log: Path) -> None:
-    """Rubbish in the place file repeats events rather than leave any out."""
+@pytest.mark.parametrize("place", [{"upload": 5}, {"upload": "abc", "offset_bytes": 10**6}])
+def test_a_damaged_place_begins_the_file_anew(log: Path, place: dict[str, object]) -> None:
+    """Rubbish in the place file, or a place beyond the end, repeats events rather than leave any out."""
     log.write_text(event(1) + "\n")
     upload(log, RecordingTransport(AWAY))
-    log.with_name("app.log.uploading.place").write_text('{"upload": 5}')
+    log.with_name("app.log.uploading.place").write_text(json.dumps(place))
     transport = RecordingTransport()
     assert upload(log, transport) is ExitCode.DONE
     assert len(transport.events) == 1

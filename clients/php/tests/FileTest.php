@@ -243,9 +243,14 @@ final class FileTest extends TestCase
         Files::quietly(static fn () => iterator_to_array($lines->batches()));
     }
 
-    public function testHalfOfASurrogatePairIsNoReasonToSetALineAside(): void
+    public function testWhatPhpAloneRefusesIsNoReasonToSetALineAside(): void
     {
-        $good = ['{"messageId":"1","a":"cut \\ud83d"}', '{"messageId":"2","a":"\\\\\\udE00 \\ud83d\\ude00"}'];
+        // A name as `(array) $object` has it, and half of a surrogate pair, as of an emoji that was cut.
+        $good = [
+            '{"messageId":"0","\u0000*\u0000name":1}',
+            '{"messageId":"1","a":"cut \\ud83d"}',
+            '{"messageId":"2","a":"\\\\\\udE00 \\ud83d\\ude00"}',
+        ];
         $this->log([...$good, '{"messageId":"3","a":"\\ud83d}']);
         $lines = new LineReader(fopen($this->log, 'r'), 0, 'upload');
         $batch = Files::quietly(static fn () => iterator_to_array($lines->batches()))[0];

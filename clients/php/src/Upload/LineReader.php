@@ -111,22 +111,22 @@ final class LineReader
     private function parsed(string $data, int $offset): array
     {
         $line = ['offset' => $offset, 'data' => $data, 'reason' => '', 'message' => ''];
-        $event = json_decode($data);
+        $event = json_decode($data, true); // no object, whose names may not begin with a zero byte
         if (json_last_error() === JSON_ERROR_UTF16) {
             // Half of a pair, as of an emoji that was cut: PHP alone refuses it, so for PHP there is none.
-            $event = json_decode((string) preg_replace(self::SURROGATE, '$1?', $data));
+            $event = json_decode((string) preg_replace(self::SURROGATE, '$1?', $data), true);
         }
         if (json_last_error() !== JSON_ERROR_NONE) {
             $reason = json_last_error() === JSON_ERROR_UTF8 ? 'invalid_utf8' : 'invalid_json';
             return ['reason' => $reason, 'message' => json_last_error_msg()] + $line;
         }
-        if (!$event instanceof \stdClass) {
+        if (trim($data)[0] !== '{') {
             return ['reason' => 'invalid_item', 'message' => 'An event must be a JSON object.'] + $line;
         }
         $line['data'] = trim($data);
-        $id = $event->messageId ?? null;
+        $id = $event['messageId'] ?? null;
         if (!is_string($id) || $id === '') {
-            $comma = (array) $event === [] ? '' : ',';
+            $comma = $event === [] ? '' : ',';
             $line['data'] = substr($line['data'], 0, -1) . "$comma\"messageId\":\"$this->upload-$offset\"}";
         }
         return $line;

@@ -74,9 +74,12 @@ func (s *signals) start(run func()) {
 	}
 }
 
-func (s *signals) isSender() bool {
-	number := goroutine()
-	return number != 0 && number == s.sender.Load()
+func (s *signals) isSender() bool { return isThis(&s.sender) }
+
+// isThis reports whether a number is that of this goroutine.
+func isThis(number *atomic.Uint64) bool {
+	this := goroutine()
+	return this != 0 && this == number.Load()
 }
 
 // goroutine returns the number of this goroutine, which nothing but its stack says; 0 where that is written in another way.

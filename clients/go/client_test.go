@@ -687,6 +687,26 @@ func TestHandlerCallsTheClient(t *testing.T) {
 	}
 }
 
+// A handler may close when it hears of what a close loses, on whatever goroutine that is.
+func TestHandlerOfACloseCloses(t *testing.T) {
+	s := newService(t, reply{hang: true})
+	var c *Client
+	o := Options{FlushAt: 1, ErrorHandler: func(string, string) { equal(t, "close in a handler", c.Close(), nil) }}
+	c = newClient(t, s, o)
+	track(t, c, "a")
+	waitUntil(t, "a request under way", func() bool { return len(s.came()) == 1 })
+	track(t, c, "b")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- c.CloseContext(ctx) }()
+	waitUntil(t, "closed", func() bool { return len(closed) == 1 })
+	equal(t, "lost", errors.Is(<-closed, ErrClosed), true)
+	equal(t, "again", errors.Is(c.Close(), ErrClosed), true)
+	s.Server.Close()
+	noGoroutinesLeft(t)
+}
+
 // A handler that does not return ends the sending, as the documentation says; nobody waits for it afterwards.
 func TestHandlerThatDoesNotReturn(t *testing.T) {
 	c := newClient(t, newService(t), Options{OnSuccess: func([]string) { runtime.Goexit() }, ExitTimeout: time.Hour})

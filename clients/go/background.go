@@ -168,30 +168,34 @@ func newBackground(o *Options, l *ledger, t *transport) *background {
 }
 
 func (b *background) enqueue(ctx context.Context, m message) error {
-	var displaced []message
-	b.mu.Lock()
-	var err *Error
-	if b.closing {
-		err = ErrClosed
-	} else if !b.queue.hasRoom(len(m)) {
-		displaced, err = b.makeRoom(ctx, len(m))
-	}
-	if err == nil {
-		b.queue.append(m)
-		b.ledger.queued()
-		if b.ended == nil {
-			b.start(b.run)
-		} else if b.isIdle && (b.queue.count == 1 || b.queue.count >= b.options.FlushAt) {
-			b.wakeUp()
-		}
-	}
-	b.mu.Unlock()
+	displaced, err := b.append(ctx, m)
 	b.ledger.lost(displaced, Dropped, "queue_full", codes["queue_full"])
 	if err != nil {
 		b.ledger.lost([]message{m}, Dropped, err.Code, err.Message)
 		return err
 	}
 	return nil
+}
+
+func (b *background) append(ctx context.Context, m message) (displaced []message, err *Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock() // also when a context panics, such as nil
+	if b.closing {
+		return nil, ErrClosed
+	}
+	if !b.queue.hasRoom(len(m)) {
+		if displaced, err = b.makeRoom(ctx, len(m)); err != nil {
+			return nil, err
+		}
+	}
+	b.queue.append(m)
+	b.ledger.queued()
+	if b.ended == nil {
+		b.start(b.run)
+	} else if b.isIdle && (b.queue.count == 1 || b.queue.count >= b.options.FlushAt) {
+		b.wakeUp()
+	}
+	return displaced, nil
 }
 
 func (b *background) makeRoom(ctx context.Context, size int) (displaced []message, err *Error) {

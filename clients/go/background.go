@@ -209,7 +209,8 @@ func (b *background) makeRoom(ctx context.Context, size int) (displaced []messag
 	case Block:
 		waiting, cancel := context.WithTimeout(ctx, b.options.BlockTimeout)
 		defer cancel()
-		for !b.closing && !b.queue.hasRoom(size) && !b.isSender() && b.wait(waiting, &b.mu) {
+		canWait := !b.isSender() // asked once: it takes tens of microseconds, and many may wait
+		for canWait && !b.closing && !b.queue.hasRoom(size) && b.wait(waiting, &b.mu) {
 		}
 		if b.closing {
 			return nil, ErrClosed

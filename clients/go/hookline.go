@@ -160,7 +160,7 @@ func (c *Client) Close() error {
 	return c.CloseContext(ctx)
 }
 
-// CloseContext does what Close does, until ctx ends.
+// CloseContext does what Close does, until ctx ends. A second call waits for the first one, whatever its own limit.
 func (c *Client) CloseContext(ctx context.Context) error {
 	if c.open() != nil {
 		return nil

@@ -724,7 +724,12 @@ func TestHandlerThatDoesNotReturn(t *testing.T) {
 
 type panicking struct{ slog.Handler }
 
-func (panicking) Enabled(context.Context, slog.Level) bool { return true }
+func (panicking) Enabled(_ context.Context, level slog.Level) bool {
+	if level == slog.LevelDebug {
+		panic("no")
+	}
+	return true
+}
 
 func (panicking) Handle(context.Context, slog.Record) error { panic("no") }
 

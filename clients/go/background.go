@@ -74,9 +74,12 @@ func (s *signals) start(run func()) {
 	}
 }
 
-func (s *signals) isSender() bool {
-	number := goroutine()
-	return number != 0 && number == s.sender.Load()
+func (s *signals) isSender() bool { return isThis(&s.sender) }
+
+// isThis reports whether a number is that of this goroutine.
+func isThis(number *atomic.Uint64) bool {
+	this := goroutine()
+	return this != 0 && this == number.Load()
 }
 
 // goroutine returns the number of this goroutine, which nothing but its stack says; 0 where that is written in another way.
@@ -165,30 +168,34 @@ func newBackground(o *Options, l *ledger, t *transport) *background {
 }
 
 func (b *background) enqueue(ctx context.Context, m message) error {
-	var displaced []message
-	b.mu.Lock()
-	var err *Error
-	if b.closing {
-		err = ErrClosed
-	} else if !b.queue.hasRoom(len(m)) {
-		displaced, err = b.makeRoom(ctx, len(m))
-	}
-	if err == nil {
-		b.queue.append(m)
-		b.ledger.queued()
-		if b.ended == nil {
-			b.start(b.run)
-		} else if b.isIdle && (b.queue.count == 1 || b.queue.count >= b.options.FlushAt) {
-			b.wakeUp()
-		}
-	}
-	b.mu.Unlock()
+	displaced, err := b.append(ctx, m)
 	b.ledger.lost(displaced, Dropped, "queue_full", codes["queue_full"])
 	if err != nil {
 		b.ledger.lost([]message{m}, Dropped, err.Code, err.Message)
 		return err
 	}
 	return nil
+}
+
+func (b *background) append(ctx context.Context, m message) (displaced []message, err *Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock() // also when a context panics, such as nil
+	if b.closing {
+		return nil, ErrClosed
+	}
+	if !b.queue.hasRoom(len(m)) {
+		if displaced, err = b.makeRoom(ctx, len(m)); err != nil {
+			return nil, err
+		}
+	}
+	b.queue.append(m)
+	b.ledger.queued()
+	if b.ended == nil {
+		b.start(b.run)
+	} else if b.isIdle && (b.queue.count == 1 || b.queue.count >= b.options.FlushAt) {
+		b.wakeUp()
+	}
+	return displaced, nil
 }
 
 func (b *background) makeRoom(ctx context.Context, size int) (displaced []message, err *Error) {
@@ -202,7 +209,8 @@ func (b *background) makeRoom(ctx context.Context, size int) (displaced []messag
 	case Block:
 		waiting, cancel := context.WithTimeout(ctx, b.options.BlockTimeout)
 		defer cancel()
-		for !b.closing && !b.queue.hasRoom(size) && !b.isSender() && b.wait(waiting, &b.mu) {
+		canWait := !b.isSender() // asked once: it takes tens of microseconds, and many may wait
+		for canWait && !b.closing && !b.queue.hasRoom(size) && b.wait(waiting, &b.mu) {
 		}
 		if b.closing {
 			return nil, ErrClosed

@@ -64,8 +64,10 @@ func TestRequest(t *testing.T) {
 
 // Every call carries its fields under the API's names, and a time that is given is not overwritten.
 func TestCalls(t *testing.T) {
-	s := newService(t)
-	c := newClient(t, s, Options{DefaultContext: Context{"app": "shop", "ip": "default"}, DefaultIntegrations: Integrations{"All": false}})
+	s, under := newService(t), Integrations{"All": false}
+	c := newClient(t, s, Options{DefaultContext: Context{"app": "shop", "ip": "default"}, DefaultIntegrations: under})
+	c.Stats()            // which settles the options
+	under["Late"] = true // the client's are not the program's
 	const at = "2020-01-02T03:04:05.006Z"
 	calls := []error{
 		c.Identify(&Identify{UserId: "u", AnonymousId: "a", Traits: Traits{"t": 1}, Timestamp: at, MessageId: "i"}),
@@ -304,7 +306,7 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// Block waits for room, but not longer than the caller's context.
+// Block waits for room, but not longer than the caller's context. One that panics holds up nobody else.
 func TestBlock(t *testing.T) {
 	s := newService(t)
 	s.hold = make(chan struct{})
@@ -318,6 +320,8 @@ func TestBlock(t *testing.T) {
 	if !errors.Is(err, ErrQueueFull) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
+	err = c.TrackContext(struct{ context.Context }{}, &Track{UserId: "u", Event: "c"})
+	equal(t, "panicked", errors.Is(err, &Error{Code: "internal_error"}), true)
 	time.AfterFunc(20*time.Millisecond, func() { close(s.hold) })
 	track(t, c, "d")
 	equal(t, "accepted", c.Flush().Accepted, 3)
@@ -566,6 +570,7 @@ func TestOptions(t *testing.T) {
 		"flush_at": {FlushAt: -1}, "batch_size": {BatchSize: 2501}, "on_full": {OnFull: "wait"}, "endpoint": {Endpoint: "ftp://x"},
 		"ca_file": {CAFile: "/nowhere"}, "spool": {Spool: t.TempDir(), OnFull: Block}, "before_send_failure": {BeforeSendFailure: "x"},
 		"DisableSSL": {DisableSSL: true, Endpoint: "https://x"}, "timeout": {Timeout: 2 * time.Hour},
+		"default_context": {DefaultContext: Context{"a": explosive{}}},
 	} {
 		_, err := NewWithOptions("wk", o)
 		if !errors.Is(err, &Error{Code: "invalid_option"}) || !strings.Contains(err.Error(), name) {
@@ -687,6 +692,26 @@ func TestHandlerCallsTheClient(t *testing.T) {
 	}
 }
 
+// A handler may close when it hears of what a close loses, on whatever goroutine that is.
+func TestHandlerOfACloseCloses(t *testing.T) {
+	s := newService(t, reply{hang: true})
+	var c *Client
+	o := Options{FlushAt: 1, ErrorHandler: func(string, string) { equal(t, "close in a handler", c.Close(), nil) }}
+	c = newClient(t, s, o)
+	track(t, c, "a")
+	waitUntil(t, "a request under way", func() bool { return len(s.came()) == 1 })
+	track(t, c, "b")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- c.CloseContext(ctx) }()
+	waitUntil(t, "closed", func() bool { return len(closed) == 1 })
+	equal(t, "lost", errors.Is(<-closed, ErrClosed), true)
+	equal(t, "again", errors.Is(c.Close(), ErrClosed), true)
+	s.Server.Close()
+	noGoroutinesLeft(t)
+}
+
 // A handler that does not return ends the sending, as the documentation says; nobody waits for it afterwards.
 func TestHandlerThatDoesNotReturn(t *testing.T) {
 	c := newClient(t, newService(t), Options{OnSuccess: func([]string) { runtime.Goexit() }, ExitTimeout: time.Hour})
@@ -699,7 +724,12 @@ func TestHandlerThatDoesNotReturn(t *testing.T) {
 
 type panicking struct{ slog.Handler }
 
-func (panicking) Enabled(context.Context, slog.Level) bool { return true }
+func (panicking) Enabled(_ context.Context, level slog.Level) bool {
+	if level == slog.LevelDebug {
+		panic("no")
+	}
+	return true
+}
 
 func (panicking) Handle(context.Context, slog.Record) error { panic("no") }
 

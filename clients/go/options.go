@@ -302,6 +302,11 @@ func (o *Options) logger() (*slog.Logger, bool) {
 // logHandler keeps a panic of the program's own handler from the goroutine that sends, whose end would be the program's.
 type logHandler struct{ slog.Handler }
 
+func (h logHandler) Enabled(ctx context.Context, level slog.Level) (is bool) {
+	defer func() { _ = recover() }()
+	return h.Handler.Enabled(ctx, level)
+}
+
 func (h logHandler) Handle(ctx context.Context, record slog.Record) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

@@ -285,7 +285,10 @@ func (b *box) append(line []byte, bytesMax int) error {
 		}
 	}
 	if _, err := b.writing.Write(append(line, '\n')); err != nil {
-		_ = b.writing.Truncate(b.endBytes)
+		if b.writing.Truncate(b.endBytes) != nil { // half a line may stay: what comes next must not be joined to it
+			_ = b.writing.Close()
+			b.writing = nil
+		}
 		return err
 	}
 	size := len(line) + 1

@@ -283,6 +283,32 @@ func TestBoxThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// An event that the disk took half of, and does not give back, spoils only itself: the next one goes into another file.
+func TestBoxAfterHalfALine(t *testing.T) {
+	b, err := createBox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.forget()
+	line := []byte(`{"messageId":"m"}`)
+	if err := b.append(line, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = b.writing.WriteString(`{"half`)
+	_ = b.writing.Close() // from now on each use of it fails
+	if err := b.append(line, 1<<20); err == nil {
+		t.Fatal("written to a closed file")
+	}
+	equal(t, "the next", b.append(line, 1<<20), nil)
+	for range 2 {
+		lines, err := b.read(10, eventsBytesMax)
+		if err != nil || len(lines) != 1 || string(lines[0]) != string(line) {
+			t.Fatal(lines, err)
+		}
+		equal(t, "acknowledge", b.acknowledge(lines), nil)
+	}
+}
+
 // What could not be brought to the disk is brought there the next time.
 func TestBoxThatCannotBeSynced(t *testing.T) {
 	b, err := createBox(t.TempDir())

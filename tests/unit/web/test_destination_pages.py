@@ -121,6 +121,19 @@ def test_tabs_are_told_apart_by_their_titles(control: Running) -> None:
         assert f"<title>{title} · Hookline</title>" in page(control, path), path
 
 
+def test_one_dead_letter_is_not_called_several(control: Running) -> None:
+    """Above the list, and in the questions before all of them are sent again or discarded."""
+    connection = open_deliver(control.data_path / "deliver.db")
+    connection.execute(
+        'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status, attempts,'
+        " at) VALUES (1, 'crm', 0, 0, 'm1', 'site', 'track', 'failed', 1, 1700000000123)"
+    )
+    connection.close()
+    text = page(control, "/destinations/crm/dead-letters")
+    assert len(re.findall(r"\b1 dead letter\b", text)) == 3
+    assert "1 dead letters" not in text
+
+
 def test_a_rate_has_the_same_unit_on_every_page(control: Running) -> None:
     """Few events are shown per minute, by the overview and by the destination: nobody reads 0.0667 per second."""
     assert 'data-chart="events" data-unit="/min"' in page(control, "/")

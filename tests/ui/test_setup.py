@@ -222,3 +222,17 @@ def test_a_secret_of_somebody_else_is_not_saved_over(
     page.get_by_role("button", name="Sign" if "settings" in path else "Save and continue", exact=True).click()
     expect(page.get_by_text("Somebody else has changed this")).to_be_visible()
     assert hookline.api("GET", "destinations/crm").json["settings"]["sharedSecret"].endswith("1234")
+
+
+def test_the_secret_that_is_copied_is_the_one_that_is_saved(page: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """Somebody may write another one than is suggested: the receiver would refuse every request."""
+    hookline.api("POST", "sources", {"id": "shop", "name": "Shop", "type": "web"})
+    made = webhook("crm", receiver.url("/crm"), sources=["shop"], enabled=False)
+    assert hookline.api("PUT", "destinations/crm", made).status < 300
+    sign_in(page, hookline)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto("/setup?source=shop&destination=crm&step=secret")
+    page.get_by_label("Shared secret").fill("the-secret-of-mine")
+    page.get_by_role("button", name="Copy secret").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == "the-secret-of-mine"

@@ -24,6 +24,7 @@ from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.transfer.state import NAME as STATE
 from hookline.transfer.state import MoveFailed, Progress, State, Tell, load
+from hookline.whole_file import write_whole
 
 _ELSEWHERE = {"journal", "run", "lock", "moved", "database"}
 """Names that a move brings over in another way, or not at all."""
@@ -49,6 +50,9 @@ class FilesCopy:
         for path in (self._new / "index").rglob("*"):
             if path.is_file() and not (self._old / path.relative_to(self._new)).exists():
                 path.unlink()
+        # The mark that follows may be on another disk: what it makes count has to be there after a power cut, by name.
+        for folder in (self._new, *(path for path in self._new.rglob("*") if path.is_dir())):
+            _sync(folder)
 
     def _files(self) -> Iterator[Path]:
         for part in sorted(self._old.iterdir()):
@@ -96,12 +100,16 @@ def _copy_durably(path: Path, target: Path) -> None:
     except FileNotFoundError:  # as above
         temporary.unlink(missing_ok=True)
         return
-    fd = os.open(temporary, os.O_RDONLY)
+    _sync(temporary)
+    temporary.replace(target)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-    temporary.replace(target)
 
 
 BEHIND_EVENTS = 2_000
@@ -188,13 +196,15 @@ class Move:
 
     def finish(self) -> None:
         """With the service stopped and the locks of both folders held: copy the rest, and let the new one count."""
+        from hookline.journal.kafka.appender import TOPIC_FILE
+
         _recover(self._old)
         self._journal.fill()
         self._journal.finish()
         self._databases.finish()
         crash_point("transfer.rest_copied")
         self._files.finish()
-        (self._new.data_path / FOLDER / "topic").write_text(self._state.topic)
+        write_whole(self._new.data_path / FOLDER / TOPIC_FILE, self._state.topic.encode())
         moved = Moved(
             folder=str(self._new.data_path),
             journal=self._new.journal.url,

@@ -89,6 +89,16 @@ def test_files_that_others_can_read_are_named_with_the_command(folder: Path) -> 
     assert found(database.check_permissions, here(folder))[0][0] == "ok"
 
 
+def test_commands_to_paste_are_quoted(tmp_path: Path) -> None:
+    """A folder may have a space in its name."""
+    token = tmp_path / "my data" / "admin-token"
+    token.parent.mkdir(mode=0o700)
+    token.write_text("x")
+    token.chmod(0o644)
+    (finding,) = examine(database.check_permissions, here(token.parent))
+    assert finding.next_step == f"chmod 600 '{token}'"
+
+
 def test_a_settings_file_with_a_secret_is_private(folder: Path) -> None:
     """A reference to a secret is none."""
     config = folder / "hookline.yaml"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 from hookline.api.auth.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.cli.admin_api import AdminApi, CommandFailed
@@ -109,7 +110,9 @@ def check_connections(here: Here) -> Iterator[Finding]:
         return
     problems = check(file)
     for problem in problems[:SHOWN_MAX]:
-        yield Finding("connections", "fail", f"{file}: {problem}", f"hookline check {file} shows all of them.")
+        yield Finding(
+            "connections", "fail", f"{file}: {problem}", f"hookline check {quote(str(file))} shows all of them."
+        )
     if problems:
         return
     control = here.reports.get("control")
@@ -122,8 +125,9 @@ def check_connections(here: Here) -> Iterator[Finding]:
         yield Finding("connections", "warn", f"{file} is valid; cannot check whether it is applied", str(failure))
         return
     if changes:
+        name = quote(str(file))
         message = f"{file} is valid and not applied: {changes} object{'s' if changes > 1 else ''} would change"
-        yield Finding("connections", "warn", message, f"hookline diff {file}, then hookline apply {file}")
+        yield Finding("connections", "warn", message, f"hookline diff {name}, then hookline apply {name}")
     else:
         yield Finding("connections", "ok", f"{file} is valid and applied")
 

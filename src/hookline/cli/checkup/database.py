@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from hookline.cli.checkup.here import Finding, Here
 from hookline.database import home
@@ -120,15 +121,17 @@ def check_permissions(here: Here) -> Iterator[Finding]:
     for each in open_to_others:
         wanted = "700" if each.is_dir() else "600"
         message = f"{each} can be read or written by others (mode {_mode(each):o})"
-        yield Finding("permissions", "fail", message, f"chmod {wanted} {each}")
+        yield Finding("permissions", "fail", message, f"chmod {wanted} {quote(str(each))}")
     open_secrets = list(_open_secrets(here.settings.secrets.dir))
     for each in open_secrets:
         message = f"{each} can be read by every user of this machine (mode {_mode(each):o})"
-        yield Finding("permissions", "warn", message, f"chmod 600 {each}, if nobody else needs it.")
+        yield Finding("permissions", "warn", message, f"chmod 600 {quote(str(each))}, if nobody else needs it.")
     config = settings_file(here)
     if config is not None and _mode(config) & OTHERS:
         message = f"{config} holds a secret and can be read by others (mode {_mode(config):o})"
-        yield Finding("permissions", "fail", message, f"chmod 600 {config}, or give the secret in the environment.")
+        yield Finding(
+            "permissions", "fail", message, f"chmod 600 {quote(str(config))}, or give the secret in the environment."
+        )
         return
     if not (open_to_others or open_secrets) and path.is_dir():
         yield Finding("permissions", "ok", "only this user can read the data folder and the secrets")

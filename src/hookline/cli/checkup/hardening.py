@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from shlex import quote
 from urllib.parse import parse_qs, urlsplit
 
 from hookline.cli.checkup.configured import read_connections
@@ -168,7 +169,9 @@ def _exposed_connections(here: Here) -> Iterator[Finding]:
     text, _ = file.load(path)
     if any(_written_out(each) for _, each in file.read(text)[0].destinations):
         message = f"{path} holds a secret and can be read by others (mode {stat.S_IMODE(path.stat().st_mode):o})"
-        next_step = f"chmod 600 {path}, or write keep, env:HOOKLINE_SECRET_… or file:NAME in place of the secret."
+        next_step = (
+            f"chmod 600 {quote(str(path))}, or write keep, env:HOOKLINE_SECRET_… or file:NAME in place of the secret."
+        )
         yield Finding("secrets", "warn", message, next_step)
 
 

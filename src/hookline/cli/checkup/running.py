@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -26,7 +27,12 @@ STATUSES: dict[str, Status] = {"critical": "fail", "warning": "warn", "info": "o
 
 def check_roles(here: Here) -> Iterator[Finding]:
     """Each role, from its own report of the last seconds."""
-    roles = wanted(str(here.settings.data_path))
+    folder = here.settings.data_path
+    if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+        message = "this user cannot see whether Hookline runs"
+        yield Finding("roles", "warn", message, "Run this as the user that runs Hookline.")
+        return
+    roles = wanted(str(folder))
     away = [role for role in roles if role not in here.reports or not here.reports[role].fresh]
     if not here.runs and here.launch is None:
         yield Finding("roles", "warn", "Hookline does not run in this folder", "Start it: hookline up")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -56,7 +57,10 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
                     try:
                         work.finish()
                     except BaseException:
-                        if was_running:
+                        # Once the mark is there only the last steps are missing, and the old folder starts no more.
+                        if is_moved(old, new):
+                            report.tell("moved, but for the last steps: run this again before you start Hookline")
+                        elif was_running:
                             back = f"the service is stopped and {old.data_path} as it was: start it as before, or retry"
                             report.tell(back)
                         raise
@@ -153,7 +157,8 @@ def _supervisor(folder: Path) -> int:
 
 
 def _last_line(old: Settings, new: Settings, file: Path) -> str:
-    return f"start Hookline with --config {file}; {old.data_path} is kept as it was until you remove it"
+    config = shlex.quote(str(file))
+    return f"start Hookline with --config {config}; {old.data_path} is kept as it was until you remove it"
 
 
 State = Literal["prepared", "moved", "back"]

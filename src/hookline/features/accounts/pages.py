@@ -173,7 +173,9 @@ def _throttled(
     services: Services, after: str, account: str, wait_seconds: int, target: str | None = None
 ) -> Response[str]:
     _refused(services, "throttled", target or _target(services, account))
-    error = f"Too many failed attempts from your address. Try again in {-(-wait_seconds // 60)} minutes."
+    minutes = -(-wait_seconds // 60)
+    soon = "1 minute" if minutes == 1 else f"{minutes} minutes"
+    error = f"Too many failed attempts from your address. Try again in {soon}."
     return _form(services, after, account, error, 429, {"Retry-After": str(wait_seconds)})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hookline.api.auth.access import local_path
 from hookline.api.auth.admin_token import VALID_SECONDS, OneTimeLink, one_time_link
-from hookline.api.auth.service import account_store, login_link, session_store
+from hookline.api.auth.service import account_store, login_link, login_throttle, session_store
 from hookline.api.auth.sessions import IDLE_MS
 from hookline.database.sqlite import DatabaseAway
 from hookline.features.fleet.service import own_metrics
@@ -151,6 +151,18 @@ def test_a_database_that_is_away_counts_as_no_try(control: Running, monkeypatch:
         outage.setattr(account_store(control.services), "credentials", away)
         assert [login(control, "correct horse", account="ada").status for _ in range(6)] == [503] * 6
     assert login(control, "correct horse", account="ada").status == 403
+
+
+def test_a_wait_is_said_in_minutes(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounded up, and one of them is one minute."""
+    throttle = login_throttle(control.services)
+    now = throttle._clock()
+    monkeypatch.setattr(throttle, "_clock", lambda: now)
+    for _ in range(5):
+        login(control, "wrong")
+    for waited_seconds, left in ((0, "15 minutes"), (13.5 * 60, "2 minutes"), (30, "1 minute")):
+        now += waited_seconds
+        assert f"Try again in {left}." in login(control, "wrong").text
 
 
 def test_wrong_links_are_throttled(control: Running) -> None:

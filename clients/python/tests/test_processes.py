@@ -209,6 +209,29 @@ client.track('u', 'Last')
     run(program, str(tmp_path / "spool"))
 
 
+def test_a_signal_may_close_a_spool_in_the_middle_of_its_first_call(tmp_path: Path) -> None:
+    """There is no thread yet that could let go of the box, and the call still writes to it: its event stays there."""
+    program = """
+import glob, os, signal, sys
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', spool=sys.argv[1], transport=RecordingTransport())
+opened = os.open
+def signalled(path, *more):
+    file = opened(path, *more)
+    if path.endswith('.log'):
+        os.open = opened
+        signal.raise_signal(signal.SIGTERM)
+    return file
+os.open = signalled
+signal.signal(signal.SIGTERM, lambda *_: client.close(3_600))
+assert client.track('u', 'Only') is not None
+(segment,) = glob.glob(sys.argv[1] + '/*/*/*.log')
+assert 'Only' in open(segment).read()
+"""
+    run(program, str(tmp_path / "spool"))
+
+
 @pytest.mark.parametrize("end", ["client.flush(None)", "client.close(3_600)"])
 def test_a_signal_may_flush_or_close_a_spool_in_the_middle_of_a_write(tmp_path: Path, end: str) -> None:
     """The call keeps the thread that sends from the box: the handler does not wait for it, and nothing is lost."""

@@ -59,6 +59,7 @@ class Background:
     def enqueue(self, message: Message) -> bool:
         """Queue a message, and wake the thread when there are enough of them."""
         displaced: list[Message] = []
+        left: list[Message] = []
         with self._lock:
             code = "closed" if self._closing else ""
             if not code and not self._queue.has_room(message):
@@ -72,13 +73,17 @@ class Background:
                         self._work.notify()
                 elif self._thread is None:
                     self._start()
+                if self._aborted:  # a signal handler closed in the middle of this call: nobody else would have them
+                    left = self._queue.clear()
         if displaced:
             self._ledger.dropped(displaced, "queue_full", CODES["queue_full"])
         if code:
             self._ledger.dropped((message,), code, CODES[code])
+        elif left:
+            self._leave(left)
         elif self._options.debug:
             self.flush(self._options.timeout_seconds)
-        return not code
+        return not code and not left
 
     def flush(self, timeout: float | None) -> int:
         """Send what is queued now; return how many messages of it have no outcome after ``timeout`` seconds."""

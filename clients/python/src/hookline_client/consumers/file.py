@@ -36,16 +36,22 @@ class File:
         if not self._lock.acquire(timeout=LOCK_WAIT_SECONDS):
             self._ledger.dropped((message,), "file_busy", CODES["file_busy"])
             return False
+        written: list[Message] = []
+        failed: list[tuple[Message, str, str]] = []
         try:
             self._waiting.append(message)
             if self._is_writing:  # this thread is in the middle of a line already: it goes on with this one
                 return True
-            written, failed = self._write()
+            try:
+                self._write(written, failed)
+            except BaseException:  # of a signal handler: calls that it made have returned, and are lines all the same
+                self._write(written, failed)
+                raise
         finally:
             self._lock.release()
-        self._ledger.handed_over(written)
-        for lost, code, reason in failed:
-            self._ledger.dropped((lost,), code, reason)
+            self._ledger.handed_over(written)
+            for lost, code, reason in failed:
+                self._ledger.dropped((lost,), code, reason)
         return all(lost is not message for lost, _, _ in failed)
 
     def flush(self, timeout: float | None) -> int:
@@ -56,7 +62,8 @@ class File:
         """Close the file."""
         with self._lock:
             self._closed = True
-            self._log.close()
+            if not self._is_writing:  # a signal handler that closes in the middle of a line leaves that to its end
+                self._log.close()
         return 0
 
     def before_fork(self) -> None:
@@ -70,8 +77,7 @@ class File:
         self._begin()
         self._log.close()
 
-    def _write(self) -> tuple[list[Message], list[tuple[Message, str, str]]]:
-        written, failed = [], []
+    def _write(self, written: list[Message], failed: list[tuple[Message, str, str]]) -> None:
         self._is_writing = True
         try:
             while self._waiting:
@@ -84,7 +90,8 @@ class File:
                     written.append(message)
         finally:
             self._is_writing = False
-        return written, failed
+            if self._closed:
+                self._log.close()
 
     def _append(self, line: bytes) -> tuple[str, str]:
         if self._closed:

@@ -185,6 +185,29 @@ assert names == [f'Event {number}' for number in range(100)], names
     run(program.replace("OPTIONS", options).replace("HANDLED", handled), str(tmp_path / "spool"))
 
 
+@pytest.mark.parametrize("options", ["", "spool=sys.argv[1], "], ids=["memory", "spool"])
+def test_a_signal_may_flush_where_a_flush_begins_to_wait(tmp_path: Path, options: str) -> None:
+    """It is over when the handler returns: nobody would wake the flush that goes on."""
+    program = """
+import signal, sys, threading
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', OPTIONS transport=RecordingTransport(), flush_after=3_600)
+wait = threading.Condition.wait
+def signalled(condition, timeout=None):
+    if threading.current_thread() is threading.main_thread():
+        threading.Condition.wait = wait
+        signal.raise_signal(signal.SIGTERM)
+    return wait(condition, timeout)
+signal.signal(signal.SIGTERM, lambda *_: client.flush(30))
+client.track('u', 'E')
+threading.Condition.wait = signalled
+result = client.flush(3_600)
+assert client.stats.accepted == 1 and result.waiting == 0
+"""
+    run(program.replace("OPTIONS", options), str(tmp_path / "spool"))
+
+
 def test_a_signal_may_close_a_spool_in_the_middle_of_a_call(tmp_path: Path) -> None:
     """The thread that sends cannot end before that call does: close does not wait for it, whatever time it was given,
     and the event of the call stays in the spool."""

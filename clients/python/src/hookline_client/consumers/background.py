@@ -24,6 +24,8 @@ FLUSH_PAUSE_SECONDS = 1.0
 """The longest pause before the next try while somebody waits in ``flush``."""
 POKED_PAUSE_SECONDS = 0.1
 """And when a ``flush`` has just begun: hardly any, but a program that flushes often is no hammer."""
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a caller waits in one go."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -166,7 +168,8 @@ class Background:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(left)
+            # A signal handler that flushes while the condition is looked at has had the last notification.
+            self._done.wait(LOOK_AGAIN_SECONDS if left is None else min(left, LOOK_AGAIN_SECONDS))
 
     def _wait_flushed(self, target: int, deadline: float | None) -> bool:
         """Wait until nothing before ``target`` is open; True when the caller has to send it, as nobody else does."""

@@ -32,6 +32,8 @@ FAULT_SECONDS = 1.0
 ABORT_SECONDS = 0.5
 """Bounds how long the thread is waited for until it notices that it is to end. A request of another process's events, a
 handler, or a call that a signal handler interrupted to close, may keep it for longer."""
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a caller waits in one go."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -198,7 +200,8 @@ class Spooled:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(left)
+            # A signal handler that flushes while the condition is looked at has had the last notification.
+            self._done.wait(LOOK_AGAIN_SECONDS if left is None else min(left, LOOK_AGAIN_SECONDS))
 
     def _run(self) -> None:
         with self._lock:

@@ -32,6 +32,38 @@ def test_events_of_an_exit_handler_are_sent(service: ScriptedService) -> None:
     assert sent(service) == {"Bye": 1}
 
 
+@pytest.mark.parametrize("first", ["", "c = Client('wk', endpoint=sys.argv[1])"], ids=["first", "second"])
+def test_events_of_a_client_that_an_exit_handler_makes_are_sent(service: ScriptedService, first: str) -> None:
+    """Whether there was one before or not: nothing that is registered then is called any more."""
+    program = f"""
+import atexit
+def bye():
+    global made
+    made = Client('wk', endpoint=sys.argv[1])
+    made.track('u', 'Bye')
+    Client('wk', endpoint=sys.argv[1]).track('u', 'Held by nobody')
+atexit.register(bye)
+{first}"""
+    run(START + program, service.url)
+    assert sent(service) == {"Bye": 1, "Held by nobody": 1}
+
+
+def test_an_exit_handler_that_imports_the_library_does_not_hold_up_the_end(service: ScriptedService) -> None:
+    """Its client goes when the interpreter has no more threads to give, and a new one would be waited for for ever."""
+    program = """
+import atexit, sys
+def bye():
+    global made
+    from hookline_client import Client
+    made = Client('wk', endpoint=sys.argv[1])
+    made.track('u', 'Bye')
+    made.flush()
+atexit.register(bye)
+"""
+    run(program, service.url)
+    assert sent(service) == {"Bye": 1}
+
+
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_the_end_of_a_process_is_bounded(fault: str) -> None:
     """A service that hangs holds it for the exit timeout: with 0.1 s instead of the 3000 s an exchange may take."""

@@ -105,6 +105,7 @@ def signal_in_a_line(handle: Callable[[], object]) -> Iterator[None]:
 
     def interrupted(file: int, data: bytes) -> int:
         if b'"outer"' in data:
+            patch.setattr(os, "write", write)
             signal.raise_signal(signal.SIGUSR1)
         return write(file, data)
 
@@ -132,12 +133,32 @@ def test_a_signal_handler_may_track_and_end_the_program(path: Path) -> None:
 
     def end() -> None:
         assert client.track("u1", "inner") is not None
+        client.close()
         sys.exit(0)
 
     with signal_in_a_line(end), pytest.raises(SystemExit):
         client.track("u1", "outer")
     assert written(path) == ["inner"]
-    assert client.stats.handed_over == 1
+    assert (client.stats.handed_over, client.stats.dropped) == (1, 0)
+
+
+def test_an_event_of_a_signal_handler_survives_the_next_signal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its call has returned, and a second handler ends the program where its line is to be written."""
+    client = Client("key", consumer="file", filename=str(path))
+    append = LogFile.append
+
+    def ended(log: LogFile, line: bytes) -> None:
+        monkeypatch.setattr(LogFile, "append", append)
+        sys.exit(0)
+
+    def handle() -> None:
+        assert client.track("u1", "inner") is not None
+        monkeypatch.setattr(LogFile, "append", ended)
+
+    with signal_in_a_line(handle), pytest.raises(SystemExit):
+        client.track("u1", "outer")
+    assert written(path) == ["outer", "inner"]
+    assert client.stats.handed_over == 2
 
 
 def test_a_signal_handler_may_close_in_the_middle_of_a_line(path: Path) -> None:

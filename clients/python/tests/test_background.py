@@ -16,6 +16,7 @@ from gate_transport import GateTransport
 from hookline_client import Client, FlushResult, NotQueued
 from hookline_client.answer import Answer
 from hookline_client.consumers.background import Background
+from hookline_client.consumers.memory_queue import MemoryQueue
 from hookline_client.ledger import Ledger
 from hookline_client.options import Options
 from hookline_client.receipts import Message
@@ -299,6 +300,24 @@ def test_a_signal_may_track_in_the_middle_of_a_call() -> None:
     assert client.flush(30.0).waiting == 0
     assert sorted(transport.ids) == sorted(message_id for message_id in ids + extra if message_id)
     assert client.stats.accepted == len(transport.ids)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_signal_may_close_in_the_middle_of_a_call(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """The thread that sends has ended when the call goes on: its event counts as dropped, and nobody waits for it."""
+    transport = GateTransport(shut=False)
+    client = client_of(transport)
+    track(client, before)
+    append = MemoryQueue.append
+
+    def interrupted(queue: MemoryQueue, message: Message) -> None:
+        client.close(30)
+        append(queue, message)
+
+    monkeypatch.setattr(MemoryQueue, "append", interrupted)
+    assert client.track("u", "Late") is None
+    assert (client.stats.accepted, client.stats.dropped) == (before, 1)
+    assert client.flush(None).waiting == 0
 
 
 @pytest.mark.parametrize("policy", ["drop_new", "drop_old", "block"])

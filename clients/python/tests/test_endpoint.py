@@ -34,6 +34,7 @@ def test_endpoints_are_taken_apart(text: str, ssl: bool, expected: Endpoint) -> 
         ("http://", True),
         ("http://a:b", True),
         ("http://u:p@a", True),
+        ("http://:p@a", True),
         ("http://a/?q=1", True),
         ("https://a", False),
         ("https://a b", True),

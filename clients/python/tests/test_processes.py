@@ -32,6 +32,38 @@ def test_events_of_an_exit_handler_are_sent(service: ScriptedService) -> None:
     assert sent(service) == {"Bye": 1}
 
 
+@pytest.mark.parametrize("first", ["", "c = Client('wk', endpoint=sys.argv[1])"], ids=["first", "second"])
+def test_events_of_a_client_that_an_exit_handler_makes_are_sent(service: ScriptedService, first: str) -> None:
+    """Whether there was one before or not: nothing that is registered then is called any more."""
+    program = f"""
+import atexit
+def bye():
+    global made
+    made = Client('wk', endpoint=sys.argv[1])
+    made.track('u', 'Bye')
+    Client('wk', endpoint=sys.argv[1]).track('u', 'Held by nobody')
+atexit.register(bye)
+{first}"""
+    run(START + program, service.url)
+    assert sent(service) == {"Bye": 1, "Held by nobody": 1}
+
+
+def test_an_exit_handler_that_imports_the_library_does_not_hold_up_the_end(service: ScriptedService) -> None:
+    """Its client goes when the interpreter has no more threads to give, and a new one would be waited for for ever."""
+    program = """
+import atexit, sys
+def bye():
+    global made
+    from hookline_client import Client
+    made = Client('wk', endpoint=sys.argv[1])
+    made.track('u', 'Bye')
+    made.flush()
+atexit.register(bye)
+"""
+    run(program, service.url)
+    assert sent(service) == {"Bye": 1}
+
+
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_the_end_of_a_process_is_bounded(fault: str) -> None:
     """A service that hangs holds it for the exit timeout: with 0.1 s instead of the 3000 s an exchange may take."""
@@ -185,6 +217,29 @@ assert names == [f'Event {number}' for number in range(100)], names
     run(program.replace("OPTIONS", options).replace("HANDLED", handled), str(tmp_path / "spool"))
 
 
+@pytest.mark.parametrize("options", ["", "spool=sys.argv[1], "], ids=["memory", "spool"])
+def test_a_signal_may_flush_where_a_flush_begins_to_wait(tmp_path: Path, options: str) -> None:
+    """It is over when the handler returns: nobody would wake the flush that goes on."""
+    program = """
+import signal, sys, threading
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', OPTIONS transport=RecordingTransport(), flush_after=3_600)
+wait = threading.Condition.wait
+def signalled(condition, timeout=None):
+    if threading.current_thread() is threading.main_thread():
+        threading.Condition.wait = wait
+        signal.raise_signal(signal.SIGTERM)
+    return wait(condition, timeout)
+signal.signal(signal.SIGTERM, lambda *_: client.flush(30))
+client.track('u', 'E')
+threading.Condition.wait = signalled
+result = client.flush(3_600)
+assert client.stats.accepted == 1 and result.waiting == 0
+"""
+    run(program.replace("OPTIONS", options), str(tmp_path / "spool"))
+
+
 def test_a_signal_may_close_a_spool_in_the_middle_of_a_call(tmp_path: Path) -> None:
     """The thread that sends cannot end before that call does: close does not wait for it, whatever time it was given,
     and the event of the call stays in the spool."""
@@ -205,6 +260,29 @@ def signalled(box, line):
 Box.append = signalled
 signal.signal(signal.SIGTERM, lambda *_: client.close(3_600))
 client.track('u', 'Last')
+"""
+    run(program, str(tmp_path / "spool"))
+
+
+def test_a_signal_may_close_a_spool_in_the_middle_of_its_first_call(tmp_path: Path) -> None:
+    """There is no thread yet that could let go of the box, and the call still writes to it: its event stays there."""
+    program = """
+import glob, os, signal, sys
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', spool=sys.argv[1], transport=RecordingTransport())
+opened = os.open
+def signalled(path, *more):
+    file = opened(path, *more)
+    if path.endswith('.log'):
+        os.open = opened
+        signal.raise_signal(signal.SIGTERM)
+    return file
+os.open = signalled
+signal.signal(signal.SIGTERM, lambda *_: client.close(3_600))
+assert client.track('u', 'Only') is not None
+(segment,) = glob.glob(sys.argv[1] + '/*/*/*.log')
+assert 'Only' in open(segment).read()
 """
     run(program, str(tmp_path / "spool"))
 

@@ -208,19 +208,25 @@ def test_a_spool_that_cannot_be_made_is_counted_and_told(tmp_path: Path) -> None
     client.close()
 
 
-def test_a_call_that_is_ended_behind_its_write_holds_up_no_later_event(
-    spool: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("batch_size", [1, 100])
+@pytest.mark.parametrize("is_written", [True, False], ids=["behind", "before"])
+def test_a_call_that_is_ended_at_its_write_holds_up_no_later_event(
+    spool: str, monkeypatch: pytest.MonkeyPatch, is_written: bool, batch_size: int
 ) -> None:
-    """Ctrl-C comes just then: that event is sent too, and what is tracked afterwards does not wait for more events."""
+    """Ctrl-C comes just then: an event that was written is sent too, what is tracked afterwards does not wait for more
+    events, and nothing counts as lost."""
     write = os.write
 
     def ended(file: int, data: bytes) -> int:
-        write(file, data)
+        if is_written:
+            write(file, data)
         monkeypatch.setattr(os, "write", write)
         raise KeyboardInterrupt
 
+    told: list[tuple[str, str]] = []
     transport = RecordingTransport()
-    with Client("key", spool=spool, transport=transport, flush_after=3_600) as client:
+    options: dict[str, Any] = {"transport": transport, "flush_after": 3_600, "batch_size": batch_size}
+    with Client("key", spool=spool, error_handler=lambda *loss: told.append(loss), **options) as client:
         client.track("u1", "before")
         monkeypatch.setattr(os, "write", ended)
         with pytest.raises(KeyboardInterrupt):
@@ -228,7 +234,9 @@ def test_a_call_that_is_ended_behind_its_write_holds_up_no_later_event(
         client.flush()
         client.track("u1", "after")
         client.flush()
-        assert [event["event"] for event in transport.events] == ["before", "ended", "after"]
+        sent = ["before", "ended", "after"] if is_written else ["before", "after"]
+        assert [event["event"] for event in transport.events] == sent
+    assert told == []
 
 
 def test_a_full_spool_refuses_new_events(spool: str) -> None:

@@ -30,7 +30,7 @@ def parse_endpoint(text: str, ssl: bool) -> Endpoint:
         host = _ascii(parts.hostname or "")
     except ValueError:
         raise _wrong(text) from None
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username:
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or "@" in parts.netloc:
         raise _wrong(text)
     tls = parts.scheme == "https"
     if tls and not ssl:

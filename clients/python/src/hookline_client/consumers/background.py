@@ -24,6 +24,8 @@ FLUSH_PAUSE_SECONDS = 1.0
 """The longest pause before the next try while somebody waits in ``flush``."""
 POKED_PAUSE_SECONDS = 0.1
 """And when a ``flush`` has just begun: hardly any, but a program that flushes often is no hammer."""
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a caller waits in one go."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -59,6 +61,7 @@ class Background:
     def enqueue(self, message: Message) -> bool:
         """Queue a message, and wake the thread when there are enough of them."""
         displaced: list[Message] = []
+        left: list[Message] = []
         with self._lock:
             code = "closed" if self._closing else ""
             if not code and not self._queue.has_room(message):
@@ -72,13 +75,17 @@ class Background:
                         self._work.notify()
                 elif self._thread is None:
                     self._start()
+                if self._aborted:  # a signal handler closed in the middle of this call: nobody else would have them
+                    left = self._queue.clear()
         if displaced:
             self._ledger.dropped(displaced, "queue_full", CODES["queue_full"])
         if code:
             self._ledger.dropped((message,), code, CODES[code])
+        elif left:
+            self._leave(left)
         elif self._options.debug:
             self.flush(self._options.timeout_seconds)
-        return not code
+        return not code and not left
 
     def flush(self, timeout: float | None) -> int:
         """Send what is queued now; return how many messages of it have no outcome after ``timeout`` seconds."""
@@ -161,7 +168,8 @@ class Background:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(left)
+            # A signal handler that flushes while the condition is looked at has had the last notification.
+            self._done.wait(LOOK_AGAIN_SECONDS if left is None else min(left, LOOK_AGAIN_SECONDS))
 
     def _wait_flushed(self, target: int, deadline: float | None) -> bool:
         """Wait until nothing before ``target`` is open; True when the caller has to send it, as nobody else does."""

@@ -41,11 +41,17 @@ class File:
         try:
             if self._closed:
                 failed.append((message, "closed", CODES["closed"]))
-            else:
-                self._waiting.append(message)
-                if self._is_writing:  # this thread is in the middle of a line already: it goes on with this one
-                    return True
+                return False
+            self._waiting.append(message)
+            if self._is_writing:  # this thread is in the middle of a line already: it goes on with this one
+                return True
+            try:
                 self._write(written, failed)
+            except BaseException:  # of a signal handler: calls that it made have returned, and are lines all the same
+                if self._waiting and self._waiting[0] is message:  # this one does not return, and may be a line already
+                    self._waiting.popleft()
+                self._write(written, failed)
+                raise
         finally:
             self._lock.release()
             self._ledger.handed_over(written)
@@ -61,7 +67,7 @@ class File:
         """Close the file."""
         with self._lock:
             self._closed = True
-            if not self._is_writing:  # else a signal's: the call that it interrupted needs the file, and closes it
+            if not self._is_writing:  # a signal handler that closes in the middle of a line leaves that to its end
                 self._log.close()
         return 0
 
@@ -77,23 +83,23 @@ class File:
         self._log.close()
 
     def _write(self, written: list[Message], failed: list[tuple[Message, str, str]]) -> None:
-        self._is_writing = True
-        try:
-            while self._waiting:
-                message = self._waiting.popleft()
-                code, reason = self._append(message[1])
-                if code:
-                    failed.append((message, code, reason))
-                else:
-                    self._ledger.queued()
-                    written.append(message)
-        except BaseException:  # of a signal handler, which ends this call: what it tracked before is written
-            self._write(written, failed)
-            raise
-        finally:
-            self._is_writing = False
-            if self._closed:
-                self._log.close()
+        waiting = self._waiting
+        while waiting:  # again: a signal handler may have left one behind the last, before it was free to write itself
+            self._is_writing = True
+            try:
+                while waiting:
+                    message = waiting[0]  # it leaves once it is written: what a signal handler raises must not lose it
+                    code, reason = self._append(message[1])
+                    waiting.popleft()
+                    if code:
+                        failed.append((message, code, reason))
+                    else:
+                        self._ledger.queued()
+                        written.append(message)
+            finally:
+                self._is_writing = False
+        if self._closed:
+            self._log.close()
 
     def _append(self, line: bytes) -> tuple[str, str]:
         try:

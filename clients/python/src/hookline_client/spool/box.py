@@ -159,10 +159,17 @@ class Box:
             self.waiting_bytes = 0
 
     def _begin_segment(self) -> Segment:
-        number = self._numbers[-1] + 1 if self._numbers else 1
-        segment = Segment(self._path(number))
-        if self._writing is not None:
-            self._writing.close()
+        full, number, segment = self._writing, self._numbers[-1] + 1 if self._numbers else 1, None
+        while segment is None:
+            try:
+                segment = Segment(self._path(number))
+            except FileExistsError:  # of a call that was interrupted just here, and may have ended there
+                number += 1
+        if self._writing is not None and self._writing is not full:
+            segment.close()  # a signal handler made a call in the middle of this one, and has a segment by now
+            return self._writing
+        if full is not None:
+            full.close()
         self._writing = segment
         self._numbers.append(number)
         return segment

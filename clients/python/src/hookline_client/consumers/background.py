@@ -211,10 +211,8 @@ class Background:
     def _run(self) -> None:
         with self._lock:
             self._thread = self._thread or threading.current_thread()
-            if (
-                self._thread is not threading.current_thread()
-            ):  # a signal handler's call came in the middle of the start
-                return
+            if self._thread is not threading.current_thread():
+                return  # a signal handler's call came in the middle of the start, and started another one
         while self._wait_due():
             if not self._send_one():
                 return

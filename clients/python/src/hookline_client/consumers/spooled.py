@@ -206,10 +206,8 @@ class Spooled:
     def _run(self) -> None:
         with self._lock:
             self._thread = self._thread or threading.current_thread()
-            if (
-                self._thread is not threading.current_thread()
-            ):  # a signal handler's call came in the middle of the start
-                return
+            if self._thread is not threading.current_thread():
+                return  # a signal handler's call came in the middle of the start, and started another one
         while True:
             with self._lock:
                 while not self._is_ended:

@@ -52,10 +52,8 @@ class Syncer:
     def _run(self) -> None:
         with self._due:
             self._thread = self._thread or threading.current_thread()
-            if (
-                self._thread is not threading.current_thread()
-            ):  # a signal handler's call came in the middle of the start
-                return
+            if self._thread is not threading.current_thread():
+                return  # a signal handler's call came in the middle of the start, and started another one
         while True:
             with self._due:
                 while not self._is_ended:

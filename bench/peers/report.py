@@ -17,7 +17,14 @@ TITLES = {peer.name: peer.title for peer in (Hookline, Svix, Outpost, Convoy)}
 SERVICES = {peer.name: peer.services for peer in (Hookline, Svix, Outpost, Convoy)}
 BUSY_CORES_MAX = 0.2
 """Of what others use before a round: above this the page says that the machine was not quiet."""
-README_HEAD = ("On one machine", "accepted/s", "delivered/s", "CPU s per 1,000", "p50 / p99", "killed: lost / twice")
+README_HEAD = (
+    "On one machine",
+    "accepted/s",
+    "delivered/s",
+    "CPU s per 1,000",
+    "p50 / p99",
+    "`kill -9`: lost / sent twice",
+)
 COMPARISON_TITLE = "## Measured by us, on one machine"
 
 
@@ -143,23 +150,23 @@ def lines(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         for name, m in zip(peers, medians, strict=True)
     ]
     rows = [
-        line("accepted a second, one event in a request", [f"{m.accepted_per_second:,.0f}" for m in medians]),
-        line("accepted a second, fastest way in", fast),
-        line("delivered a second, end to end", [f"{m.delivered_per_second:,.0f}" for m in medians]),
+        line("accepted per second, one event per request", [f"{m.accepted_per_second:,.0f}" for m in medians]),
+        line("accepted per second, fastest way in", fast),
+        line("delivered per second, end to end", [f"{m.delivered_per_second:,.0f}" for m in medians]),
         line(
             "the same, fastest way in",
             [f"{m.fast_delivered_per_second:,.0f}" if m.fast_delivered_per_second else "–" for m in medians],
         ),
         line("CPU seconds per 1,000 delivered", [_significant(m.cpu_seconds_per_thousand) for m in medians]),
-        line(f"p50 / p99 at {PACE_PER_SECOND:g} events a second", [_latency(m) for m in medians]),
+        line(f"p50 / p99 at {PACE_PER_SECOND:g} events per second", [_latency(m) for m in medians]),
         line(
-            "memory idle / after load, stores among it",
+            "memory idle / after load, stores included",
             [f"{m.idle_bytes / 2**20:,.0f} / {m.loaded_bytes / 2**20:,.0f} MiB" for m in medians],
         ),
         line("time from start to ready", [f"{m.start_seconds:.2f} s" for m in medians]),
         line("services to run", [str(len(SERVICES[name])) for name in peers]),
         line(
-            f"killed (`kill -9`) within {KILLED_EVENTS:,} events: lost / twice",
+            f"`kill -9` within {KILLED_EVENTS:,} events: lost / sent twice",
             [f"{found.lost} / {_span(found.twice)}" for found in peers.values()],
         ),
         line("last event delivered after the kill", [_seconds(found.straggler_seconds) for found in peers.values()]),
@@ -248,10 +255,10 @@ def _seconds(values: tuple[float, float]) -> str:
 
 
 PROSE = """\
-Hookline beside services that send webhooks and can be run by yourself: Svix, Outpost and Convoy, where their programs
-were given. They ran one after the other on one machine, each with the stores that its makers recommend for production.
-We make Hookline, so the settings are chosen in the peers' favour, and what is unfair is
-said [below](#what-is-unfair)."""
+Hookline compared with services that send webhooks and that you can run yourself: Svix, Outpost and Convoy, as far as
+their programs were given. They ran one after the other on one machine, each with the stores that its makers recommend
+for production. We make Hookline, so the settings are chosen in the peers' favour, and what is unfair is
+listed [below](#what-is-unfair)."""
 
 METHOD = f"""\
 One application, tenant or source has one endpoint, and each event is {EVENT_BYTES} bytes. Stores are Debian's
@@ -271,8 +278,8 @@ second, RabbitMQ before it confirms. A service starts anew with empty stores for
 - **Start**: from starting the program with its stores running and its schema in place until its health check answers.
 - **Kill**: {KILLED_EVENTS:,} events at up to {KILLED_PER_SECOND:,.0f} a second. In the middle all processes of the
   service get `kill -9` and it is started again; its stores stay. *Lost* are events that were accepted and did not
-  arrive within 150 s, *twice* those that arrived more than once. The last event is counted from the moment when the
-  service is ready again."""
+  arrive within 150 s, *sent twice* those that arrived more than once. The last event is counted from the moment when
+  the service is ready again."""
 
 SETTINGS_PROSE = "What is not the default. `bench/peers/services.py` and `bench/peers/stores.py` have them all."
 

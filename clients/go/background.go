@@ -1,8 +1,12 @@
 package hookline
 
 import (
+	"bytes"
 	"context"
+	"runtime"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +28,8 @@ type consumer interface {
 	flush(ctx context.Context) int
 	// close flushes until ctx ends, then ends goroutines and connections; it returns how many messages were lost.
 	close(ctx context.Context) int
+	// isSender reports whether this is the goroutine that sends, as it is in a handler: that cannot wait for itself.
+	isSender() bool
 }
 
 // signals are how the goroutine of a consumer and its callers wait for each other; its lock guards all of them.
@@ -33,6 +39,7 @@ type signals struct {
 	ended   chan struct{} // closed at the goroutine's end; nil before it began
 	abort   context.CancelFunc
 	ctx     context.Context // cancelled by abort
+	sender  atomic.Uint64   // the number of the goroutine
 	isIdle  bool            // waiting for messages, not for its next try
 	closing bool
 }
@@ -61,9 +68,27 @@ func (s *signals) start(run func()) {
 		s.ended = make(chan struct{})
 		go func() {
 			defer close(s.ended)
+			s.sender.Store(goroutine())
 			run()
 		}()
 	}
+}
+
+func (s *signals) isSender() bool { return isThis(&s.sender) }
+
+// isThis reports whether a number is that of this goroutine.
+func isThis(number *atomic.Uint64) bool {
+	this := goroutine()
+	return this != 0 && this == number.Load()
+}
+
+// goroutine returns the number of this goroutine, which nothing but its stack says; 0 where that is written in another way.
+func goroutine() uint64 {
+	var stack [64]byte
+	text := bytes.TrimPrefix(stack[:runtime.Stack(stack[:], false)], []byte("goroutine "))
+	text, _, _ = bytes.Cut(text, []byte(" "))
+	number, _ := strconv.ParseUint(string(text), 10, 64)
+	return number
 }
 
 // wait lets go of the lock until something changed; false when ctx or the consumer's goroutine ended first.
@@ -71,7 +96,7 @@ func (s *signals) wait(ctx context.Context, mu *sync.Mutex) bool {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	changed := s.changed
+	changed, ended := s.changed, s.ended
 	mu.Unlock()
 	defer mu.Lock()
 	select {
@@ -79,6 +104,7 @@ func (s *signals) wait(ctx context.Context, mu *sync.Mutex) bool {
 		return true
 	case <-ctx.Done():
 	case <-s.ctx.Done():
+	case <-ended: // by a handler that did not return
 	}
 	return false
 }
@@ -142,30 +168,34 @@ func newBackground(o *Options, l *ledger, t *transport) *background {
 }
 
 func (b *background) enqueue(ctx context.Context, m message) error {
-	var displaced []message
-	b.mu.Lock()
-	var err *Error
-	if b.closing {
-		err = ErrClosed
-	} else if !b.queue.hasRoom(len(m)) {
-		displaced, err = b.makeRoom(ctx, len(m))
-	}
-	if err == nil {
-		b.queue.append(m)
-		b.ledger.queued()
-		if b.ended == nil {
-			b.start(b.run)
-		} else if b.isIdle && (b.queue.count == 1 || b.queue.count >= b.options.FlushAt) {
-			b.wakeUp()
-		}
-	}
-	b.mu.Unlock()
+	displaced, err := b.append(ctx, m)
 	b.ledger.lost(displaced, Dropped, "queue_full", codes["queue_full"])
 	if err != nil {
 		b.ledger.lost([]message{m}, Dropped, err.Code, err.Message)
 		return err
 	}
 	return nil
+}
+
+func (b *background) append(ctx context.Context, m message) (displaced []message, err *Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock() // also when a context panics, such as nil
+	if b.closing {
+		return nil, ErrClosed
+	}
+	if !b.queue.hasRoom(len(m)) {
+		if displaced, err = b.makeRoom(ctx, len(m)); err != nil {
+			return nil, err
+		}
+	}
+	b.queue.append(m)
+	b.ledger.queued()
+	if b.ended == nil {
+		b.start(b.run)
+	} else if b.isIdle && (b.queue.count == 1 || b.queue.count >= b.options.FlushAt) {
+		b.wakeUp()
+	}
+	return displaced, nil
 }
 
 func (b *background) makeRoom(ctx context.Context, size int) (displaced []message, err *Error) {
@@ -179,7 +209,8 @@ func (b *background) makeRoom(ctx context.Context, size int) (displaced []messag
 	case Block:
 		waiting, cancel := context.WithTimeout(ctx, b.options.BlockTimeout)
 		defer cancel()
-		for !b.closing && !b.queue.hasRoom(size) && b.wait(waiting, &b.mu) {
+		canWait := !b.isSender() // asked once: it takes tens of microseconds, and many may wait
+		for canWait && !b.closing && !b.queue.hasRoom(size) && b.wait(waiting, &b.mu) {
 		}
 		if b.closing {
 			return nil, ErrClosed
@@ -200,14 +231,16 @@ func (b *background) flush(ctx context.Context) int {
 	target := b.queue.end()
 	b.flushTo = max(b.flushTo, target)
 	b.poked = true
-	b.flushing++
 	if b.queue.count > 0 {
 		b.start(b.run)
 	}
 	b.wakeUp()
-	for b.openBefore(target) > 0 && b.wait(ctx, &b.mu) {
+	if !b.isSender() {
+		b.flushing++
+		for b.openBefore(target) > 0 && b.wait(ctx, &b.mu) {
+		}
+		b.flushing--
 	}
-	b.flushing--
 	return b.openBefore(target)
 }
 
@@ -287,6 +320,7 @@ func (b *background) deliver(batch []message) (left []message) {
 		switch {
 		case a.code == "":
 			settle(b.ledger, batch, &a)
+			b.partDone(len(batch))
 			return nil
 		case b.ctx.Err() != nil:
 			return batch
@@ -296,6 +330,7 @@ func (b *background) deliver(batch []message) (left []message) {
 		pause := pauseBefore(retries, &a)
 		if time.Since(began)+pause > b.options.RetryFor || retries >= b.options.MaxRetries {
 			b.ledger.lost(batch, GaveUp, a.code, a.reason)
+			b.partDone(len(batch))
 			return nil
 		}
 		if !tried { // nothing is lost yet, but nobody should learn of a wrong endpoint after an hour only
@@ -348,7 +383,17 @@ func (b *background) refused(batch []message, a *answer) (left []message) {
 		return b.deliver(batch[middle:])
 	}
 	b.ledger.lost(batch, GaveUp, a.code, a.reason)
+	b.partDone(len(batch))
 	return nil
+}
+
+// partDone says that so many events at the head of the batch under way have their outcome: halves of it come one by one.
+func (b *background) partDone(count int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.underWay.position += count
+	b.underWay.count -= count
+	b.notify()
 }
 
 // settle writes down what an accepted batch became.

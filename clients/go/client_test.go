@@ -10,11 +10,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -62,8 +64,10 @@ func TestRequest(t *testing.T) {
 
 // Every call carries its fields under the API's names, and a time that is given is not overwritten.
 func TestCalls(t *testing.T) {
-	s := newService(t)
-	c := newClient(t, s, Options{DefaultContext: Context{"app": "shop", "ip": "default"}, DefaultIntegrations: Integrations{"All": false}})
+	s, under := newService(t), Integrations{"All": false}
+	c := newClient(t, s, Options{DefaultContext: Context{"app": "shop", "ip": "default"}, DefaultIntegrations: under})
+	c.Stats()            // which settles the options
+	under["Late"] = true // the client's are not the program's
 	const at = "2020-01-02T03:04:05.006Z"
 	calls := []error{
 		c.Identify(&Identify{UserId: "u", AnonymousId: "a", Traits: Traits{"t": 1}, Timestamp: at, MessageId: "i"}),
@@ -259,6 +263,30 @@ func TestOneBadEvent(t *testing.T) {
 	equal(t, "receipts", strings.Join(text, " "), "a:rejected:missing_user_id b:accepted: bad:gave_up:batch_too_large c:rejected:missing_user_id d:accepted:")
 }
 
+// What a flush counts as accepted it does not count as waiting too, while the other half of its batch is under way.
+func TestHalvesAreDoneOneByOne(t *testing.T) {
+	hold := make(chan struct{})
+	s := newService(t, reply{judge: func(events []map[string]any) (int, string) {
+		if len(events) == 4 {
+			return 413, `{"code":"batch_too_large","message":"Too large."}`
+		}
+		if events[0]["event"] == "c" {
+			<-hold
+		}
+		return 200, accepted
+	}})
+	c := newClient(t, s, Options{FlushAt: 4})
+	track(t, c, "a", "b", "c", "d")
+	waitUntil(t, "the second half is under way", func() bool { return len(s.came()) == 3 })
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if r := c.FlushContext(ctx); r.Accepted != 2 || r.Waiting != 2 {
+		t.Errorf("%+v", r)
+	}
+	close(hold)
+	equal(t, "accepted", c.Flush().Accepted, 2)
+}
+
 // A full queue does what OnFull says, and nothing is lost without a receipt.
 func TestFullQueue(t *testing.T) {
 	for policy, want := range map[Policy]string{DropNew: "d", DropOld: "b", Block: "d"} {
@@ -278,7 +306,7 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// Block waits for room, but not longer than the caller's context.
+// Block waits for room, but not longer than the caller's context. One that panics holds up nobody else.
 func TestBlock(t *testing.T) {
 	s := newService(t)
 	s.hold = make(chan struct{})
@@ -292,6 +320,8 @@ func TestBlock(t *testing.T) {
 	if !errors.Is(err, ErrQueueFull) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
+	err = c.TrackContext(struct{ context.Context }{}, &Track{UserId: "u", Event: "c"})
+	equal(t, "panicked", errors.Is(err, &Error{Code: "internal_error"}), true)
 	time.AfterFunc(20*time.Millisecond, func() { close(s.hold) })
 	track(t, c, "d")
 	equal(t, "accepted", c.Flush().Accepted, 3)
@@ -540,6 +570,7 @@ func TestOptions(t *testing.T) {
 		"flush_at": {FlushAt: -1}, "batch_size": {BatchSize: 2501}, "on_full": {OnFull: "wait"}, "endpoint": {Endpoint: "ftp://x"},
 		"ca_file": {CAFile: "/nowhere"}, "spool": {Spool: t.TempDir(), OnFull: Block}, "before_send_failure": {BeforeSendFailure: "x"},
 		"DisableSSL": {DisableSSL: true, Endpoint: "https://x"}, "timeout": {Timeout: 2 * time.Hour},
+		"default_context": {DefaultContext: Context{"a": explosive{}}},
 	} {
 		_, err := NewWithOptions("wk", o)
 		if !errors.Is(err, &Error{Code: "invalid_option"}) || !strings.Contains(err.Error(), name) {
@@ -548,6 +579,11 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := NewWithOptions("w\nk", Options{}); err == nil {
 		t.Error("a key with a line end")
+	}
+	for _, endpoint := range []string{"https://user:secret@example.com", "https://user:secret@example.com:port"} {
+		if _, err := NewWithOptions("wk", Options{Endpoint: endpoint}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a password is shown: %v", err)
+		}
 	}
 	c := New("wk")
 	c.FlushAfter = -1
@@ -619,6 +655,98 @@ func TestHandlers(t *testing.T) {
 	c.Flush()
 	c.Flush()
 	equal(t, "sent", strings.Join(s.names(), ", "), "a, from a handler")
+}
+
+// A handler may flush, wait for room and close: on the goroutine that sends none of these waits for itself.
+func TestHandlerCallsTheClient(t *testing.T) {
+	for _, spool := range []string{"", t.TempDir()} {
+		s := newService(t)
+		var c *Client
+		waiting, o := 0, Options{Spool: spool, FlushAt: 2, ExitTimeout: time.Hour, Debug: true, Timeout: time.Hour}
+		if spool == "" {
+			o.OnFull, o.MaxQueueSize, o.BlockTimeout = Block, 2, time.Hour
+		}
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.OnSuccess = func(ids []string) {
+			if ids[0] != "a" {
+				return
+			}
+			track(t, c, "b", "c") // with Debug each waits for its answer elsewhere
+			if spool == "" {
+				equal(t, "full", errors.Is(c.Track(&Track{UserId: "u", Event: "E"}), ErrQueueFull), true)
+			}
+			waiting = c.FlushContext(context.Background()).Waiting
+			equal(t, "close", c.Close(), nil)
+		}
+		c = newClient(t, s, o)
+		track(t, c, "a")
+		waitUntil(t, "closed", func() bool { return errors.Is(c.Track(&Track{UserId: "u", Event: "E"}), ErrClosed) })
+		equal(t, "close", c.Close(), nil)
+		got := s.names()
+		equal(t, "sent", strings.Join(got[:3], " "), "a b c")
+		if waiting < 2 {
+			t.Errorf("%d waited", waiting)
+		}
+		s.Server.Close()
+		noGoroutinesLeft(t)
+	}
+}
+
+// A handler may close when it hears of what a close loses, on whatever goroutine that is.
+func TestHandlerOfACloseCloses(t *testing.T) {
+	s := newService(t, reply{hang: true})
+	var c *Client
+	o := Options{FlushAt: 1, ErrorHandler: func(string, string) { equal(t, "close in a handler", c.Close(), nil) }}
+	c = newClient(t, s, o)
+	track(t, c, "a")
+	waitUntil(t, "a request under way", func() bool { return len(s.came()) == 1 })
+	track(t, c, "b")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- c.CloseContext(ctx) }()
+	waitUntil(t, "closed", func() bool { return len(closed) == 1 })
+	equal(t, "lost", errors.Is(<-closed, ErrClosed), true)
+	equal(t, "again", errors.Is(c.Close(), ErrClosed), true)
+	s.Server.Close()
+	noGoroutinesLeft(t)
+}
+
+// A handler that does not return ends the sending, as the documentation says; nobody waits for it afterwards.
+func TestHandlerThatDoesNotReturn(t *testing.T) {
+	c := newClient(t, newService(t), Options{OnSuccess: func([]string) { runtime.Goexit() }, ExitTimeout: time.Hour})
+	track(t, c, "a", "b")
+	equal(t, "accepted", c.FlushContext(context.Background()).Accepted, 2)
+	track(t, c, "c")
+	equal(t, "waiting", c.FlushContext(context.Background()).Waiting > 0, true)
+	equal(t, "lost", errors.Is(c.Close(), ErrClosed), true)
+}
+
+type panicking struct{ slog.Handler }
+
+func (panicking) Enabled(_ context.Context, level slog.Level) bool {
+	if level == slog.LevelDebug {
+		panic("no")
+	}
+	return true
+}
+
+func (panicking) Handle(context.Context, slog.Record) error { panic("no") }
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("no") }
+
+// A panic of the program's own log or transport ends neither the program nor the sending.
+func TestPanics(t *testing.T) {
+	s := newService(t, reply{status: 500})
+	c := newClient(t, s, Options{Logger: slog.New(panicking{}), Debug: true})
+	track(t, c, "a")
+	equal(t, "accepted", c.Flush().Accepted, 1)
+	h, o := &told{}, Options{Transport: panicking{}, MaxRetries: -1}
+	h.handlers(&o)
+	c = newClient(t, s, o)
+	track(t, c, "b")
+	equal(t, "gave up", c.Flush().GaveUp, 1)
+	equal(t, "told", h.all(), "connection_failed")
 }
 
 // A handler that makes a call may cause the next loss itself: that ends, and does not end the program.

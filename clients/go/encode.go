@@ -172,6 +172,9 @@ func (e *encoder) other(value any, depth int) error {
 		if depth >= nestingMax { // a pointer to itself is no level of JSON, and never ends
 			return errNotSerialisable
 		}
+		if v.Elem().Kind() == reflect.Struct { // by its address: fields may have methods with pointer receivers
+			return e.marshal(value, depth)
+		}
 		return e.value(v.Elem().Interface(), depth+1)
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
@@ -209,9 +212,15 @@ func (e *encoder) reflected(v reflect.Value, depth int) error {
 		e.end('}')
 		return nil
 	}
+	element := v.Type().Elem()
+	hasMethods := element.Kind() == reflect.Struct || reflect.PointerTo(element).NumMethod() > 0
 	e.buf = append(e.buf, '[')
 	for i := range v.Len() {
-		if err := e.value(v.Index(i).Interface(), depth+1); err != nil {
+		item := v.Index(i)
+		if hasMethods && item.CanAddr() { // maybe with pointer receivers, such as those of big.Int
+			item = item.Addr()
+		}
+		if err := e.value(item.Interface(), depth+1); err != nil {
 			return err
 		}
 		e.buf = append(e.buf, ',')

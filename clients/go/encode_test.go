@@ -50,6 +50,8 @@ func TestValues(t *testing.T) {
 			B *struct{}
 		}{A: 1}, `{"a":1,"B":null}`},
 		{(*os.PathError)(nil), "null"},
+		{[]big.Int{*big.NewInt(7)}, "[7]"}, {&struct{ N big.Int }{*big.NewInt(7)}, `{"N":7}`}, {[]struct{ N big.Int }{{*big.NewInt(7)}}, `[{"N":7}]`},
+		{[]time.Time{moment}, `["2025-11-20T07:00:00.123Z"]`}, {[]time.Duration{5}, "[5]"}, {&[]name{"n"}, `["n"]`}, {[]error{nil, errors.New("x")}, `[null,"x"]`},
 	} {
 		got, warnings := encoded(t, each.value)
 		equal(t, "encoded", got, each.want)

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,6 +44,7 @@ type Client struct {
 	*session       // made by the first call
 	wrong    error // why there is none
 	close    sync.Once
+	closer   atomic.Uint64 // the number of the goroutine that closes
 	closed   error
 }
 
@@ -158,12 +160,18 @@ func (c *Client) Close() error {
 	return c.CloseContext(ctx)
 }
 
-// CloseContext does what Close does, until ctx ends.
+// CloseContext does what Close does, until ctx ends. A second call waits for the first one, whatever its own limit.
 func (c *Client) CloseContext(ctx context.Context) error {
 	if c.open() != nil {
 		return nil
 	}
+	if c.consumer.isSender() || isThis(&c.closer) { // in a handler, of what a close loses for one
+		go func() { _ = c.Close() }()
+		return nil
+	}
 	c.close.Do(func() {
+		c.closer.Store(goroutine())
+		defer c.closer.Store(0)
 		if lost := c.consumer.close(ctx); lost > 0 {
 			c.closed = &Error{Code: "closed", Message: fmt.Sprintf("%d events were lost: the client was closed before they could be sent.", lost)}
 		}

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -330,12 +332,18 @@ func asMap(value any) (Integrations, bool) {
 }
 
 // newDefaults encodes what the options say about every call.
-func newDefaults(context Context, integrations Integrations, e *encoder) (*defaults, error) {
+func newDefaults(context Context, integrations Integrations, e *encoder) (made *defaults, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil { // as in a call
+			err = failure("internal_error", fmt.Errorf("%v", panicked))
+		}
+	}()
 	inner, ok := asMap(context["integrations"])
 	if !ok {
 		return nil, failure("invalid_field", nil)
 	}
-	made := &defaults{context: map[string][]byte{}, integrations: overlaid(inner, integrations)}
+	// A copy: the program may go on to change its own, while calls read this one.
+	made = &defaults{context: map[string][]byte{}, integrations: maps.Clone(overlaid(inner, integrations))}
 	all := Context{"library": map[string]any{"name": libraryName, "version": Version}}
 	for name, value := range context {
 		all[name] = value
@@ -362,8 +370,12 @@ type message []byte
 // id reads the messageId, "" when it is no event of ours.
 func (m message) id() string {
 	var event struct{ MessageId string }
-	if json.Unmarshal(m, &event) != nil {
-		return ""
+	if json.Unmarshal(m, &event) == nil {
+		return event.MessageId
 	}
-	return event.MessageId
+	// A field of another spelling, such as messageID, is the same to encoding/json. Here it may hold anything.
+	var fields map[string]any
+	_ = json.Unmarshal(m, &fields)
+	id, _ := fields["messageId"].(string)
+	return id
 }

@@ -1,6 +1,7 @@
 package hookline
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,8 +73,9 @@ type Options struct {
 	// OnSuccess is called with the messageIds of every request that the service acknowledged.
 	OnSuccess func(messageIds []string)
 	// ErrorHandler is called with a code and a sentence for whatever is lost, and when a request is first to be tried
-	// again. Both handlers run on the goroutine that notices, mostly the one that sends: they may make calls, but must
-	// leave Flush and Close to another goroutine.
+	// again. Both handlers run on the goroutine that notices, mostly the one that sends. They may call the client: on that
+	// goroutine Flush and Block do not wait, and Close goes on beside it. They must return: runtime.Goexit, which t.Fatal
+	// of a test calls, would end the goroutine.
 	ErrorHandler func(code, message string)
 	// Receipts keeps receipts of accepted events too for the next Flush; those of lost ones always are.
 	Receipts bool
@@ -262,7 +264,11 @@ func (o *Options) batchURL() (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" ||
 		parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil || strings.Contains(parsed.Host, " ") {
-		return nil, invalidOption("endpoint must look like https://host:port, not %q", o.Endpoint)
+		shown := fmt.Sprintf("be %q", o.Endpoint)
+		if strings.Contains(o.Endpoint, "@") { // a password does not belong into logs
+			shown = "have a user or password"
+		}
+		return nil, invalidOption("endpoint must look like https://host:port, and cannot %s", shown)
 	}
 	if parsed.Scheme == "https" && o.DisableSSL {
 		return nil, invalidOption("DisableSSL contradicts endpoint=%q; write http:// there", o.Endpoint)
@@ -286,11 +292,28 @@ func (o *Options) logger() (*slog.Logger, bool) {
 	}
 	switch {
 	case o.Logger != nil:
-		return o.Logger, verbose
+		return slog.New(logHandler{o.Logger.Handler()}), verbose
 	case verbose:
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})), true
 	}
 	return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})), false
+}
+
+// logHandler keeps a panic of the program's own handler from the goroutine that sends, whose end would be the program's.
+type logHandler struct{ slog.Handler }
+
+func (h logHandler) Enabled(ctx context.Context, level slog.Level) (is bool) {
+	defer func() { _ = recover() }()
+	return h.Handler.Enabled(ctx, level)
+}
+
+func (h logHandler) Handle(ctx context.Context, record slog.Record) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("%v", panicked)
+		}
+	}()
+	return h.Handler.Handle(ctx, record)
 }
 
 func invalidOption(format string, values ...any) error {

@@ -201,7 +201,11 @@ func createBox(directory string) (*box, error) {
 
 // adoptBox takes over a box whose process is gone; nil while it lives, and when another process was quicker.
 func adoptBox(folder string) (*box, error) {
-	adopted, err := newBox(folder, os.O_RDWR)
+	flags := os.O_RDWR
+	if hasLostItsLock(folder) {
+		flags |= os.O_CREATE
+	}
+	adopted, err := newBox(folder, flags)
 	switch {
 	case err == nil:
 		return adopted, nil
@@ -212,6 +216,21 @@ func adoptBox(folder string) (*box, error) {
 		return nil, nil
 	}
 	return nil, err
+}
+
+// hasLostItsLock reports whether somebody removed the lock of a box with events, which our own removal takes last. Nobody
+// would ever send them otherwise. If their process lives after all, they are sent twice, which the service knows by their
+// messageIds.
+func hasLostItsLock(folder string) bool {
+	entries, _ := os.ReadDir(folder) // of a folder that cannot be read, whoever opens the lock says so
+	hasEvents := false
+	for _, entry := range entries {
+		if entry.Name() == "lock" {
+			return false
+		}
+		hasEvents = hasEvents || strings.HasSuffix(entry.Name(), ".log")
+	}
+	return hasEvents
 }
 
 // newBox locks the box in a folder.
@@ -266,7 +285,10 @@ func (b *box) append(line []byte, bytesMax int) error {
 		}
 	}
 	if _, err := b.writing.Write(append(line, '\n')); err != nil {
-		_ = b.writing.Truncate(b.endBytes)
+		if b.writing.Truncate(b.endBytes) != nil { // half a line may stay: what comes next must not be joined to it
+			_ = b.writing.Close()
+			b.writing = nil
+		}
 		return err
 	}
 	size := len(line) + 1

@@ -216,6 +216,44 @@ func TestBox(t *testing.T) {
 	}
 }
 
+// A box whose lock somebody removed is adopted all the same, and by one only; a folder that is none is left alone.
+func TestBoxWithoutLock(t *testing.T) {
+	b, err := createBox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.append([]byte(`{"messageId":"m"}`), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	b.forget()
+	if err := os.Remove(filepath.Join(b.folder, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	adopted, err := adoptBox(b.folder)
+	if err != nil || adopted == nil {
+		t.Fatal(adopted, err)
+	}
+	if another, err := adoptBox(b.folder); another != nil || err != nil {
+		t.Error("adopted twice", err)
+	}
+	lines, err := adopted.read(10, eventsBytesMax)
+	if err != nil || len(lines) != 1 {
+		t.Fatal(lines, err)
+	}
+	_ = adopted.acknowledge(lines)
+	equal(t, "close", adopted.close(), nil)
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "notes"), nil, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	if adopted, err := adoptBox(other); adopted != nil || err != nil {
+		t.Error("adopted what is no box", err)
+	}
+	if _, err := os.Stat(filepath.Join(other, "notes")); err != nil {
+		t.Error(err)
+	}
+}
+
 // A box that the disk cannot read is not empty: it stays for a time when it can.
 func TestBoxThatCannotBeRead(t *testing.T) {
 	b, err := createBox(t.TempDir())
@@ -242,6 +280,32 @@ func TestBoxThatCannotBeRead(t *testing.T) {
 	}
 	if _, err := os.Stat(segment); err != nil {
 		t.Error(err)
+	}
+}
+
+// An event that the disk took half of, and does not give back, spoils only itself: the next one goes into another file.
+func TestBoxAfterHalfALine(t *testing.T) {
+	b, err := createBox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.forget()
+	line := []byte(`{"messageId":"m"}`)
+	if err := b.append(line, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = b.writing.WriteString(`{"half`)
+	_ = b.writing.Close() // from now on each use of it fails
+	if err := b.append(line, 1<<20); err == nil {
+		t.Fatal("written to a closed file")
+	}
+	equal(t, "the next", b.append(line, 1<<20), nil)
+	for range 2 {
+		lines, err := b.read(10, eventsBytesMax)
+		if err != nil || len(lines) != 1 || string(lines[0]) != string(line) {
+			t.Fatal(lines, err)
+		}
+		equal(t, "acknowledge", b.acknowledge(lines), nil)
 	}
 }
 
@@ -387,6 +451,13 @@ func TestSpoolDamagedLine(t *testing.T) {
 	waitUntil(t, "the box is gone", func() bool { return len(logs(t, o.Spool)) == 0 })
 	equal(t, "told", h.all(), "server_error spool_damaged")
 	equal(t, "sent", s.names()[2], "a")
+}
+
+// An event of the Python library may have a field whose name differs from messageId by case alone: it is no damage.
+func TestMessageIdIsSpelledExactly(t *testing.T) {
+	equal(t, "id", message(`{"messageId":"m","messageID":7}`).id(), "m")
+	equal(t, "none", message(`{"messageID":7}`).id(), "")
+	equal(t, "no event", message("\x00\x00").id(), "")
 }
 
 // A client whose whole spool was removed sends what is open of it, and begins another box when it needs another file.

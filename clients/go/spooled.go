@@ -97,10 +97,12 @@ func (s *spooled) flush(ctx context.Context) int {
 	}
 	s.start(s.run)
 	s.wakeUp()
-	s.flushing++
-	for s.finished < target && s.refusals == refusals && s.wait(ctx, &s.mu) {
+	if !s.isSender() {
+		s.flushing++
+		for s.finished < target && s.refusals == refusals && s.wait(ctx, &s.mu) {
+		}
+		s.flushing--
 	}
-	s.flushing--
 	return max(0, target-s.finished)
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -124,7 +125,12 @@ func newTransport(writeKey string, o *Options) (*transport, error) {
 }
 
 // send brings one batch to the service; a fault of the network is an answer with status 0.
-func (t *transport) send(ctx context.Context, batch []message) answer {
+func (t *transport) send(ctx context.Context, batch []message) (a answer) {
+	defer func() {
+		if panicked := recover(); panicked != nil { // of a transport of the program's own
+			a = answer{code: "connection_failed", reason: failure("connection_failed", fmt.Errorf("%v", panicked)).Message}
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	body := t.body(batch)

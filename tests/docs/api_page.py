@@ -23,16 +23,15 @@ the first calls. The API is below `/api/v1` of the control port. `/api/openapi.j
 `make reference` generates this page from that.
 
 - **Token.** Send `Authorization: Bearer TOKEN`, with the admin token or one created with `POST /api/v1/tokens`. The
-  scope `read` may read, `write` may also change sources, destinations, filters, replays and dead letters, and `admin`
-  may do everything.
+  scopes `read`, `write` and `admin` allow what a [viewer, an editor and an owner](../how-to/let-people-in.md) may do.
 - **Errors** are problem details (RFC 9457) with a `code` that [error codes](errors.md) explains.
-- **Lists** answer one page, `{"items": […], "after": …}`. Pass `after` back to get the next page; null ends the list.
+- **Lists** return one page, `{"items": […], "after": …}`. Pass `after` back to get the next page; null ends the list.
 - **Repeats.** Every POST takes an `Idempotency-Key`. If you send the same request with the same key again within
   24 hours, Hookline returns the first answer and does nothing. It keeps the 10,000 newest keys of each caller.
 - **Changes at the same time.** `ETag` names the state of an object. With it as `If-Match`, Hookline makes a change only
   if the object still has that state (otherwise 412 `changed_meanwhile`).
-- **Limits.** `RateLimit` says how many requests you have left in this minute. Beyond that, the answer is 429 with
-  `Retry-After`.
+- **Limits.** Each account or token may make 30,000 requests a minute, and each address without a valid token 3,000.
+  `RateLimit` says how many are left. Beyond that, the answer is 429 with `Retry-After`.
 - **Request id.** Every answer has an `X-Request-Id`, yours if you sent one. The audit log has it too.
 """
 

@@ -48,4 +48,4 @@ def test_the_environment_and_codes_on_the_pages_exist() -> None:
 
 def test_files_beside_the_log_are_on_the_page() -> None:
     """The table of files is there for whoever finds one."""
-    assert section(PAGE, "Files beside the log").count("| `PATH") == 5
+    assert section(PAGE, "Files next to the log").count("| `PATH") == 5

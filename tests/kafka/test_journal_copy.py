@@ -165,7 +165,7 @@ def test_what_brokers_dropped_of_the_topic_is_not_copied_again(moving: Moving) -
     moving.append(20)
     assert copy.fill() == 20
     copy.close()
-    assert not any("filled anew" in line for line in moving.said)
+    assert not any("filled again" in line for line in moving.said)
 
 
 @pytest.mark.parametrize("is_listed_still", [False, True])
@@ -191,7 +191,7 @@ def test_a_message_at_a_wrong_place_has_the_topic_filled_anew(
     assert second.fill() == 350
     second.finish()
     second.close()
-    assert any("filled anew" in line for line in moving.said)
+    assert any("filled again" in line for line in moving.said)
     moving.check_same()
 
 

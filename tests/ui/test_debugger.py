@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, new_id, webhook
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, new_id, wait_until, webhook
 from tests.ui.conftest import CONTRAST, sign_in
 
 
@@ -42,6 +42,20 @@ def test_an_event_comes_in_and_its_status_follows(debugger: Page, hookline: Hook
     expect(row).to_contain_text("delivered")
     expect(debugger.locator("event-detail .statuses")).to_contain_text("success 200")
     assert debugger.evaluate(CONTRAST) == []
+
+
+def test_what_the_page_looks_at_by_itself_is_no_use_of_the_session(
+    debugger: Page, hookline: Hookline, receiver: Receiver
+) -> None:
+    """Events that wait are looked at again and again: a page that was left open would never be signed out."""
+    receiver.reply_with(503)
+    try:
+        waits = hookline.track("Waits")
+        with debugger.expect_request(f"**/api/v1/events/{waits}?*") as looked:
+            pass
+    finally:
+        receiver.reply_with(200)
+    assert looked.value.headers["x-parts"] == "1"
 
 
 def test_what_is_pressed_is_picked_though_rows_move_on(debugger: Page, hookline: Hookline) -> None:
@@ -122,27 +136,57 @@ def test_a_search_that_failed_is_made_again(debugger: Page, hookline: Hookline) 
     expect(said).to_have_text("1 shown")
 
 
-def test_who_comes_back_finds_the_filters_the_place_and_the_picked_event(debugger: Page, hookline: Hookline) -> None:
-    """Also far down, on what was loaded piece by piece."""
+def pick_far_down(page: Page, hookline: Hookline) -> str:
+    """Pick an event far down, on what was loaded piece by piece; return the user of all of them."""
     mark = new_id("back")
     batch = [{"type": "track", "userId": mark, "event": f"Number {number:03}."} for number in range(160)]
     hookline.post("/v1/batch", {"batch": batch})
-    debugger.goto(f"/events?type=track&userId={mark}")
-    expect(rows(debugger, "Number 159.")).to_be_visible()
-    while not rows(debugger, "Number 020.").count():
-        debugger.locator("event-list").hover()
-        debugger.mouse.wheel(0, 300)
-    rows(debugger, "Number 020.").click()
-    expect(debugger.locator("event-detail")).to_contain_text("Number 020.")
+    page.goto(f"/events?type=track&userId={mark}")
+    expect(rows(page, "Number 159.")).to_be_visible()
+    far_down = rows(page, "Number 020.")
+
+    def is_far_down() -> bool:
+        if not far_down.count():
+            page.locator("event-list").hover()
+            page.mouse.wheel(0, 300)
+        return far_down.count() > 0
+
+    wait_until(is_far_down)
+    far_down.click()
+    expect(page.locator("event-detail")).to_contain_text("Number 020.")
+    return mark
+
+
+def to_its_page(page: Page) -> None:
+    """Go on to the page of the picked event."""
+    page.get_by_role("link", name="Show full history").click()
+    page.locator("#message-id").wait_for()
+
+
+def test_who_comes_back_finds_the_filters_the_place_and_the_picked_event(debugger: Page, hookline: Hookline) -> None:
+    """Also far down, on what was loaded piece by piece."""
+    mark = pick_far_down(debugger, hookline)
     before = rows(debugger, "Number 020.").bounding_box()
-    debugger.get_by_role("link", name="Show full history").click()
-    debugger.locator("#message-id").wait_for()
+    to_its_page(debugger)
     hookline.track("Number 160.", userId=mark)
     debugger.go_back()
     expect(debugger.locator("event-detail")).to_contain_text("Number 020.")
-    assert rows(debugger, "Number 020.").bounding_box() == before
+    wait_until(lambda: rows(debugger, "Number 020.").bounding_box() == before)
     expect(debugger.get_by_label("Type")).to_have_value("track")
     assert f"userId={mark}" in debugger.url
+    expect(debugger.locator("[data-said]")).to_contain_text("Paused while you read below")
+
+
+def test_who_comes_back_while_the_server_does_not_answer_finds_the_place_when_it_does(
+    debugger: Page, hookline: Hookline
+) -> None:
+    """The list begins anew with its stream, before anything was read: where one was is not forgotten over it."""
+    pick_far_down(debugger, hookline)
+    to_its_page(debugger)
+    debugger.route("**/api/v1/events/stream?*", lambda route: route.fulfill(status=503), times=1)
+    debugger.route("**/api/v1/events?*userId=*", lambda route: None, times=1)  # read after the list began anew
+    debugger.go_back()
+    expect(debugger.locator("event-detail")).to_contain_text("Number 020.")
     expect(debugger.locator("[data-said]")).to_contain_text("Paused while you read below")
 
 

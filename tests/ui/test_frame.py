@@ -178,6 +178,25 @@ def _walk(page: Page) -> tuple[int, list[dict[str, Any]]]:
     return count, found
 
 
+def test_only_a_click_beside_a_dialog_leaves_it(overview: Page) -> None:
+    """Not one on its edge, nor a selection that ends beside it: what was typed, or is shown once, would be gone."""
+    overview.goto("/sources")
+    overview.get_by_role("button", name="New source").click()
+    dialog, name = overview.locator("#new-source"), overview.locator("#new-source #field-name")
+    name.fill("Web shop")
+    sheet, field = dialog.bounding_box(), name.bounding_box()
+    assert sheet is not None
+    assert field is not None
+    overview.mouse.move(field["x"] + 60, field["y"] + 10)
+    overview.mouse.down()
+    overview.mouse.move(sheet["x"] - 40, field["y"] + 10)
+    overview.mouse.up()
+    overview.mouse.click(sheet["x"] + 6, sheet["y"] + 6)
+    expect(name).to_have_value("Web shop")
+    overview.mouse.click(sheet["x"] - 40, sheet["y"] + 6)
+    expect(dialog).to_be_hidden()
+
+
 def test_hovering_a_chart_moves_nothing(overview: Page, hookline: Hookline) -> None:
     """The numbers under the pointer stand where the newest stood."""
     hookline.track("Seen by the chart")

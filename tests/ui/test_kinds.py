@@ -16,6 +16,11 @@ from tests.service.harness import Hookline, Receiver, Reply, Request, webhook
 from tests.ui.conftest import sign_in, viewing
 
 TOKEN = "a-token-that-nobody-sees"
+WITHOUT_EXACT_NUMBERS = """
+  delete JSON.rawJSON;
+  const { parse } = JSON;
+  JSON.parse = (text, take) => parse(text, take && ((name, value) => take(name, value)));
+"""
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +207,44 @@ def test_what_nobody_touches_is_saved_as_it_was(signed_in: Page, hookline: Hookl
     headers = {"X-Version": "1.0", "X-Code": "007", "X-Other": "5", "X-Typed": "2.0"}
     wanted = [{**before, "name": "Orders"}, {**before, "name": "Orders copy", "headers": headers}]
     assert json.dumps(saved, sort_keys=True) == json.dumps(wanted, sort_keys=True)  # where 1 is not 1.0
+
+
+def test_a_number_that_somebody_else_has_changed_is_not_saved_over(
+    signed_in: Page, hookline: Hookline, api: Receiver
+) -> None:
+    """Also where a browser rounds both numbers to the same one; what was saved here before is no change of others."""
+    mine = {"name": "Order", "url": api.url("/orders"), "body": {"account": 12345678901234567890}}
+    make(hookline, mine)
+    page = signed_in
+    page.goto("/destinations/orders/mapping")
+    for name in ("First", "Second"):
+        page.locator("mapping-editor").get_by_label("Name", exact=True).fill(name)
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Saved. Applies to events sent from now on.")).to_be_visible()
+    theirs = {**mine, "name": "Second", "body": {"account": 12345678901234567891}}
+    hookline.api("PATCH", "destinations/orders", {"mapping": [theirs]})
+    page.locator("mapping-editor").get_by_label("Name", exact=True).fill("Third")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Somebody else has changed this")).to_be_visible()
+    (kept,) = hookline.api("GET", "destinations/orders").json["mapping"]
+    assert (kept["name"], kept["body"]) == ("Second", theirs["body"])
+
+
+def test_a_browser_that_would_round_a_number_saves_none(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """Older ones do: of what is there already, and of what is typed."""
+    page = signed_in
+    page.add_init_script(WITHOUT_EXACT_NUMBERS)
+    for number, typed in ((12345678901234567890, None), (5, '{\n  "account": 12345678901234567890\n}')):
+        make(hookline, {"name": "Order", "url": api.url("/orders"), "body": {"account": number}})
+        (before,) = hookline.api("GET", "destinations/orders").json["mapping"]
+        page.goto("/destinations/orders/mapping")
+        page.locator("mapping-editor").get_by_label("Name", exact=True).fill("Orders")
+        if typed:
+            page.get_by_label("JSON body").fill(typed)
+        page.get_by_role("button", name="Save").click()
+        said = f"{'Line 2: t' if typed else 'T'}his browser would save the number 12345678901234567890"
+        expect(page.get_by_text(said)).to_be_visible()
+        assert hookline.api("GET", "destinations/orders").json["mapping"] == [before]
 
 
 def test_errors_stand_where_they_are(signed_in: Page, hookline: Hookline, api: Receiver) -> None:

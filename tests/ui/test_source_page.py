@@ -32,7 +32,7 @@ def test_it_tells_when_the_source_was_heard(overview: Page, hookline: Hookline) 
     """It waits for a first event, says when one came and where they go, and keeps the picked tabs meanwhile."""
     source = {"id": "quiet", "name": "Quiet", "type": "mobile", "writeKeys": ["wk_quiet"]}
     overview.goto("/sources/quiet")
-    expect(overview.get_by_role("heading", name="There is no source of this id")).to_be_visible()
+    expect(overview.get_by_role("heading", name="There is no source with this id")).to_be_visible()
     hookline.api("PUT", "sources/quiet", source)
     expect(overview.get_by_text("Waiting for an event…")).to_be_visible()
     expect(overview.get_by_role("heading", level=2).first).to_have_text("In an app")

@@ -32,13 +32,13 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "issues",
             "Issues",
             "/issues",
-            "Failures gathered by destination and cause, with what to do next and one button to send all of it again.",
+            "Failures grouped by destination and cause, with what to do next and one button to send all of it again.",
         ),
         Stop(
             "setup",
             "Set-up",
             "/setup",
-            "From a source to the first delivered event: a code line to paste with the write key filled in. The page "
+            "From a source to the first delivered event: code to paste, with the write key filled in. The page "
             "updates when the event arrives. You can leave the set-up and continue later.",
         ),
         Stop(
@@ -56,7 +56,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
         ),
         Stop(
             "schema",
-            "Its schema",
+            "A source's schema",
             "/sources/shop/schema",
             "The events that a source sends: how often, since when, and the types of their properties.",
         ),
@@ -64,7 +64,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "events",
             "Live events",
             "/events",
-            "Every event as it arrives, with its status. If events were skipped, a row shows it. Details of the "
+            "Every event as it arrives, with its status. If events are skipped, a row says so. Details of the "
             "selected event appear beside the list: as a tree, raw, and as sent.",
             lambda page: page.keyboard.press("j"),
         ),
@@ -83,7 +83,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
         ),
         Stop(
             "delivery",
-            "Delivery to one of them",
+            "Deliveries of one destination",
             "/destinations/support/delivery",
             "Events through the destination, response times, and failures grouped by cause.",
         ),
@@ -110,7 +110,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "replay",
             "A replay",
             f"/replays/{replay}",
-            "Sends stored events again at a rate that you choose. Hookline counts the events before it begins. You "
+            "Send stored events again at a rate that you choose. Hookline counts the events before it begins. You "
             "can pause or cancel the replay.",
         ),
         Stop(
@@ -122,7 +122,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
         ),
         Stop(
             "audience-edit",
-            "Its condition",
+            "The condition of an audience",
             "/audiences/big_spenders/edit",
             "A visual editor that suggests what sources have sent, with the same condition as text below it. A "
             "preview shows how many people match, and some of them, before you save.",

@@ -62,7 +62,7 @@ final class Client
 
     public function __destruct()
     {
-        $this->close();
+        $this->endOfRequest();
     }
 
     /**
@@ -140,13 +140,13 @@ final class Client
     /** Flush within `exit_timeout`, or so many seconds, and end: later calls are dropped. */
     public function close(?float $seconds = null): bool
     {
-        if ($this->isClosed) {
+        $this->noticeFork();
+        if ($this->isEnded()) {
             return true;
         }
-        $this->noticeFork();
         $this->consumer->end($seconds ?? $this->options->exit_timeout);
         $this->isClosed = true;
-        return $this->lost() === $this->lostAtFlush;
+        return $this->isEnded() && $this->lost() === $this->lostAtFlush;
     }
 
     /** How many events have no outcome yet. */
@@ -193,10 +193,16 @@ final class Client
 
     private function endOfRequest(): void
     {
-        if (!$this->isClosed) {
-            $this->noticeFork();
+        $this->noticeFork();
+        if (!$this->isEnded()) {
             $this->consumer->end($this->options->exit_timeout, true);
         }
+    }
+
+    /** Something is left after a close by a handler in the middle of the work. */
+    private function isEnded(): bool
+    {
+        return $this->isClosed && $this->consumer->waiting() === 0;
     }
 
     /** @param list<mixed> $given one array, or what page and screen take by place */

@@ -23,6 +23,8 @@ interface Consumer
     /**
      * Bring out what waits because the request or the client ends; what could not leave is dropped.
      *
+     * In the middle of the consumer's own work, as in a handler, it does nothing: it is called again later.
+     *
      * @param bool $isUnwound whether an exit or a fatal error may have ended the consumer's own work in the middle
      */
     public function end(float $seconds, bool $isUnwound = false): void;

@@ -33,10 +33,14 @@ final class CurlTransport implements Transport
             $body .= substr($data, 0, self::ANSWER_BYTES_MAX - strlen($body));
             return strlen($data);
         });
-        if (curl_exec($handle) === false) {
-            return Answer::none(curl_errno($handle), curl_error($handle));
+        try {
+            if (curl_exec($handle) === false) {
+                return Answer::none(curl_errno($handle), curl_error($handle));
+            }
+            return Answer::read((int) curl_getinfo($handle, CURLINFO_RESPONSE_CODE), $body, $retryAfter);
+        } finally {
+            $this->handle = $handle;
         }
-        return Answer::read((int) curl_getinfo($handle, CURLINFO_RESPONSE_CODE), $body, $retryAfter);
     }
 
     /** Send over a connection of its own and close it as soon as the request is written: nobody waits for the answer. */
@@ -54,16 +58,17 @@ final class CurlTransport implements Transport
             CURLOPT_NOPROGRESS => false,
             CURLOPT_PROGRESSFUNCTION => static fn ($_, $downAll, $down, $upAll, $up): int => $up >= $size ? 1 : 0,
         ]);
-        curl_exec($handle);
-        $number = curl_errno($handle);
-        $isWritten = $number === 0 || curl_getinfo($handle, CURLINFO_SIZE_UPLOAD_T) >= $size;
-        return $isWritten ? new Answer(0) : Answer::none($number, curl_error($handle));
+        try {
+            curl_exec($handle);
+            $number = curl_errno($handle);
+            $isWritten = $number === 0 || curl_getinfo($handle, CURLINFO_SIZE_UPLOAD_T) >= $size;
+            return $isWritten ? new Answer(0) : Answer::none($number, curl_error($handle));
+        } finally {
+            $this->handle = $handle;
+        }
     }
 
-    /**
-     * Leave the connection to the parent process, or as it was when the program ended in the middle of a request. The
-     * handle is kept: freeing it would say goodbye to the service in the parent's name, or while libcurl is at work.
-     */
+    /** Leave the connection to the parent process. The handle stays: freeing it would say goodbye in the parent's name. */
     public function forget(): void
     {
         if ($this->handle !== null) {
@@ -74,7 +79,8 @@ final class CurlTransport implements Transport
 
     private function prepared(BatchRequest $request, float $seconds): \CurlHandle
     {
-        $handle = $this->handle ??= curl_init();
+        $handle = $this->handle ?? curl_init();
+        $this->handle = null; // until it is done: a signal may make a call in the middle, which needs another one
         curl_setopt_array($handle, [
             CURLOPT_URL => $request->url,
             CURLOPT_POST => true,

@@ -141,7 +141,7 @@ final class Options
     }
 
     /** Where batches go: `https://host:port/path`, or `host:port`, where `ssl` decides. */
-    private static function url(string $endpoint, bool $ssl): string
+    private static function url(#[\SensitiveParameter] string $endpoint, bool $ssl): string
     {
         $text = str_contains($endpoint, '://') ? $endpoint : ($ssl ? 'https://' : 'http://') . $endpoint;
         $parts = parse_url($text);
@@ -149,7 +149,9 @@ final class Options
             || isset($parts['user']) || preg_match('/[\x00-\x20\x7f]/', $text)
             || !in_array(strtolower($parts['scheme'] ?? ''), ['http', 'https'], true);
         if ($wrong) {
-            throw self::invalid("endpoint must look like https://host:port, not '$endpoint'");
+            // A password does not belong into logs.
+            $shown = str_contains($endpoint, '@') ? 'have a user or password' : "be '$endpoint'";
+            throw self::invalid("endpoint must look like https://host:port, and cannot $shown");
         }
         $scheme = strtolower($parts['scheme']);
         if ($scheme === 'https' && !$ssl) {
@@ -234,8 +236,9 @@ final class Options
     private static function demand(bool $good, string $name, string $rule, #[\SensitiveParameter] mixed $value): void
     {
         if (!$good) {
-            // Not the write key: what is thrown ends up in logs.
-            $shown = is_scalar($value) && $name !== 'write_key' ? var_export($value, true) : get_debug_type($value);
+            // Neither the write key nor a password: what is thrown ends up in logs.
+            $isSecret = in_array($name, ['write_key', 'endpoint'], true);
+            $shown = is_scalar($value) && !$isSecret ? var_export($value, true) : get_debug_type($value);
             throw self::invalid("$name $rule, not $shown");
         }
     }

@@ -38,35 +38,35 @@ final class Queue implements \Countable
         $this->bytes += strlen($body);
     }
 
-    /** Remove the first message. */
-    public function dropOldest(): void
-    {
-        $this->bytes -= strlen($this->messages->shift()[1]);
-    }
-
     /**
-     * Remove what fits one request, from the head.
+     * Return what fits one request, from the head, where it stays until `remove`: the program may end at any time.
      *
      * @return list<Queued>
      */
-    public function take(int $eventsMax): array
+    public function first(int $eventsMax): array
     {
-        $taken = [];
+        $found = [];
         $room = BatchRequest::ROOM_BYTES;
-        while (count($taken) < $eventsMax && count($this->messages) > 0) {
-            $size = strlen($this->messages->bottom()[1]);
-            $room -= $size + 1;
-            if ($room < 0) {
+        foreach ($this->messages as $message) {
+            $room -= strlen($message[1]) + 1;
+            if ($room < 0 || count($found) === $eventsMax) {
                 break;
             }
-            $this->bytes -= $size;
-            $taken[] = $this->messages->shift();
+            $found[] = $message;
         }
-        return $taken;
+        return $found;
+    }
+
+    /** Remove so many from the head, if they are there: a handler may have ended the client meanwhile. */
+    public function remove(int $count): void
+    {
+        while ($count-- > 0 && count($this->messages) > 0) {
+            $this->bytes -= strlen($this->messages->shift()[1]);
+        }
     }
 
     /**
-     * Return what was taken to the head.
+     * Return what was removed to the head.
      *
      * @param list<Queued> $messages
      */

@@ -91,6 +91,18 @@ final class ConsumersTest extends TestCase
         self::assertSame(100, $client->stats()['dropped']);
     }
 
+    public function testACallOfASignalHandlerInTheMiddleOfARequestOfSocketIsARequestOfItsOwn(): void
+    {
+        $service = new ScriptedService();
+        $handler = 'Hookline::track(["userId" => "u", "event" => "Handler"])';
+        self::inOwnProcess(self::replaced('CurlTransport', 'curl_exec', $handler) . ";
+            Hookline\Hookline::init('wk', ['endpoint' => '$service->endpoint', 'consumer' => 'socket']);
+            Hookline\Hookline::track(['userId' => 'u', 'event' => 'Call']);");
+        $names = array_column($service->events(2), 'event');
+        sort($names);
+        self::assertSame(['Call', 'Handler'], $names);
+    }
+
     public function testARestEndsThoughTheClockIsSetBack(): void
     {
         $service = new ScriptedService();
@@ -235,20 +247,51 @@ final class ConsumersTest extends TestCase
 
     public static function endingsInTheMiddle(): iterable
     {
-        foreach (['exit(0)', 'trigger_error("fatal", E_USER_ERROR)'] as $ending) {
+        foreach (['exit(0)', '\Hookline\Hookline::close(); exit(0)', 'trigger_error("fatal", E_USER_ERROR)'] as $ending) {
             yield ['lib_curl', $ending, ''];
             yield ['fork_curl', $ending, ''];
             yield ['lib_curl', '', self::replaced('CurlTransport', 'stripos', $ending)]; // libcurl calls it
             yield ['fork_curl', '', self::replaced('Consumer\ForkCurl', 'stream_socket_pair', $ending)];
+            yield ['lib_curl', '', self::replaced('BatchRequest', 'base64_encode', $ending)];
+            foreach ([350, 650] as $calls) { // 299 are those of the calls that fill the batch
+                yield ['lib_curl', '', self::replaced('Queue', 'strlen', $ending, $calls)];
+                yield ['fork_curl', '', self::replaced('Queue', 'strlen', $ending, $calls)];
+            }
         }
     }
 
-    /** Code that has a function of PHP end the program when a class first calls it, as a signal or a time limit does. */
-    private static function replaced(string $class, string $function, string $ending): string
+    public function testACloseByASignalInTheMiddleOfTheWorkOfForkCurlLeavesItsProcessAlone(): void
+    {
+        $service = new ScriptedService();
+        $code = self::inOwnProcess('set_error_handler(fn () => exit(1));'
+            . self::replaced('Consumer\ForkCurl', 'stream_get_contents', '\Hookline\Hookline::close()') . ";
+            Hookline\Hookline::init('wk', ['endpoint' => '$service->endpoint', 'consumer' => 'fork_curl']);
+            for (\$n = 0; \$n < 100; \$n++) { Hookline\Hookline::track(['userId' => 'u', 'event' => 'E']); }
+            Hookline\Hookline::flush();");
+        self::assertSame([0, 100], [$code, count($service->events(100))]);
+        self::assertCount(1, $service->requests());
+    }
+
+    public function testTheEndOfForkCurlEndsThoughItsHandlerMakesACallForEveryLoss(): void
+    {
+        $service = new ScriptedService();
+        self::inOwnProcess("set_time_limit(2);
+            eval('namespace Hookline\Consumer; function proc_open() { return false; }');
+            \$options = ['endpoint' => '$service->endpoint'];
+            \$client = new Hookline\Client('wk', \$options + ['consumer' => 'fork_curl', 'error_handler' =>
+                function () { \$GLOBALS['client']->track(['userId' => 'u', 'event' => 'Lost']); }]);
+            \$client->track(['userId' => 'u', 'event' => 'E']);
+            \$client->close();
+            (new Hookline\Client('wk', \$options))->track(['userId' => 'u', 'event' => 'Ended']);");
+        self::assertSame(['Ended'], array_column($service->events(1), 'event'));
+    }
+
+    /** Code that has a call of PHP's function by a class do something first, as a signal or a time limit does. */
+    private static function replaced(string $class, string $function, string $first, int $after = 0): string
     {
         $namespace = 'Hookline' . rtrim(substr("\\$class", 0, (int) strrpos("\\$class", '\\')), '\\');
         return "eval('namespace $namespace; function $function(...\$given) { static \$calls = 0;
-            if (\$calls++ === 0) { $ending; } return \\$function(...\$given); }')";
+            if (\$calls++ === $after) { $first; } return \\$function(...\$given); }')";
     }
 
     public function testAClientThatNobodyHoldsIsFlushed(): void
@@ -316,11 +359,11 @@ final class ConsumersTest extends TestCase
         self::assertSame('Basic d2s6', $sender->sent?->getHeaderLine('Authorization'));
     }
 
-    private static function inOwnProcess(string $program): void
+    private static function inOwnProcess(string $program): int
     {
         $code = 'require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';' . $program;
         $null = ['file', '/dev/null', 'w'];
-        proc_close(proc_open([PHP_BINARY, '-r', $code], [1 => $null, 2 => $null], $pipes));
+        return proc_close(proc_open([PHP_BINARY, '-r', $code], [1 => $null, 2 => $null], $pipes));
     }
 
     /** @return array<string, string> command lines of processes that send */

@@ -10,6 +10,7 @@ use Hookline\FileException;
 use Hookline\Files;
 use Hookline\Options;
 use Hookline\Upload\LineReader;
+use Hookline\Upload\SideFile;
 use Hookline\Upload\TakenFile;
 use Hookline\Upload\Uploader;
 use PHPUnit\Framework\TestCase;
@@ -82,6 +83,36 @@ final class FileTest extends TestCase
         self::assertSame(['file_busy'], array_unique($told));
         flock($other, LOCK_UN);
         self::assertTrue($client->track(['userId' => 'u', 'event' => 'E']));
+    }
+
+    /** @dataProvider handlers */
+    public function testACallOfASignalHandlerInTheMiddleOfAWriteIsALineOfItsOwn(string $ending, array $events): void
+    {
+        // What a handler does when its signal comes between the lock and the write. The functions of the namespace go first.
+        $program = 'namespace Hookline\Consumer { function fwrite($file, $data) {
+                static $isFirst = true;
+                if ($isFirst) { $isFirst = false; \handler(); }
+                $other = fopen(LOG, "r");
+                flock($other, LOCK_EX | LOCK_NB) && exit(1);
+                return \fwrite($file, $data);
+            } }
+            namespace { require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+            define("LOG", ' . var_export($this->log, true) . ');
+            $client = new Hookline\Client("wk", ["consumer" => "file", "filename" => LOG]);
+            function handler() { $GLOBALS["client"]->track(["userId" => "u", "event" => "Handler"]) || exit(2); ' . $ending . ' }
+            $client->track(["userId" => "u", "event" => "Call"]) || exit(3); }';
+        $process = proc_open([PHP_BINARY, '-r', $program], [], $pipes);
+        self::assertSame(0, proc_close($process));
+        $lines = array_map(static fn ($line) => json_decode($line, true), file($this->log));
+        self::assertSame($events, array_column($lines, 'event'));
+    }
+
+    public static function handlers(): iterable
+    {
+        yield ['', ['Call', 'Handler']];
+        yield ['$GLOBALS["client"]->close();', ['Call', 'Handler']];
+        yield ['exit(0);', ['Handler']];
+        yield ['$GLOBALS["client"]->close(); exit(0);', ['Handler']];
     }
 
     public function testAFullDiskCostsTheEventAndNothingElse(): void
@@ -184,12 +215,47 @@ final class FileTest extends TestCase
         self::assertSame([1, 2, 3], array_values(array_unique(array_column($taken, 'n'))));
     }
 
+    public function testAFileOfShortLinesThatAreNoEventsNeedsLittleMemory(): void
+    {
+        $this->log(array_fill(0, 60_000, 'x'));
+        $before = memory_get_usage();
+        Files::quietly(function () use ($before): void {
+            $side = new SideFile("$this->log.rejected", 'upload');
+            $offsets = 0;
+            foreach ((new LineReader(fopen($this->log, 'r'), 0, 'upload'))->batches() as $batch) {
+                $side->keep($batch['aside']);
+                $offsets += count($batch['aside']);
+                self::assertLessThan(12_000_000, memory_get_usage() - $before);
+            }
+            self::assertSame(60_000, $offsets);
+            unset($batch);
+            $side->keep([['offset' => 120_000, 'data' => 'x', 'reason' => 'invalid_json', 'message' => '']]);
+            self::assertLessThan(1_000_000, memory_get_usage() - $before);
+        });
+        self::assertCount(60_001, file("$this->log.rejected"));
+    }
+
     public function testAReadThatFailsIsNotTheEndOfTheFile(): void
     {
         file_put_contents($this->log, '{"userId":"u"}');
         $lines = new LineReader(fopen($this->log, 'a'), 0, 'upload'); // which nobody may read, as of a disk that fails
         $this->expectException(FileException::class);
         Files::quietly(static fn () => iterator_to_array($lines->batches()));
+    }
+
+    public function testWhatPhpAloneRefusesIsNoReasonToSetALineAside(): void
+    {
+        // A name as `(array) $object` has it, and half of a surrogate pair, as of an emoji that was cut.
+        $good = [
+            '{"messageId":"0","\u0000*\u0000name":1}',
+            '{"messageId":"1","a":"cut \\ud83d"}',
+            '{"messageId":"2","a":"\\\\\\udE00 \\ud83d\\ude00"}',
+        ];
+        $this->log([...$good, '{"messageId":"3","a":"\\ud83d}']);
+        $lines = new LineReader(fopen($this->log, 'r'), 0, 'upload');
+        $batch = Files::quietly(static fn () => iterator_to_array($lines->batches()))[0];
+        self::assertSame($good, array_column($batch['events'], 'data'));
+        self::assertSame(['invalid_json'], array_column($batch['aside'], 'reason'));
     }
 
     public function testOneUploaderAtATime(): void
@@ -242,6 +308,16 @@ final class FileTest extends TestCase
         self::assertSame(Uploader::DONE, $this->upload());
         self::assertSame([2], array_column($this->transport->events(), 'n'));
         self::assertSame(['abc-8'], array_column($this->transport->events(), 'messageId'));
+    }
+
+    public function testAPlaceBeyondTheEndBeginsTheFileAnew(): void
+    {
+        $this->log(['{"n":1}']);
+        rename($this->log, "$this->log.uploading");
+        file_put_contents("$this->log.uploading.place", '{"upload": "abc", "offset_bytes": 1000000}');
+        chmod("$this->log.uploading.place", 0600);
+        self::assertSame(Uploader::DONE, $this->upload());
+        self::assertSame([1], array_column($this->transport->events(), 'n'));
     }
 
     private static function fewer(array $reasons): array

@@ -78,6 +78,16 @@ final class OptionsTest extends TestCase
         Options::resolve("secret\n", []);
     }
 
+    /** @testWith ["", "password"]
+     *            ["\n", "not string"]
+     */
+    public function testAPasswordInAnEndpointIsNotShown(string $end, string $says): void
+    {
+        $this->expectException(HooklineException::class);
+        $this->expectExceptionMessageMatches("/^((?!secret).)*$says$/");
+        Options::resolve('wk', ['endpoint' => "https://user:secret@example.com$end"]);
+    }
+
     /** @requires PHP 8.2 */
     public function testNoTraceOfWhatIsThrownHoldsTheWriteKey(): void
     {

@@ -192,6 +192,22 @@ final class QueueTest extends TestCase
         self::assertSame([20, 0], [$client->stats()['handed_over'], $client->stats()['dropped']]);
     }
 
+    /** @dataProvider policies */
+    public function testACallSendsOneBatchAtMostAlsoWhenTheQueueIsFull(string $policy): void
+    {
+        $this->transport->answers = [Answer::read(503, '', '0')];
+        $client = $this->client(['on_full' => $policy, 'max_queue_size' => 3, 'flush_at' => 3, 'batch_size' => 1]);
+        $this->track($client, 3); // the last of them tries
+        usleep(300_000); // longer than the pause after it
+        $this->track($client, 1);
+        self::assertSame([1, 1], $this->transport->sizes());
+    }
+
+    public static function policies(): array
+    {
+        return [['drop_new'], ['drop_old'], ['block']];
+    }
+
     public function testTheQueueIsBoundedInBytes(): void
     {
         $this->transport->answers = array_fill(0, 9, Answer::read(503, '', '60'));

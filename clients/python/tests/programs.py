@@ -10,6 +10,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "src"
 PROGRAM_SECONDS = 60.0
+EXIT_SECONDS = 30.0
+"""The exit timeout of clients that have none of their own: what arrives decides a test, not how busy the machine is."""
 
 
 def run(program: str, *arguments: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +28,7 @@ def _run(command: list[str], check: bool, environment: dict[str, str]) -> subpro
     path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
         [sys.executable, *command],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": path, "HOOKLINE_CLIENT_EXIT_TIMEOUT": str(EXIT_SECONDS), **environment},
         capture_output=True,
         text=True,
         timeout=PROGRAM_SECONDS,

@@ -16,6 +16,7 @@ from gate_transport import GateTransport
 from hookline_client import Client, FlushResult, NotQueued
 from hookline_client.answer import Answer
 from hookline_client.consumers.background import Background
+from hookline_client.consumers.memory_queue import MemoryQueue
 from hookline_client.ledger import Ledger
 from hookline_client.options import Options
 from hookline_client.receipts import Message
@@ -301,6 +302,24 @@ def test_a_signal_may_track_in_the_middle_of_a_call() -> None:
     assert client.stats.accepted == len(transport.ids)
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_signal_may_close_in_the_middle_of_a_call(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """The thread that sends has ended when the call goes on: its event counts as dropped, and nobody waits for it."""
+    transport = GateTransport(shut=False)
+    client = client_of(transport)
+    track(client, before)
+    append = MemoryQueue.append
+
+    def interrupted(queue: MemoryQueue, message: Message) -> None:
+        client.close(30)
+        append(queue, message)
+
+    monkeypatch.setattr(MemoryQueue, "append", interrupted)
+    assert client.track("u", "Late") is None
+    assert (client.stats.accepted, client.stats.dropped) == (before, 1)
+    assert client.flush(None).waiting == 0
+
+
 @pytest.mark.parametrize("policy", ["drop_new", "drop_old", "block"])
 def test_no_deadlock_while_the_service_is_away(policy: str) -> None:
     """Threads that call, flush and fill the queue, handlers that call again, and a close: all of it ends."""
@@ -455,6 +474,51 @@ def test_a_flush_without_a_thread_that_is_interrupted_keeps_the_events() -> None
             client.flush(30)
         assert client.flush(30).accepted == 2
     assert transport.ids == ids * 2
+
+
+class TooLarge(GateTransport):
+    """Refuses a batch of four as too large, takes the first half of it at once, and has the gate for all others."""
+
+    def send(self, batch: Sequence[Message], timeout_seconds: float | None = None) -> Answer:
+        if len(batch) == 4:
+            return Answer(413, "batch_too_large", "Split it.")
+        if self.batches:
+            return super().send(batch, timeout_seconds)
+        self.batches.append([message_id for message_id, _ in batch])
+        return Answer(200)
+
+
+def test_the_first_half_of_a_batch_does_not_wait_for_the_second() -> None:
+    """What a flush counts as accepted it does not count as waiting too."""
+    transport = TooLarge()
+    client = client_of(transport, flush_at=4)
+    track(client, 4)
+    assert transport.entered.wait(30)
+    result = client.flush(0)
+    assert (result.accepted, result.waiting) == (2, 2)
+    transport.open()
+    assert client.flush(30).accepted == 2
+
+
+def test_a_flush_that_is_interrupted_in_the_second_half_of_a_batch_sends_the_first_once() -> None:
+    """A caller that sends by itself, and whose Ctrl-C comes then: the next flush has only the second half."""
+
+    class Interrupted(TooLarge):
+        def send(self, batch: Sequence[Message], timeout_seconds: float | None = None) -> Answer:
+            if len(self.batches) == 1 and not self.entered.is_set():
+                self.entered.set()
+                raise KeyboardInterrupt
+            return super().send(batch, timeout_seconds)
+
+    transport = Interrupted(shut=False)
+    client = client_of(transport)
+    with no_more_threads():
+        ids = track(client, 4)
+        with pytest.raises(KeyboardInterrupt):
+            client.flush(30)
+        result = client.flush(30)
+    assert (result.accepted, result.waiting) == (4, 0)
+    assert transport.ids == ids
 
 
 def test_a_flush_counts_what_was_queued_before_it() -> None:

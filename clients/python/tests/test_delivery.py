@@ -39,7 +39,7 @@ def deliver(
     """Deliver one batch; return what the ledger says and what is left."""
     ledger = Ledger(lambda code, _: errors.append(code) if errors is not None else None, keep_all=True)
     delivery = Delivery(resolve("wk", {"transport": transport, **options}, {}), ledger)
-    left = delivery.deliver(BATCH, pauses, lambda: None)
+    left = delivery.deliver(BATCH, pauses, lambda: None, lambda count: None)
     return ledger.take(0), left
 
 

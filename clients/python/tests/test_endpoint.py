@@ -34,6 +34,7 @@ def test_endpoints_are_taken_apart(text: str, ssl: bool, expected: Endpoint) -> 
         ("http://", True),
         ("http://a:b", True),
         ("http://u:p@a", True),
+        ("http://:p@a", True),
         ("http://a/?q=1", True),
         ("https://a", False),
         ("https://a b", True),
@@ -46,3 +47,10 @@ def test_what_is_no_endpoint_is_refused(text: str, ssl: bool) -> None:
     """When the client is made, not in a thread later."""
     with pytest.raises(InvalidOption):
         parse_endpoint(text, ssl)
+
+
+@pytest.mark.parametrize("text", ["https://user:secret@example.com", "https://user:secret@example.com:port"])
+def test_a_password_in_an_endpoint_is_not_shown(text: str) -> None:
+    """What is raised ends up in logs."""
+    with pytest.raises(InvalidOption, match=r"^((?!secret).)*password$"):
+        parse_endpoint(text, ssl=True)

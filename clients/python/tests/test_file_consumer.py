@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
@@ -96,27 +98,78 @@ def test_a_handler_may_track_too(path: Path) -> None:
     assert told == ["file_failed", "file_failed", "missing_event"]
 
 
-def test_a_signal_handler_may_track_in_the_middle_of_a_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def signal_in_a_line(handle: Callable[[], object]) -> Iterator[None]:
+    """Have the handler run where the line of the event ``outer`` is about to be written."""
+    write = os.write
+
+    def interrupted(file: int, data: bytes) -> int:
+        if b'"outer"' in data:
+            patch.setattr(os, "write", write)
+            signal.raise_signal(signal.SIGUSR1)
+        return write(file, data)
+
+    previous = signal.signal(signal.SIGUSR1, lambda *_: handle())
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "write", interrupted)
+            yield
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+
+
+def test_a_signal_handler_may_track_in_the_middle_of_a_line(path: Path) -> None:
     """A signal that comes while its thread writes adds its event behind the line; both are whole and counted."""
+    client = Client("key", consumer="file", filename=str(path))
+    with signal_in_a_line(lambda: client.track("u1", "inner")):
+        client.track("u1", "outer")
+    assert written(path) == ["outer", "inner"]
+    assert client.stats.handed_over == 2
+
+
+def test_a_signal_handler_may_track_and_end_the_program(path: Path) -> None:
+    """The call that it interrupted never returns, its own did: that event is in the file, and counted."""
+    client = Client("key", consumer="file", filename=str(path))
+
+    def end() -> None:
+        assert client.track("u1", "inner") is not None
+        client.close()
+        sys.exit(0)
+
+    with signal_in_a_line(end), pytest.raises(SystemExit):
+        client.track("u1", "outer")
+    assert written(path) == ["inner"]
+    assert (client.stats.handed_over, client.stats.dropped) == (1, 0)
+
+
+def test_an_event_of_a_signal_handler_survives_the_next_signal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its call has returned, and a second handler ends the program where its line is to be written."""
     client = Client("key", consumer="file", filename=str(path))
     append = LogFile.append
 
-    def interrupted(log: LogFile, line: bytes) -> None:
-        if b'"outer"' in line:
-            signal.raise_signal(signal.SIGUSR1)
-        append(log, line)
+    def ended(log: LogFile, line: bytes) -> None:
+        monkeypatch.setattr(LogFile, "append", append)
+        sys.exit(0)
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        client.track("u1", "inner")
+    def handle() -> None:
+        assert client.track("u1", "inner") is not None
+        monkeypatch.setattr(LogFile, "append", ended)
 
-    previous = signal.signal(signal.SIGUSR1, handle)
-    monkeypatch.setattr(LogFile, "append", interrupted)
-    try:
+    with signal_in_a_line(handle), pytest.raises(SystemExit):
         client.track("u1", "outer")
-    finally:
-        signal.signal(signal.SIGUSR1, previous)
     assert written(path) == ["outer", "inner"]
     assert client.stats.handed_over == 2
+
+
+def test_a_signal_handler_may_close_in_the_middle_of_a_line(path: Path) -> None:
+    """That line is written to its end; what is tracked afterwards is dropped, and no file stays open."""
+    before = os.listdir("/proc/self/fd")
+    client = Client("key", consumer="file", filename=str(path))
+    with signal_in_a_line(client.close):
+        assert client.track("u1", "outer") is not None
+    assert client.track("u1", "late") is None
+    assert written(path) == ["outer"]
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_parent_and_child_write_to_one_file(path: Path) -> None:

@@ -32,6 +32,38 @@ def test_events_of_an_exit_handler_are_sent(service: ScriptedService) -> None:
     assert sent(service) == {"Bye": 1}
 
 
+@pytest.mark.parametrize("first", ["", "c = Client('wk', endpoint=sys.argv[1])"], ids=["first", "second"])
+def test_events_of_a_client_that_an_exit_handler_makes_are_sent(service: ScriptedService, first: str) -> None:
+    """Whether there was one before or not: nothing that is registered then is called any more."""
+    program = f"""
+import atexit
+def bye():
+    global made
+    made = Client('wk', endpoint=sys.argv[1])
+    made.track('u', 'Bye')
+    Client('wk', endpoint=sys.argv[1]).track('u', 'Held by nobody')
+atexit.register(bye)
+{first}"""
+    run(START + program, service.url)
+    assert sent(service) == {"Bye": 1, "Held by nobody": 1}
+
+
+def test_an_exit_handler_that_imports_the_library_does_not_hold_up_the_end(service: ScriptedService) -> None:
+    """Its client goes when the interpreter has no more threads to give, and a new one would be waited for for ever."""
+    program = """
+import atexit, sys
+def bye():
+    global made
+    from hookline_client import Client
+    made = Client('wk', endpoint=sys.argv[1])
+    made.track('u', 'Bye')
+    made.flush()
+atexit.register(bye)
+"""
+    run(program, service.url)
+    assert sent(service) == {"Bye": 1}
+
+
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_the_end_of_a_process_is_bounded(fault: str) -> None:
     """A service that hangs holds it for the exit timeout: with 0.1 s instead of the 3000 s an exchange may take."""
@@ -70,7 +102,7 @@ def test_many_clients_delay_the_end_no_longer_than_one() -> None:
 import time, atexit
 began = []
 atexit.register(lambda: print(time.monotonic() - began[0]))  # runs after the library's, which is registered later
-clients = [Client('wk', endpoint=sys.argv[1], timeout=3000, flush_at=1) for _ in range(20)]
+clients = [Client('wk', endpoint=sys.argv[1], timeout=3000, exit_timeout=2, flush_at=1) for _ in range(20)]
 for c in clients: c.track('u', 'A')
 began.append(time.monotonic())
 """
@@ -107,6 +139,26 @@ hookline_client.init('wk', consumer=make)
     run(program)
 
 
+def test_a_signal_may_make_a_client_in_the_middle_of_the_first(service: ScriptedService) -> None:
+    """As a handler does that reports the end of a program which is still starting."""
+    program = """
+import atexit, signal, sys
+from hookline_client import Client
+register = atexit.register
+def signalled(function):
+    if function.__module__ == 'hookline_client.lifecycle':
+        signal.raise_signal(signal.SIGTERM)
+    register(function)
+def handler(*_):
+    Client('wk', endpoint=sys.argv[1]).track('u', 'Ended')
+atexit.register = signalled
+signal.signal(signal.SIGTERM, handler)
+Client('wk', endpoint=sys.argv[1]).track('u', 'Began')
+"""
+    run(program, service.url)
+    assert sent(service) == {"Ended": 1, "Began": 1}
+
+
 def test_a_signal_may_track_in_the_middle_of_a_look_up() -> None:
     """``socket`` has a name looked up in the call that needs it: a handler that makes a call there is not held up."""
     program = """
@@ -124,6 +176,68 @@ client.track('u', 'E')
 assert client.stats.dropped == 2
 """
     run(program)
+
+
+@pytest.mark.parametrize("options", ["", "spool=sys.argv[1], "], ids=["memory", "spool"])
+@pytest.mark.parametrize("handled", ["client.track('u', 'Signal')", "client.flush(30)", "fail()"])
+def test_a_signal_may_call_or_raise_in_the_middle_of_the_first_call(tmp_path: Path, options: str, handled: str) -> None:
+    """The thread is being started there. Two of them would send what the other does, and lose what neither does."""
+    program = """
+import signal, sys, threading, time
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+def fail():
+    raise KeyboardInterrupt
+start, is_signalled = threading.Thread.start, False
+def signalled(thread):
+    global is_signalled
+    start(thread)
+    if thread.name.startswith('hookline-client') and not is_signalled:
+        is_signalled = True
+        signal.raise_signal(signal.SIGTERM)
+        is_signalled = False
+transport = RecordingTransport()
+client = Client('wk', OPTIONS transport=transport, batch_size=1)
+signal.signal(signal.SIGTERM, lambda *_: HANDLED)
+threading.Thread.start = signalled
+for number in range(100):
+    try:
+        client.track('u', f'Event {number}')
+    except KeyboardInterrupt:
+        is_signalled = False
+client.flush(30)
+for _ in range(1_000):
+    names = [thread.name for thread in threading.enumerate()]
+    if len(set(names)) == len(names): break
+    time.sleep(0.01)
+assert len(set(names)) == len(names), names
+names = [event['event'] for event in transport.events if event['event'] != 'Signal']
+assert names == [f'Event {number}' for number in range(100)], names
+"""
+    run(program.replace("OPTIONS", options).replace("HANDLED", handled), str(tmp_path / "spool"))
+
+
+@pytest.mark.parametrize("options", ["", "spool=sys.argv[1], "], ids=["memory", "spool"])
+def test_a_signal_may_flush_where_a_flush_begins_to_wait(tmp_path: Path, options: str) -> None:
+    """It is over when the handler returns: nobody would wake the flush that goes on."""
+    program = """
+import signal, sys, threading
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', OPTIONS transport=RecordingTransport(), flush_after=3_600)
+wait = threading.Condition.wait
+def signalled(condition, timeout=None):
+    if threading.current_thread() is threading.main_thread():
+        threading.Condition.wait = wait
+        signal.raise_signal(signal.SIGTERM)
+    return wait(condition, timeout)
+signal.signal(signal.SIGTERM, lambda *_: client.flush(30))
+client.track('u', 'E')
+threading.Condition.wait = signalled
+result = client.flush(3_600)
+assert client.stats.accepted == 1 and result.waiting == 0
+"""
+    run(program.replace("OPTIONS", options), str(tmp_path / "spool"))
 
 
 def test_a_signal_may_close_a_spool_in_the_middle_of_a_call(tmp_path: Path) -> None:
@@ -148,6 +262,56 @@ signal.signal(signal.SIGTERM, lambda *_: client.close(3_600))
 client.track('u', 'Last')
 """
     run(program, str(tmp_path / "spool"))
+
+
+def test_a_signal_may_close_a_spool_in_the_middle_of_its_first_call(tmp_path: Path) -> None:
+    """There is no thread yet that could let go of the box, and the call still writes to it: its event stays there."""
+    program = """
+import glob, os, signal, sys
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', spool=sys.argv[1], transport=RecordingTransport())
+opened = os.open
+def signalled(path, *more):
+    file = opened(path, *more)
+    if path.endswith('.log'):
+        os.open = opened
+        signal.raise_signal(signal.SIGTERM)
+    return file
+os.open = signalled
+signal.signal(signal.SIGTERM, lambda *_: client.close(3_600))
+assert client.track('u', 'Only') is not None
+(segment,) = glob.glob(sys.argv[1] + '/*/*/*.log')
+assert 'Only' in open(segment).read()
+"""
+    run(program, str(tmp_path / "spool"))
+
+
+@pytest.mark.parametrize("end", ["client.flush(None)", "client.close(3_600)"])
+def test_a_signal_may_flush_or_close_a_spool_in_the_middle_of_a_write(tmp_path: Path, end: str) -> None:
+    """The call keeps the thread that sends from the box: the handler does not wait for it, and nothing is lost."""
+    program = """
+import glob, os, signal, sys
+from hookline_client import Client
+from hookline_client.testing import RecordingTransport
+client = Client('wk', spool=sys.argv[1], transport=RecordingTransport(), flush_after=3_600)
+client.track('u', 'First')
+write = os.write
+def signalled(file, data):
+    os.write = write
+    signal.raise_signal(signal.SIGTERM)
+    written = write(file, data)
+    (segment,) = glob.glob(sys.argv[1] + '/*/*/*.log')
+    text = open(segment).read()
+    assert 'First' in text and 'Last' in text
+    return written
+def handler(*_):
+    assert END.waiting == 1
+os.write = signalled
+signal.signal(signal.SIGTERM, handler)
+assert client.track('u', 'Last') is not None
+"""
+    run(program.replace("END", end), str(tmp_path / "spool"))
 
 
 def test_a_signal_may_track_where_a_call_begins_to_wait_for_a_look_up() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from hookline_client.spool import box as box_module
 from hookline_client.spool.box import Box
+from hookline_client.spool.segment import Segment
 from hookline_client.spool.spool import INFANT_SECONDS_MAX, Spool
 from limits import file_size_limit
 
@@ -209,13 +210,28 @@ def test_a_box_whose_folder_was_removed_ends_without_a_word(tmp_path: Path) -> N
 
 
 def test_a_removal_that_was_interrupted_is_finished(tmp_path: Path) -> None:
-    """A folder without its lock is the rest of a removal; one with anything in it is never touched."""
+    """An empty folder is the rest of a removal; one with anything in it that is no box's is never touched."""
     (tmp_path / "rest").mkdir()
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "0000000001.log").touch()
+    (tmp_path / "other" / "notes").touch()
     assert Box.adopt(str(tmp_path / "rest")) is None
     assert Box.adopt(str(tmp_path / "other")) is None
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_box_whose_lock_was_removed_is_adopted_by_one(tmp_path: Path) -> None:
+    """Somebody thought it a stale one: the events behind it are sent all the same, from where they were left."""
+    box = Box.create(str(tmp_path))
+    for line in LINES:
+        box.append(line)
+    box.acknowledge(box.read(4, 512_000))
+    Path(abandoned(box), "lock").unlink()
+    adopted = Box.adopt(box.folder)
+    assert adopted is not None
+    assert Box.adopt(box.folder) is None
+    assert drained(adopted) == LINES[4:]
+    adopted.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("removed", [0, 1, 2])
@@ -290,6 +306,42 @@ def test_a_first_call_in_the_middle_of_the_first_call_has_the_same_box(
     assert spool.box is not None
     assert drained(spool.box) == LINES[:2]
     assert len(list(tmp_path.glob("*/*"))) == 1
+
+
+def test_a_call_may_be_ended_where_it_begins_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes when its file is there: it is nothing that keeps later calls from beginning one."""
+    box = Box.create(str(tmp_path))
+
+    def interrupted(path: str) -> Segment:
+        Segment(path).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(box_module, "Segment", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        box.append(LINES[0])
+    monkeypatch.setattr(box_module, "Segment", Segment)
+    box.append(LINES[1])
+    adopted = Box.adopt(abandoned(box))
+    assert adopted is not None
+    assert drained(adopted) == LINES[1:2]
+
+
+def test_a_call_in_the_middle_of_one_that_begins_a_segment_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a signal handler: both events are kept, in one segment."""
+    box = Box.create(str(tmp_path))
+
+    def interrupted(path: str) -> Segment:
+        segment = Segment(path)
+        monkeypatch.setattr(box_module, "Segment", Segment)
+        box.append(LINES[0])
+        return segment
+
+    monkeypatch.setattr(box_module, "Segment", interrupted)
+    box.append(LINES[1])
+    box.append(LINES[2])
+    assert drained(box) == LINES[:3]
 
 
 def test_a_spool_has_a_bound(tmp_path: Path) -> None:

@@ -208,6 +208,37 @@ def test_a_spool_that_cannot_be_made_is_counted_and_told(tmp_path: Path) -> None
     client.close()
 
 
+@pytest.mark.parametrize("batch_size", [1, 100])
+@pytest.mark.parametrize("is_written", [True, False], ids=["behind", "before"])
+def test_a_call_that_is_ended_at_its_write_holds_up_no_later_event(
+    spool: str, monkeypatch: pytest.MonkeyPatch, is_written: bool, batch_size: int
+) -> None:
+    """Ctrl-C comes just then: an event that was written is sent too, what is tracked afterwards does not wait for more
+    events, and nothing counts as lost."""
+    write = os.write
+
+    def ended(file: int, data: bytes) -> int:
+        if is_written:
+            write(file, data)
+        monkeypatch.setattr(os, "write", write)
+        raise KeyboardInterrupt
+
+    told: list[tuple[str, str]] = []
+    transport = RecordingTransport()
+    options: dict[str, Any] = {"transport": transport, "flush_after": 3_600, "batch_size": batch_size}
+    with Client("key", spool=spool, error_handler=lambda *loss: told.append(loss), **options) as client:
+        client.track("u1", "before")
+        monkeypatch.setattr(os, "write", ended)
+        with pytest.raises(KeyboardInterrupt):
+            client.track("u1", "ended")
+        client.flush()
+        client.track("u1", "after")
+        client.flush()
+        sent = ["before", "ended", "after"] if is_written else ["before", "after"]
+        assert [event["event"] for event in transport.events] == sent
+    assert told == []
+
+
 def test_a_full_spool_refuses_new_events(spool: str) -> None:
     """Beyond ``spool_bytes`` the newest are dropped and counted; what waits is safe."""
     client = Client("key", spool=spool, spool_bytes=500, transport=RecordingTransport(*[AWAY] * 1_000))
@@ -358,6 +389,20 @@ def test_a_child_that_is_made_while_a_box_is_taken_over_does_not_keep_its_lock(
     is_forked.set()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     client.close(0)
+
+
+def test_an_event_of_the_go_library_with_an_endless_number_is_sent(spool: str) -> None:
+    """Python reads no integer of more than 4,300 digits, and Go writes whatever number it is given."""
+    first = Client("key", spool=spool, transport=RecordingTransport(*[AWAY] * 1_000))
+    first.track("u1", "long", {"number": 0})
+    first.close(0)
+    (segment,) = (path for path in files(spool) if path.suffix == ".log")
+    segment.write_bytes(segment.read_bytes().replace(b'"number":0', b'"number":' + b"9" * 5_000))
+    transport = GateTransport(shut=False)
+    with Client("key", spool=spool, transport=transport) as client:
+        client.flush()
+        wait_until(lambda: transport.ids)
+    wait_until_empty(spool)
 
 
 @pytest.mark.parametrize("damage", [b"\0\0\0\0", b"[" * 100_000], ids=["zeros", "brackets"])

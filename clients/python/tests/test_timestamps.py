@@ -57,7 +57,11 @@ def test_a_datetime_of_a_library_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["soon", "20/11/2026", True, [], float("nan"), float("inf"), 1e18, "1e9", datetime.min, "2026-11-20T7Z"]
+    "given",
+    [
+        *("soon", "20/11/2026", True, [], float("nan"), float("inf"), 1e18, "1e9", datetime.min, "2026-11-20T7Z"),
+        pytest.param(10**400, id="beyond all floats"),
+    ],
 )
 def test_what_is_no_time_is_refused(given: Any) -> None:
     """It is told rather than sent as 1970."""

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from gate_transport import GateTransport
 from hookline_client.answer import Answer
 from hookline_client.batch import BATCH_BYTES_MAX, batch_body
+from hookline_client.line_reader import LineReader
 from hookline_client.receipts import Message
 from hookline_client.testing import RecordingTransport
 from hookline_client.transport import Transport
 from hookline_client.uploader.exit_code import ExitCode
 from hookline_client.uploader.instance_lock import InstanceLock
+from hookline_client.uploader.line_batch import batches
 from hookline_client.uploader.report import Report
 from hookline_client.uploader.uploader import Uploader
 from limits import file_size_limit
@@ -139,6 +142,14 @@ def test_lines_that_are_no_events_are_set_aside_once(log: Path, capsys: pytest.C
     assert upload(log, transport) is ExitCode.DONE
 
 
+def test_a_number_that_python_does_not_read_is_no_reason_to_set_a_line_aside(log: Path) -> None:
+    """An integer of thousands of digits is JSON, and PHP's uploader sends it too."""
+    log.write_text(f'{{"messageId":"m1","n":{"9" * 5_000}}}\n')
+    transport = GateTransport(shut=False)
+    assert upload(log, transport) is ExitCode.DONE
+    assert transport.ids == ["m1"]
+
+
 def test_what_the_service_rejects_is_set_aside_with_its_reason(log: Path) -> None:
     """Events that the service refuses one by one are kept beside the log, the others count as acknowledged."""
     log.write_text("".join(event(number) + "\n" for number in range(3)))
@@ -189,6 +200,14 @@ def test_a_long_line_is_gone_through_in_pieces(log: Path) -> None:
     assert upload(log, transport) is ExitCode.SET_ASIDE
     assert [sent["messageId"] for sent in transport.events] == ["m1", "m2"]
     assert "".join(str(entry["line"]) for entry in aside(log)) == long + '{"a":1}'
+
+
+def test_short_lines_that_are_no_events_are_not_all_held_in_memory(log: Path) -> None:
+    """Each takes hundreds of bytes: a file of them is gone through in parts."""
+    log.write_text("x\n" * 15_000)
+    with log.open() as file:
+        held = [len(batch.aside) for batch in batches(LineReader(file.fileno(), 0), "upload")]
+    assert (max(held), sum(held)) == (10_000, 15_000)
 
 
 def test_the_last_line_may_lack_its_end(log: Path) -> None:
@@ -273,11 +292,12 @@ def test_lines_are_not_dropped_when_the_side_file_cannot_be_written(log: Path) -
     assert [entry["line"] for entry in aside(log)] == ["rubbish"]
 
 
-def test_a_damaged_place_begins_the_file_anew(log: Path) -> None:
-    """Rubbish in the place file repeats events rather than leave any out."""
+@pytest.mark.parametrize("place", [{"upload": 5}, {"upload": "abc", "offset_bytes": 10**6}])
+def test_a_damaged_place_begins_the_file_anew(log: Path, place: dict[str, object]) -> None:
+    """Rubbish in the place file, or a place beyond the end, repeats events rather than leave any out."""
     log.write_text(event(1) + "\n")
     upload(log, RecordingTransport(AWAY))
-    log.with_name("app.log.uploading.place").write_text('{"upload": 5}')
+    log.with_name("app.log.uploading.place").write_text(json.dumps(place))
     transport = RecordingTransport()
     assert upload(log, transport) is ExitCode.DONE
     assert len(transport.events) == 1

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, get_args
 from zlib import crc32
 
 Role = Literal["viewer", "editor", "owner"]
-"""A viewer reads; an editor changes sources, destinations, filters, replays and dead letters; an owner also people,
-tokens and settings, and reads the audit log."""
+"""A viewer reads; an editor changes connections, replays events and deletes people's data; an owner also manages
+accounts and tokens, and reads the settings and the audit log."""
 ROLES: tuple[Role, ...] = get_args(Role)
 
 Scope = Literal["read", "write", "admin"]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from functools import cached_property
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -22,13 +23,19 @@ from hookline.api.audit.log import AuditChange
 from hookline.api.auth.identity import Identity, identify
 from hookline.api.auth.service import session_store, token_store
 from hookline.api.caller import ADMIN_TOKEN, HOOKLINE, Caller
-from hookline.api.services import Services
+from hookline.api.services import Services, list_reader, part
 from hookline.client_address import Network, client_address
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+T = TypeVar("T")
+
 REQUEST_ID = "x-request-id"
+PARTS_HEADER = "x-parts"
+"""With it an open page asks by itself, as for its own live parts; a page without it is one that a person opens."""
+EVENT_STREAM = "text/event-stream"
+"""What a browser accepts when it opens a stream, and opens it again by itself."""
 
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
 _ID_BYTES = 12
@@ -56,7 +63,15 @@ class Call:
     @cached_property
     def identity(self) -> Identity:
         """Return who calls, or why nobody is known to."""
-        return identify(self.services, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
+        authorization = self.headers.get("authorization", "")
+        return identify(
+            self.services, authorization, self.session_key, self.address, self.id, is_own_action=not self._is_poll
+        )
+
+    @property
+    def _is_poll(self) -> bool:
+        """Return whether an open page asks by itself: that is no use of a session, which else would never idle out."""
+        return PARTS_HEADER in self.headers or self.headers.get("accept") == EVENT_STREAM
 
     @property
     def caller(self) -> Caller | None:
@@ -156,6 +171,31 @@ class CallersTurns:
         """Return the turn of who makes the request being served; work that no request asked for needs none."""
         caller = current_caller()
         return nullcontext() if caller is None else self._locks.setdefault(caller.key, asyncio.Lock())
+
+
+class ListThread:
+    """Reads the lists and counts that may look at every row. They wait for one lock anyway (``list_reader``): on one
+    thread of their own, many slow ones leave the threads that all else shares free."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lists")
+        self._turns = CallersTurns()
+
+    async def run(self, work: Callable[..., T], *given: Any) -> T:
+        """Return what some work comes to, when its caller's earlier ones are done."""
+        async with self._turns.mine():
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
+
+    def close(self) -> None:
+        """Stop reading; idempotent."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+
+@part
+def list_thread(services: Services) -> ListThread:
+    """Return what reads with ``list_reader``, which is put away after it."""
+    list_reader(services)
+    return ListThread()
 
 
 def is_http(scope: Scope) -> bool:

@@ -71,7 +71,7 @@ class Turn(Enum):
 _RESET = struct.pack("ii", 1, 0)
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 
-MALFORMED = Problem(400, "malformed_request", "This is no HTTP request, or one of an unusual form.")
+MALFORMED = Problem(400, "malformed_request", "This is not an HTTP request, or it has an unusual form.")
 TOO_LARGE = Problem(
     431, "head_too_large", f"The request's head is too large: {LINES_MAX} lines, {HEAD_BYTES_MAX // 1024} KB in all."
 )

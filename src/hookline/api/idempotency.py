@@ -35,8 +35,8 @@ _PROBLEMS: dict[State, Problem] = {
     "lost": Problem(
         409,
         "idempotency_outcome_unknown",
-        "Hookline ended or failed while it served the first request with this key, or could not keep its answer; look"
-        " whether it was done, then use a new key.",
+        "Hookline ended or failed while it served the first request with this key, or could not keep its answer; check"
+        " whether it took effect, then use a new key.",
     ),
     "other_request": Problem(422, "idempotency_key_reused", "This key was used for another request; use a new one."),
 }

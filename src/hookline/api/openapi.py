@@ -39,7 +39,7 @@ TEXT = {"type": "string"}
 IDEMPOTENCY_KEY: dict[str, Any] = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Made up by the caller: a request sent again with it within 24 hours gets the first one's answer.",
+    "description": "Chosen by the caller: a request sent again with it within 24 hours gets the first one's answer.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 IF_MATCH: dict[str, Any] = {

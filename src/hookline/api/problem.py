@@ -136,7 +136,7 @@ def database_away(away: DatabaseAway) -> Problem:
     if isinstance(away, DatabaseUnreadable):
         return Problem(503, away.code, f"{away}; events are still accepted. Try again in a moment.", headers=retry)
     meaning = away.meaning[0].upper() + away.meaning[1:]
-    doubt = "whether a change was made that was under way is open, so look before you repeat it"
+    doubt = "a change in progress may have been made, so check before you repeat it"
     again = "nothing was changed"
     if away.kind == "away":
         again = doubt
@@ -149,8 +149,8 @@ def database_away(away: DatabaseAway) -> Problem:
 def cut_short() -> Problem:
     """Return the problem of a request that was still being answered when this process had to end."""
     detail = (
-        "Control is stopping, and this took too long to wait for. Try again in a moment; whether a change was made that"
-        " was under way is open, so look before you repeat it."
+        "Control is stopping, and this took too long to wait for. Try again in a moment; a change in progress may"
+        " have been made, so check before you repeat it."
     )
     return Problem(503, "stopping", detail, headers={"Retry-After": str(AWAY_RETRY_SECONDS)})
 

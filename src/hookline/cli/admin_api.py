@@ -64,7 +64,7 @@ class AdminApi:
     def request(self, method: str, path: str, body: Json = None, timeout_seconds: float = TIMEOUT_SECONDS) -> Json:
         """Send one request and return the answer's JSON, or its text when it is not JSON."""
         if "" in path.partition("?")[0].split("/")[1:]:  # it would be the list, or another call
-            raise CommandFailed("an id or a name is empty; write which one is meant", exit_code=2)
+            raise CommandFailed("an id or a name is empty; write it", exit_code=2)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         payload = None
         if body is not None:
@@ -136,7 +136,7 @@ class AdminApi:
     def _failure(self, status: int, method: str, path: str, answer: Json) -> CommandFailed:
         if status == 401:
             reason = str(answer.get("detail", "")) if isinstance(answer, dict) else ""
-            return CommandFailed(f"{reason or 'The token is not good.'} Give the right one with --token.")
+            return CommandFailed(f"{reason or 'The token is not valid.'} Give the right one with --token.")
         sentence = f"{method} {path} was answered {status}"
         if isinstance(answer, dict):
             sentence = str(answer.get("detail") or answer.get("title") or sentence)

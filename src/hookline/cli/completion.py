@@ -75,7 +75,7 @@ OF_DESTINATIONS = frozenset(
 
 @app.command(group=SERVICE)
 def completion(shell: Shell, /, *, install: Flag = False) -> int:
-    """Print or install the script for completion of commands, options and ids in a shell.
+    """Print or install the script that completes commands, options and ids in a shell.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -41,6 +42,10 @@ def run(arguments: list[str]) -> int:
         from hookline.telemetry import log_stream
 
         log_stream.open_closed()
+    for stream in (sys.stdout, sys.stderr):
+        # As up writes, and as files are read: in an older locale a command would do its work and then fail to say so.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     gc.disable()  # what imports make stays: to look through it again and again takes a tenth of the time of --help
     from hookline.cli.commands import execute
 

@@ -74,8 +74,8 @@ class Target:
             )
         if not (self.insecure_http or url.lower().startswith("https:") or is_loopback(url)):
             raise CommandFailed(
-                f"{url} would carry the token over the network for all to read; use https://, a tunnel to 127.0.0.1, "
-                "or --insecure-http if the network itself is trusted",
+                f"{url} would send the token over the network where anyone can read it; use https://, a tunnel to"
+                " 127.0.0.1, or --insecure-http if the network itself is trusted",
                 exit_code=2,
             )
         return AdminApi(url, self.token)

@@ -93,7 +93,7 @@ class TopicWriter:
         self._producer.flush(2 * DELIVERY_SECONDS)
         if self._error is not None or self._confirmed < 0:
             reason = self._error.str() if self._error is not None else "no answer"
-            raise MoveFailed(f"Kafka does not confirm what is copied ({reason}): see to the brokers and run it again")
+            raise MoveFailed(f"Kafka does not confirm what is copied ({reason}): repair the brokers and run this again")
         if self._confirmed != self._offset - 1:
             raise TopicSpoiled(f"partition {self._partition}: offset {self._confirmed} instead of {self._offset - 1}")
 
@@ -129,7 +129,7 @@ class TopicWriter:
             self._producer.produce(self._topic, value, key, partition, timestamp=at_ms, headers=headers, **asked)
         except (BufferError, KafkaException) as error:
             raise MoveFailed(
-                f"Kafka does not take what is copied ({error}): see to the brokers and run it again"
+                f"Kafka does not accept what is copied ({error}): repair the brokers and run this again"
             ) from None
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -172,7 +172,7 @@ class JournalCopy:
         topic = self._open_topic()
         if there and self._state.topic not in ("", topic):
             raise MoveFailed(
-                f"the topic {self._address.topic} was made anew since the move began: remove"
+                f"the topic {self._address.topic} was created again since the move began: remove"
                 f" {self._settings.data_path}, the topic and the schemas of the database, and run it again"
             )
         self._note_topic(topic, is_new=not there)
@@ -183,7 +183,7 @@ class JournalCopy:
             try:
                 return self._fill()
             except TopicSpoiled as spoiled:
-                self._tell(f"journal: the topic is filled anew ({spoiled})")
+                self._tell(f"journal: the topic is filled again ({spoiled})")
                 self._remove_topic()
                 # It is not looked for as in the beginning: one broker may list it for a moment after another does not.
                 self._note_topic(self._open_topic(), is_new=True)
@@ -209,7 +209,7 @@ class JournalCopy:
             for done in dropping.values():
                 done.result(DROP_SECONDS)
         except (KafkaException, TimeoutError) as error:
-            raise JournalAway("Kafka did not drop what only took up offsets: run it again") from error
+            raise JournalAway("Kafka did not drop the records that only fill offsets: run this again") from error
 
     def finish(self) -> None:
         """With the local journal at rest: hold its ends and the topic's together, drop what only took up offsets, and
@@ -277,7 +277,7 @@ class JournalCopy:
         writer.confirm()
 
     def _pad(self, writer: TopicWriter, number: int, count: int, progress: Progress) -> None:
-        self._tell(f"journal: {count:,} offsets of partition {number} hold no event any more and are passed over")
+        self._tell(f"journal: {count:,} offsets of partition {number} hold no event any more and are skipped")
         now_ms, step = int(time.time() * 1000), 10_000
         for done in range(0, count, step):
             writer.pad(min(step, count - done), now_ms)

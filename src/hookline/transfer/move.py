@@ -24,6 +24,7 @@ from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.transfer.state import NAME as STATE
 from hookline.transfer.state import MoveFailed, Progress, State, Tell, load
+from hookline.whole_file import write_whole
 
 _ELSEWHERE = {"journal", "run", "lock", "moved", "database"}
 """Names that a move brings over in another way, or not at all."""
@@ -49,6 +50,9 @@ class FilesCopy:
         for path in (self._new / "index").rglob("*"):
             if path.is_file() and not (self._old / path.relative_to(self._new)).exists():
                 path.unlink()
+        # The mark that follows may be on another disk: what it makes count has to be there after a power cut, by name.
+        for folder in (self._new, *(path for path in self._new.rglob("*") if path.is_dir())):
+            _sync(folder)
 
     def _files(self) -> Iterator[Path]:
         for part in sorted(self._old.iterdir()):
@@ -96,12 +100,16 @@ def _copy_durably(path: Path, target: Path) -> None:
     except FileNotFoundError:  # as above
         temporary.unlink(missing_ok=True)
         return
-    fd = os.open(temporary, os.O_RDONLY)
+    _sync(temporary)
+    temporary.replace(target)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-    temporary.replace(target)
 
 
 BEHIND_EVENTS = 2_000
@@ -117,7 +125,7 @@ def check(old: Settings, new: Settings) -> None:
     if not (old.data_path / "control.db").exists():
         raise MoveFailed(f"there is no installation in {old.data_path}: name its folder with --data-dir")
     if not (old.journal.is_local and old.database.is_local):
-        raise MoveFailed(f"{old.data_path} does not have its journal and databases in itself: there is nothing to move")
+        raise MoveFailed(f"{old.data_path} does not contain its journal and databases: there is nothing to move")
     if not new.journal.url.startswith("kafka://"):
         raise MoveFailed("set journal.url of the settings to move to: kafka://host:port,host:port/topic")
     if not new.database.url.startswith("postgresql://"):
@@ -125,7 +133,7 @@ def check(old: Settings, new: Settings) -> None:
     if new.data_path.resolve() == old.data_path.resolve():
         raise MoveFailed("set data_dir of the settings to move to to another folder: this one is kept as it is")
     if old.data_path.resolve() in new.data_path.resolve().parents:
-        raise MoveFailed(f"{new.data_path} is inside of {old.data_path}: set data_dir to a folder beside that")
+        raise MoveFailed(f"{new.data_path} is inside {old.data_path}: set data_dir to a folder beside that")
     for module, extra in (("confluent_kafka", "kafka"), ("psycopg", "postgres")):
         if find_spec(module) is None:
             raise MoveFailed(f"moving needs the extra named {extra}: {install_extra('kafka,postgres')}")
@@ -140,9 +148,9 @@ def warnings_of(new: Settings) -> list[str]:
     if partitions >= PARTITIONS_ADVISED:
         return []
     return [
-        f"journal.partitions is {partitions}: no more deliver processes than that can share the work, and"
-        f" {PARTITIONS_ADVISED} are advised. More can be added at any time, but each time users change their partition,"
-        " and for dedup.window repeats may not be recognised: better raise it in the installation that runs, and move a"
+        f"journal.partitions is {partitions}: at most as many deliver processes can share the work;"
+        f" {PARTITIONS_ADVISED} are advised. You can add more at any time, but then users change their partition, and"
+        " for dedup.window repeats may not be recognised. Better raise it in the running installation first, and move a"
         " day later"
     ]
 
@@ -188,13 +196,15 @@ class Move:
 
     def finish(self) -> None:
         """With the service stopped and the locks of both folders held: copy the rest, and let the new one count."""
+        from hookline.journal.kafka.appender import TOPIC_FILE
+
         _recover(self._old)
         self._journal.fill()
         self._journal.finish()
         self._databases.finish()
         crash_point("transfer.rest_copied")
         self._files.finish()
-        (self._new.data_path / FOLDER / "topic").write_text(self._state.topic)
+        write_whole(self._new.data_path / FOLDER / TOPIC_FILE, self._state.topic.encode())
         moved = Moved(
             folder=str(self._new.data_path),
             journal=self._new.journal.url,
@@ -244,7 +254,7 @@ def undo(old: Settings, new: Settings, leave_events: bool) -> int:
 
     moved = _moved(old, new)
     if moved is None:
-        raise MoveFailed(f"{old.data_path} was not moved: it counts as it is")
+        raise MoveFailed(f"{old.data_path} was not moved: it is still in use")
     watermarks = Watermarks(parse_address(moved.journal, address_of(new).access))
     try:
         numbers = range(max(watermarks.partition_count(), len(moved.ends)))  # there may be more of them since

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
 import msgspec
+
+from hookline.whole_file import write_whole
 
 NAME = "moving"
 _LOCKS = {"run", "lock"}
@@ -36,12 +37,7 @@ class State(msgspec.Struct, kw_only=True):
 
     def save(self, folder: Path) -> None:
         """Write it down; durable on return."""
-        temporary = folder / f"{NAME}.new"
-        with temporary.open("wb") as file:
-            file.write(msgspec.json.encode(self))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / NAME)
+        write_whole(folder / NAME, msgspec.json.encode(self))
 
 
 def load(folder: Path, old: Path, journal: str) -> State:
@@ -57,8 +53,8 @@ def load(folder: Path, old: Path, journal: str) -> State:
         ) from None
     if (state.folder, state.journal) != (str(old), journal):
         raise MoveFailed(
-            f"{folder} is where {state.folder} is being moved to, with its journal at {state.journal}: go on with that"
-            " move, or name another data_dir"
+            f"{folder} is where {state.folder} is being moved to, with its journal at {state.journal}: continue"
+            " that move, or name another data_dir"
         )
     return state
 

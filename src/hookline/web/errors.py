@@ -9,8 +9,8 @@ from typing import Any
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.api.auth.access import PARTS_HEADER, PageRefused
-from hookline.api.calls import current_caller
+from hookline.api.auth.access import PageRefused
+from hookline.api.calls import PARTS_HEADER, current_caller
 from hookline.api.handlers import respond
 from hookline.api.problem import AWAY_RETRY_SECONDS, not_found
 from hookline.database.sqlite import DatabaseAway

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from litestar import Request, Response
 
-from hookline.api.auth.access import PARTS_HEADER
-from hookline.api.calls import current_caller, the_call
+from hookline.api.calls import PARTS_HEADER, current_caller, the_call
 from hookline.api.listing import CURSOR_CHARACTERS_MAX
 from hookline.api.services import COUNTED_MAX, Services
 from hookline.cli.launch import command_line

@@ -37,7 +37,7 @@ def test_an_audience_is_looked_into_from_the_command_line(
         assert 'traits.plan is "pro"' in why
         out = json.loads(explain("--user-id", "u2", "--json").stdout)
         assert (out["member"], [each["held"] for each in out["reason"]["terms"]]) == (False, [False, True])
-        assert run(hookline, "audiences", "sync", "buyers").stdout.startswith("asked at ")
+        assert run(hookline, "audiences", "sync", "buyers").stdout.startswith("requested at ")
         wait_until(lambda: {"buyers": True} in told(receiver).get("u1", []), what="told at once")
         wait_until(lambda: "1 joined, 0 left" in run(hookline, "audiences", "syncs", "buyers").stdout, what="the sync")
         (member,) = json.loads(run(hookline, "audiences", "members", "buyers", "--json").stdout)

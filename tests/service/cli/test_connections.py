@@ -85,7 +85,7 @@ def test_check_tries_the_filters_on_what_is_there(
         for name in ("Heartbeat", "Order", "Order"):
             receiver.wait_for(hookline.track(name))
         lines = run(hookline, "check", str(file)).stdout.splitlines()
-        assert lines[1] == "crm: matched 1 of 3 recent events; 1 would not be sent, 0 not as they came"
+        assert lines[1] == "crm: matched 1 of 3 recent events; 1 would not be sent, 0 would be changed"
         assert lines[2] == f"  Filter 1 drops events where {DROP['if']}: matched 1 of 3"
         answer = hookline.api("POST", "destinations/crm/filters/test", {"filters": [DROP]}).json
         assert (answer["total"], answer["matched"], answer["samples"][0]["after"]) == (3, 1, None)

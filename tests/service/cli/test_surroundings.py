@@ -9,8 +9,10 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -180,20 +182,39 @@ def test_a_folder_of_another_user_is_said_to_be_so(new_hookline: NewHookline) ->
     """Doctor and renew, run by somebody who may not read it, say what to do."""
     hookline = new_hookline()
     hookline.data.mkdir(parents=True, mode=0o700)
+    with closed_to_others(hookline.data):
+        assert "Run this as the user that runs Hookline" in said_to_another(hookline.data, "doctor")
+        assert "Permission denied" in said_to_another(hookline.data, "renew", "privacy-key")
+
+
+def test_whether_the_service_of_another_user_runs_is_not_guessed() -> None:
+    """Doctor advises nobody to start a second one."""
+    with TemporaryDirectory() as parent:
+        Path(parent).chmod(0o755)
+        folder = Path(parent) / "data"
+        folder.mkdir(mode=0o700)
+        with closed_to_others(folder):
+            found = said_to_another(folder, "doctor")
+    assert ("cannot see whether Hookline runs" in found, "Start it: hookline up" in found) == (True, False)
+
+
+@contextmanager
+def closed_to_others(folder: Path) -> Iterator[None]:
+    """Close a folder to whom ``said_to_another`` runs commands as: to ourselves where we cannot be somebody else."""
     if os.geteuid() != 0:
-        hookline.data.chmod(0)
+        folder.chmod(0)
+    yield
+    folder.chmod(0o700)
+
+
+def said_to_another(folder: Path, *words: str) -> str:
+    """What a command that fails says to a user who may not read the data folder."""
     other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
-
-    def said(*words: str) -> str:
-        line = [*other, *COMMAND[:-1], *words, "--data-dir", str(hookline.data)]
-        done = subprocess.run(line, cwd="/", env=environment(), capture_output=True, text=True, check=False)
-        assert done.returncode == 1
-        assert "HOOKLINE_TRACEBACK" not in done.stderr
-        return done.stdout + done.stderr
-
-    assert "Run this as the user that runs Hookline" in said("doctor")
-    assert "Permission denied" in said("renew", "privacy-key")
-    hookline.data.chmod(0o700)
+    line = [*other, *COMMAND[:-1], *words, "--data-dir", str(folder)]
+    done = subprocess.run(line, cwd="/", env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "HOOKLINE_TRACEBACK" not in done.stderr
+    return done.stdout + done.stderr
 
 
 def test_a_closed_current_folder_holds_no_files(tmp_path: Path) -> None:

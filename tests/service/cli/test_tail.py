@@ -112,7 +112,7 @@ def test_it_goes_on_where_it_was_after_a_restart(
         assert len({first, *meanwhile}) == 4
         assert len(tail.lines) == 4
         assert "lost" in tail.errors
-        assert "connected again" in tail.errors
+        assert "reconnected" in tail.errors
         hookline.wait_ready()
 
 

@@ -134,12 +134,12 @@ def test_a_first_look_creates_a_source_and_prints_what_to_paste(new_hookline: Ne
     hookline = new_hookline(sources=[], command=command)
     for _ in range(2):
         hookline.start()
-        wait_until(lambda: "Ctrl-C ends it" in hookline.log, what="the welcome")
+        wait_until(lambda: "Ctrl-C stops it" in hookline.log, what="the welcome")
         source = hookline.api("GET", "sources").json["items"][-1]
         assert f"curl -u {source['writeKeys'][0]}: http://127.0.0.1:{hookline.collect_port}/v1/track" in hookline.log
         assert f"http://127.0.0.1:{hookline.control_port}/open/" in hookline.log
         assert f"listen --data-dir {hookline.data}\n" in hookline.log
-        assert "The link works once, within 15 minutes, and leads to the owner account" in hookline.log
+        assert "The link works once, within 15 minutes, and lets you create the owner account" in hookline.log
         assert f"{source['writeKeys'][0]} (source Website" in hookline.log
         assert '"event": "collecting"' not in hookline.log, "log lines are for eyes"
         hookline.api("POST", "sources", {"id": "aaa", "name": "Before it in the alphabet"})

@@ -18,6 +18,8 @@ from hookline.database.postgres.installation import Note
 from hookline.database.postgres.installation import write_note as note_database
 from hookline.journal.folder import read_note
 from hookline.journal.folder import write_note as note_topic
+from hookline.transfer.move import FilesCopy
+from hookline.transfer.state import NAME, State
 
 CUTS = 2
 EVENTS_PER_SECOND = 500
@@ -70,3 +72,33 @@ def test_what_a_folder_belongs_to_outlives_it(tmp_path: Path) -> None:
         disk.power_on()
         assert (disk.folder / NOTE_FILE).read_bytes() == b'{"id":"id","folder":"mark","where":"here"}\n'
         assert read_note(disk.folder / "journal") == "kafka://broker:9092/events\n"
+
+
+def test_what_a_move_brought_over_outlives_it(tmp_path: Path) -> None:
+    """The old folder, on another disk, says already that the new one counts: that one needs its keys and its index."""
+    if reason := loop_disk.unavailable():
+        pytest.skip(reason)
+    old, copied = tmp_path / "old", ("privacy-key", "progress.ring", "index/0/1.run")
+    (old / "index" / "0").mkdir(parents=True)
+    for name in copied:
+        (old / name).write_text(name)
+    with LoopDisk(tmp_path) as disk:
+        new = disk.folder / "new"
+        new.mkdir()
+        State.begun(old, "kafka://broker:9092/events").save(new)
+        FilesCopy(old, new, lambda _: None).finish()
+        disk.cut()
+        disk.power_on()
+        assert {name: (new / name).read_text() for name in copied} == {name: name for name in copied}
+        assert (new / NAME).exists()
+
+
+def test_the_note_of_a_move_outlives_it(tmp_path: Path) -> None:
+    """Without it, nobody could take up a move that has begun to fill a topic."""
+    if reason := loop_disk.unavailable():
+        pytest.skip(reason)
+    with LoopDisk(tmp_path) as disk:
+        State.begun(tmp_path, "kafka://broker:9092/events").save(disk.folder)
+        disk.cut()
+        disk.power_on()
+        assert (disk.folder / NAME).exists()

@@ -12,6 +12,7 @@ import pytest
 
 from hookline.api import calls
 from hookline.api.caller import Caller
+from hookline.api.calls import ListThread
 from hookline.features.events.log import EventLog
 from hookline.features.people.service import PersonLog
 from hookline.settings import Settings
@@ -31,7 +32,13 @@ def of_people(settings: Settings) -> tuple[Ask, Callable[[], None]]:
     return log.read, log.close
 
 
-@pytest.mark.parametrize("opened", [of_events, of_people])
+def of_lists(_: Settings) -> tuple[Ask, Callable[[], None]]:
+    """The same with lists that may look at every row."""
+    thread = ListThread()
+    return thread.run, thread.close
+
+
+@pytest.mark.parametrize("opened", [of_events, of_people, of_lists])
 def test_another_caller_waits_for_one_call_alone(tmp_path: Path, opened: Callable[[Settings], Any]) -> None:
     """Whoever asks after a viewer with many searches is next when the first of these is done; work of ours waits for
     none of them."""

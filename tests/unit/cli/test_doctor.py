@@ -89,6 +89,16 @@ def test_files_that_others_can_read_are_named_with_the_command(folder: Path) -> 
     assert found(database.check_permissions, here(folder))[0][0] == "ok"
 
 
+def test_commands_to_paste_are_quoted(tmp_path: Path) -> None:
+    """A folder may have a space in its name."""
+    token = tmp_path / "my data" / "admin-token"
+    token.parent.mkdir(mode=0o700)
+    token.write_text("x")
+    token.chmod(0o644)
+    (finding,) = examine(database.check_permissions, here(token.parent))
+    assert finding.next_step == f"chmod 600 '{token}'"
+
+
 def test_a_settings_file_with_a_secret_is_private(folder: Path) -> None:
     """A reference to a secret is none."""
     config = folder / "hookline.yaml"
@@ -276,9 +286,9 @@ def test_names_that_end_in_a_line_end_are_named(folder: Path) -> None:
     give_line_ends(folder / "control.db")
     findings = found(configured.check_destinations, here(folder))
     assert [message for status, message in findings if status == "warn"] == [
-        "the id 'website\\n' ends in a line end, which none may have any more",
-        "the id 'crm\\n' ends in a line end, which none may have any more",
-        "the write key 'wk_website\\n' ends in a line end, which none may have any more",
+        "the id 'website\\n' ends with a line break, which is no longer allowed",
+        "the id 'crm\\n' ends with a line break, which is no longer allowed",
+        "the write key 'wk_website\\n' ends with a line break, which is no longer allowed",
     ]
 
 
@@ -368,7 +378,7 @@ def test_proxy_variables_are_named_as_not_used(folder: Path, monkeypatch: pytest
     """Who sets them expects deliveries to take that way."""
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     (finding,) = examine(configured.check_settings, here(folder))
-    assert (finding.status, finding.message.startswith("HTTPS_PROXY of the environment: not used")) == ("warn", True)
+    assert (finding.status, finding.message.startswith("HTTPS_PROXY in the environment: not used")) == ("warn", True)
 
 
 @pytest.mark.parametrize("setting", ["http://no:geheim@127.0.0.1:1", "env:HOOKLINE_SECRET_PROXY"])

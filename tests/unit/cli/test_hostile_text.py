@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hookline.cli.service.doctor import doctor
+from hookline.cli.target import Target
+from hookline.connections.model import Pause
+from hookline.connections.store import Store
 from hookline.features.connections.cli.objects import print_events
 from hookline.features.dead_letters.cli import print_list, print_one
 from hookline.features.events.cli.tail import lines
 from hookline.features.replays.cli import start
+from tests.unit.connections.examples import change, destination, source
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J"
 AT = "2026-11-20T07:00:00.000Z"
@@ -71,6 +77,18 @@ def test_no_command_lets_what_was_said_steer_the_terminal(capsys: pytest.Capture
     start(Answers(COUNTED), {}, dry_run=True, yes=True, detach=True, as_json=False)  # type: ignore[arg-type]
     printed = capsys.readouterr().out
     assert printed.count("\\u001b]0;owned") >= 10
+    assert printed.replace("\n", "").isprintable()
+
+
+def test_doctor_does_not_either(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its findings hold what teammates and receivers wrote, such as the reason of a pause."""
+    store = Store(tmp_path / "control.db")
+    change(store, source(), destination("crm"))
+    store.pause("crm", Pause(since=0, reason=HOSTILE), "me", lambda: {0: 0})
+    store.close()
+    doctor(Target(data_dir=str(tmp_path)), as_json=False)
+    printed = capsys.readouterr().out
+    assert "crm: paused, \\u001b]0;owned" in printed
     assert printed.replace("\n", "").isprintable()
 
 

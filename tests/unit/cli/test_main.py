@@ -93,6 +93,17 @@ def test_a_reader_that_has_seen_enough_changes_no_exit_code(words: str, code: in
     assert (done.returncode, "BrokenPipeError" in done.stderr) == (code, False)
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_an_older_locale_fails_no_command(encoding: str, tmp_path: Path) -> None:
+    """What a terminal of that locale lacks is printed as UTF-8, as the service prints it."""
+    line = [sys.executable, "-m", "hookline.cli.main", "doctor"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
+    environment |= {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "● ok" in done.stdout.decode()
+
+
 @pytest.mark.parametrize("words", ["completion bash", "--help"])
 def test_output_that_finds_no_room_is_a_failure(words: str, tmp_path: Path) -> None:
     """A file that lacks what was printed is not what was asked for."""

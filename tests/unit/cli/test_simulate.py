@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ import pytest
 from hookline.cli.main import run
 from hookline.cli.service.simulate import chart, duration, time_line
 from hookline.simulation.outage import Attempt, Report, Sample
+from tests.unit.control.running import WAIT_SECONDS, wait_until
 
 SHORT = ["simulate", "--rate", "5/s", "--outage", "60s", "--after", "5s"]
 CONNECTIONS = """
@@ -62,6 +68,7 @@ def test_a_destination_of_the_connections_file(tmp_path: Path, capsys: pytest.Ca
         (["--outage", "90d"], "at most"),
         (["--status", "200"], "--status"),
         (["--status", "gone"], "--status"),
+        (["--status", "410"], "Hookline pauses a destination"),
         (["--event-size", "big"], "--event-size"),
         (["--destination", "crm"], "connections.yaml"),
         (["--config", "missing.yaml"], "missing.yaml"),
@@ -71,6 +78,30 @@ def test_wrong_usage(arguments: list[str], word: str, capsys: pytest.CaptureFixt
     """Each option that cannot be used is named, with exit code 2."""
     assert run(["simulate", *arguments]) == 2
     assert word in capsys.readouterr().err
+
+
+def folders_of(process: int) -> set[Path]:
+    """The folders of simulations in which a process has files open."""
+    paths = []
+    for each in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            paths.append(Path(os.readlink(each)))
+    return {path.parent for path in paths if path.parent.name.startswith("hookline-")}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(number: signal.Signals) -> None:
+    """The folder of a simulation is in memory where that can be: nobody else would remove it."""
+    command = [sys.executable, "-m", "hookline.cli.main", "simulate", "--outage", "30d"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            found: list[Path] = []
+            wait_until(lambda: found or found.extend(folders_of(running.pid)))
+            running.send_signal(number)
+            assert running.wait(WAIT_SECONDS) == 128 + number
+        finally:
+            running.kill()
+    assert not any(each.exists() for each in found)
 
 
 def test_a_destination_that_is_not_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -13,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from hookline.cli.admin_api import CommandFailed
 from hookline.cli.service import lock, migrate_to
 from hookline.cli.service.migrate_to import MoveReport, stopped
+from hookline.cli.target import Target
 from hookline.database.open import ensure
 from hookline.journal.folder import Moved, read_moved, write_moved
+from hookline.journal.opening import FOLDER, journal_in
 from hookline.settings import Collect, Database, Journal, Seconds, Settings
 from hookline.transfer.move import FilesCopy, Move, check, undo
 from hookline.transfer.state import MoveFailed
@@ -59,7 +64,7 @@ def test_a_folder_within_the_old_one_is_no_place_to_move_to(old: Settings, tmp_p
     link = tmp_path / "link"
     link.symlink_to(old.data_path)
     for inside in (old.data_path / "cluster", link / "deep" / "cluster"):
-        with pytest.raises(MoveFailed, match="is inside of"):
+        with pytest.raises(MoveFailed, match="is inside"):
             check(old, settings_in(inside))
     with pytest.raises(MoveFailed, match="to another folder"):
         check(old, settings_in(link))
@@ -128,6 +133,37 @@ def test_a_move_goes_on_when_nobody_reads_of_it(old: Settings, monkeypatch: pyte
         report = MoveReport(old, old, as_json=False)
         for line in ("one", "another"):
             report.tell(line)
+
+
+class EndsEarly(Move):
+    """One that cannot do its last steps, because the servers are away just then."""
+
+    def prepare(self) -> None:
+        """Leave it at that."""
+
+    def finish(self) -> None:
+        """Write the mark, and no more."""
+        write_moved(self._old.data_path, Moved(folder=str(self._new.data_path), journal=TOPIC, at=1, ends={0: 0}))
+        raise MoveFailed("PostgreSQL is away")
+
+
+def test_a_move_that_lacks_its_last_steps_asks_for_them(
+    old: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The old folder starts no more then: it must not be said to be as it was."""
+    asyncio.run(journal_in(old.data_path / FOLDER).appender(old).close())
+    new = {
+        "data_dir": str(tmp_path / "new"),
+        "journal": {"url": TOPIC},
+        "database": {"url": "postgresql://x@127.0.0.1:1/x"},
+    }
+    file = tmp_path / "cluster.yaml"
+    file.write_text(json.dumps(new))
+    monkeypatch.setattr(migrate_to, "Move", EndsEarly)
+    with pytest.raises(CommandFailed, match="PostgreSQL is away"), service_in(old.data_path, ends_after=0):
+        migrate_to.move(Target(data_dir=old.data_dir), file, prepare=False, as_json=False)
+    said = capsys.readouterr().out
+    assert ("run this again" in said, "start it as before" in said) == (True, False)
 
 
 @contextmanager

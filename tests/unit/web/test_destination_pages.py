@@ -121,6 +121,35 @@ def test_tabs_are_told_apart_by_their_titles(control: Running) -> None:
         assert f"<title>{title} · Hookline</title>" in page(control, path), path
 
 
+def bury(control: Running, http_status: int) -> None:
+    """Write a dead letter of ``crm`` as deliver does."""
+    connection = open_deliver(control.data_path / "deliver.db")
+    connection.execute(
+        'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status, attempts,'
+        " at, outcome, http_status) VALUES (1, 'crm', 0, 0, 'm1', 'site', 'track', 'failed', 1, 1700000000123,"
+        " 'refused', ?)",
+        (http_status,),
+    )
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_shown"), [("", True), ("400", True), ("%20400", True), ("422", False), ("4xx", False)]
+)
+def test_what_is_no_status_is_that_of_no_answer(control: Running, asked: str, is_shown: bool) -> None:
+    """A list that shows everything instead has buttons that retry and discard everything."""
+    bury(control, 400)
+    assert ("Discard all" in page(control, f"/destinations/crm/dead-letters?httpStatus={asked}")) == is_shown
+
+
+def test_one_dead_letter_is_not_called_several(control: Running) -> None:
+    """Above the list, and in the questions before all of them are sent again or discarded."""
+    bury(control, 400)
+    text = page(control, "/destinations/crm/dead-letters")
+    assert len(re.findall(r"\b1 dead letter\b", text)) == 3
+    assert "1 dead letters" not in text
+
+
 def test_a_rate_has_the_same_unit_on_every_page(control: Running) -> None:
     """Few events are shown per minute, by the overview and by the destination: nobody reads 0.0667 per second."""
     assert 'data-chart="events" data-unit="/min"' in page(control, "/")

@@ -39,6 +39,9 @@ final class File implements Consumer
     private array $opened = [];
     private int $ownEnd = -1;
     private float $busyUntil = 0.0;
+    private bool $isWriting = false;
+    /** @var list<string> lines of calls that came in the middle of another one */
+    private array $interrupting = [];
 
     public function __construct(private readonly Options $options, private readonly Ledger $ledger)
     {
@@ -46,17 +49,13 @@ final class File implements Consumer
 
     public function enqueue(string $messageId, string $body): bool
     {
-        try {
-            Files::quietly(fn () => $this->append($body));
-        } catch (FileException $failure) {
-            $code = $failure->getCode() === FileException::BUSY ? 'file_busy' : 'file_failed';
-            $sentence = HooklineException::SENTENCES[$code] . ' (' . $failure->getMessage() . ')';
-            $this->ledger->dropped(1, $code, $sentence);
-            return false;
+        if ($this->isWriting) { // of a signal handler: the call that it interrupted has the lock, and writes this too
+            $this->interrupting[] = $body;
+            return true;
         }
-        $this->ledger->queued();
-        $this->ledger->handedOver(1);
-        return true;
+        $isWritten = $this->keep($body);
+        $this->keepInterrupting();
+        return $isWritten;
     }
 
     /** Nothing ever waits. */
@@ -65,15 +64,20 @@ final class File implements Consumer
         return 0;
     }
 
-    /** Nothing ever waits. */
+    /** Nothing ever waits, but for lines of a signal handler. */
     public function waiting(): int
     {
-        return 0;
+        return count($this->interrupting);
     }
 
     /** Close the file; a later call opens it again. */
     public function end(float $seconds, bool $isUnwound = false): void
     {
+        if ($this->isWriting && !$isUnwound) { // of a signal handler: the call that it interrupted needs the file
+            return;
+        }
+        $this->isWriting = false;
+        $this->keepInterrupting();
         $this->file = null;
     }
 
@@ -81,6 +85,36 @@ final class File implements Consumer
     public function forked(): void
     {
         $this->file = null;
+        $this->isWriting = false;
+        $this->interrupting = [];
+    }
+
+    private function keepInterrupting(): void
+    {
+        while (($line = array_shift($this->interrupting)) !== null) {
+            $this->keep($line);
+        }
+    }
+
+    private function keep(string $line): bool
+    {
+        $failure = null;
+        $this->isWriting = true;
+        try {
+            Files::quietly(fn () => $this->append($line));
+        } catch (FileException $failure) { // the handler hears of it below: it may make a call
+        } finally {
+            $this->isWriting = false;
+        }
+        if ($failure !== null) {
+            $code = $failure->getCode() === FileException::BUSY ? 'file_busy' : 'file_failed';
+            $sentence = HooklineException::SENTENCES[$code] . ' (' . $failure->getMessage() . ')';
+            $this->ledger->dropped(1, $code, $sentence);
+            return false;
+        }
+        $this->ledger->queued();
+        $this->ledger->handedOver(1);
+        return true;
     }
 
     private function append(string $line): void

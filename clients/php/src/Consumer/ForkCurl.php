@@ -29,6 +29,8 @@ final class ForkCurl extends QueueConsumer
     private const RETRIES_MAX = 10;
     /** Batches one last process sends; each is an open file. */
     private const LAST_BATCHES_MAX = 64;
+    /** So many last processes may fail to start: a handler that makes a call for every loss would never end. */
+    private const LAST_FAILURES_MAX = 100;
     private const SAID_BYTES_MAX = 65_536;
     /** What curl may see of our environment: the application's may hold the write key. */
     private const ENVIRONMENT = [
@@ -51,15 +53,23 @@ final class ForkCurl extends QueueConsumer
         return parent::waiting() + count($this->process['batch'] ?? []);
     }
 
-    public function end(float $seconds, bool $isUnwound = false): void
+    public function forked(): void
     {
+        parent::forked();
+        $this->process = null;
+    }
+
+    protected function leave(float $seconds): void
+    {
+        $this->isWorking = true; // a signal may make a call in the middle
         $this->collect();
         $this->queue->putBack($this->process['batch'] ?? []);
         $this->process = null; // which closes the socket; curl does not mind
-        while (count($this->queue) > 0) {
+        for ($failures = 0; count($this->queue) > 0 && $failures < self::LAST_FAILURES_MAX;) {
             $batches = [];
             while (count($batches) < self::LAST_BATCHES_MAX && ($batch = $this->batch()) !== []) {
                 $batches[] = $batch;
+                $this->queue->remove(count($batch));
             }
             $count = array_sum(array_map(count(...), $batches));
             try {
@@ -67,15 +77,12 @@ final class ForkCurl extends QueueConsumer
                 $this->ledger->handedOver($count);
             } catch (\RuntimeException $failure) {
                 $reason = Answer::lost('curl_failed', $failure->getMessage())->reason;
+                $failures++;
                 $this->ledger->dropped($count, 'curl_failed', $reason);
             }
         }
-    }
-
-    public function forked(): void
-    {
-        parent::forked();
-        $this->process = null;
+        $this->ledger->dropped($this->queue->clear(), 'closed');
+        $this->isWorking = false;
     }
 
     protected function step(float $deadline): bool
@@ -84,8 +91,6 @@ final class ForkCurl extends QueueConsumer
             return false; // a pause before it is tried again
         }
         if ($this->process === null && ($batch = $this->batch()) !== []) {
-            // Until there is a process the batch stays in the queue, for the end of the request may come in between.
-            $this->queue->putBack($batch);
             try {
                 [$ours, $its] = Files::quietly(static function (): array {
                     $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -94,9 +99,8 @@ final class ForkCurl extends QueueConsumer
                 $this->start([$batch], $its, false);
                 stream_set_blocking($ours, false);
                 $this->process = ['said' => $ours, 'text' => '', 'batch' => $batch];
-                $this->queue->take(count($batch));
+                $this->queue->remove(count($batch));
             } catch (\RuntimeException $failure) {
-                $this->queue->take(count($batch));
                 $this->settle($batch, Answer::lost('curl_failed', $failure->getMessage()));
             }
         }
@@ -130,6 +134,7 @@ final class ForkCurl extends QueueConsumer
             return true;
         }
         ['text' => $text, 'batch' => $batch] = $this->process;
+        $this->queue->putBack($batch);
         $this->process = null;
         return $this->settle($batch, self::answer($text));
     }

@@ -38,21 +38,12 @@ final class LibCurl extends QueueConsumer
         }
     }
 
-    protected function abandon(): void
-    {
-        if ($this->transport instanceof CurlTransport) {
-            $this->transport->forget();
-        }
-    }
-
     protected function step(float $deadline): bool
     {
         $batch = $this->batch();
         if ($batch === []) {
             return true;
         }
-        // Until there is an answer the batch stays in the queue, for the end of the request may come in between.
-        $this->queue->putBack($batch);
         $seconds = max(self::LAST_TRY_SECONDS, min($this->options->timeout_seconds, $deadline - self::now()));
         $request = new BatchRequest($this->options, array_column($batch, 1));
         try {
@@ -60,7 +51,6 @@ final class LibCurl extends QueueConsumer
         } catch (\Throwable $failure) { // of somebody else's transport
             $answer = Answer::lost('connection_failed', $failure->getMessage());
         }
-        $this->queue->take(count($batch));
         return $this->settle($batch, $this->options->debug ? $answer : $answer->passedOver());
     }
 }

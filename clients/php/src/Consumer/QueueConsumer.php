@@ -37,7 +37,7 @@ abstract class QueueConsumer implements Consumer
     protected readonly Queue $queue;
     /** @var list<int> sizes of the next batches, the next one last, while an event that spoils a batch is looked for */
     private array $parts = [];
-    private bool $isWorking = false;
+    protected bool $isWorking = false;
     private float $oldest = 0.0;
     private int $retries = 0;
     private float $failingSince = 0.0;
@@ -52,10 +52,12 @@ abstract class QueueConsumer implements Consumer
 
     public function enqueue(string $messageId, string $body): bool
     {
-        if (!$this->queue->hasRoom($body) && !$this->makeRoom($body)) {
+        $isFull = !$this->queue->hasRoom($body);
+        if ($isFull && !$this->makeRoom($body)) {
             $this->ledger->dropped(1, 'queue_full');
             return false;
         }
+        $hasWorked = $isFull && $this->options->on_full !== 'drop_old';
         if (count($this->queue) === 0) {
             $this->oldest = self::now();
         }
@@ -63,7 +65,7 @@ abstract class QueueConsumer implements Consumer
         $this->ledger->queued();
         if ($this->options->debug) {
             $this->flush($this->options->timeout_seconds);
-        } elseif ($this->isDue()) {
+        } elseif (!$hasWorked && $this->isDue()) { // a step of the work may take seconds: a call does one
             $this->work(self::now() + self::CALL_SECONDS, true);
         }
         return true;
@@ -88,12 +90,11 @@ abstract class QueueConsumer implements Consumer
 
     public function end(float $seconds, bool $isUnwound = false): void
     {
-        if ($isUnwound && $this->isWorking) {
-            $this->isWorking = false;
-            $this->abandon();
+        if ($this->isWorking && !$isUnwound) { // by a handler or a signal: the rest leaves at the end of the request
+            return;
         }
-        $this->flush($seconds);
-        $this->ledger->dropped($this->queue->clear(), 'closed');
+        $this->isWorking = false;
+        $this->leave($seconds);
         $this->parts = [];
     }
 
@@ -108,9 +109,11 @@ abstract class QueueConsumer implements Consumer
     /** Try to bring out what waits until the deadline, one batch or all; return false when it is time for a pause. */
     abstract protected function step(float $deadline): bool;
 
-    /** Leave a request that was ended in the middle as it is. */
-    protected function abandon(): void
+    /** Bring out what waits, for so many seconds. */
+    protected function leave(float $seconds): void
     {
+        $this->flush($seconds);
+        $this->ledger->dropped($this->queue->clear(), 'closed');
     }
 
     /** How many messages have no outcome. */
@@ -120,17 +123,17 @@ abstract class QueueConsumer implements Consumer
     }
 
     /**
-     * The next batch, taken from the queue.
+     * The next batch, which stays in the queue until it is settled or removed.
      *
      * @return list<Queued>
      */
     protected function batch(): array
     {
-        return $this->queue->take(array_pop($this->parts) ?? $this->options->batch_size);
+        return $this->queue->first(array_pop($this->parts) ?? $this->options->batch_size);
     }
 
     /**
-     * Write down what became of a batch; return false when it is to be tried again later.
+     * Write down what became of the batch at the head of the queue; return false when it is to be tried again later.
      *
      * @param list<Queued> $batch
      */
@@ -143,9 +146,11 @@ abstract class QueueConsumer implements Consumer
         $count = count($batch);
         if (in_array($answer->status, [400, 413], true) && $answer->code !== '' && $count > 1) {
             // One event may spoil the request for the others: look for it by halves.
-            $this->queue->putBack($batch);
             array_push($this->parts, $count - intdiv($count, 2), intdiv($count, 2));
-        } elseif ($answer->code !== '') {
+            return true;
+        }
+        $this->queue->remove($count);
+        if ($answer->code !== '') {
             $this->ledger->gaveUp($count, $answer->code, $answer->reason);
         } elseif ($answer->status === 0) {
             $this->ledger->handedOver($count);
@@ -184,10 +189,10 @@ abstract class QueueConsumer implements Consumer
         $isOver = $now - $this->failingSince + $pause > $this->options->retry_seconds;
         if ($isOver || $this->retries >= $this->options->max_retries) {
             $this->begin();
+            $this->queue->remove(count($batch));
             $this->ledger->gaveUp(count($batch), $answer->code, $answer->reason);
             return true;
         }
-        $this->queue->putBack($batch);
         if ($this->parts !== []) {
             $this->parts[] = count($batch);
         }
@@ -249,7 +254,7 @@ abstract class QueueConsumer implements Consumer
         if ($this->options->on_full === 'drop_old') {
             $before = count($this->queue);
             while (!$this->queue->hasRoom($body)) {
-                $this->queue->dropOldest();
+                $this->queue->remove(1);
             }
             $this->parts = [];
             $this->ledger->dropped($before - count($this->queue), 'queue_full');

@@ -20,6 +20,10 @@ final class LineReader
     private const READ_BYTES = 1024 * 1024;
     /** Lines to set aside are not collected beyond this: a file of anything else is gone through in bounded memory. */
     private const ASIDE_BYTES_MAX = 1024 * 1024;
+    /** A line takes some hundred bytes beside its own. */
+    private const ASIDE_LINES_MAX = 10_000;
+    /** The escape of half of a surrogate pair, and an even number of backslashes before it. */
+    private const SURROGATE = '/(?<!\\\\)((?:\\\\\\\\)*+)\\\\u[dD][89a-fA-F][0-9a-fA-F]{2}/';
 
     /** Where the next line begins, behind everything read so far. */
     public int $end;
@@ -50,7 +54,8 @@ final class LineReader
             $isEvent = $line['reason'] === '';
             $isFull = $eventBytes + $bytes > BatchRequest::ROOM_BYTES
                 || count($batch['events']) === BatchRequest::EVENTS_MAX;
-            if (($isFull && $isEvent) || $asideBytes > self::ASIDE_BYTES_MAX) {
+            $isAsideFull = $asideBytes > self::ASIDE_BYTES_MAX || count($batch['aside']) === self::ASIDE_LINES_MAX;
+            if (($isFull && $isEvent) || $isAsideFull) {
                 yield $batch;
                 $batch = $none;
                 $eventBytes = $asideBytes = 0;
@@ -106,18 +111,22 @@ final class LineReader
     private function parsed(string $data, int $offset): array
     {
         $line = ['offset' => $offset, 'data' => $data, 'reason' => '', 'message' => ''];
-        $event = json_decode($data);
+        $event = json_decode($data, true); // no object, whose names may not begin with a zero byte
+        if (json_last_error() === JSON_ERROR_UTF16) {
+            // Half of a pair, as of an emoji that was cut: PHP alone refuses it, so for PHP there is none.
+            $event = json_decode((string) preg_replace(self::SURROGATE, '$1?', $data), true);
+        }
         if (json_last_error() !== JSON_ERROR_NONE) {
             $reason = json_last_error() === JSON_ERROR_UTF8 ? 'invalid_utf8' : 'invalid_json';
             return ['reason' => $reason, 'message' => json_last_error_msg()] + $line;
         }
-        if (!$event instanceof \stdClass) {
+        if (trim($data)[0] !== '{') {
             return ['reason' => 'invalid_item', 'message' => 'An event must be a JSON object.'] + $line;
         }
         $line['data'] = trim($data);
-        $id = $event->messageId ?? null;
+        $id = $event['messageId'] ?? null;
         if (!is_string($id) || $id === '') {
-            $comma = (array) $event === [] ? '' : ',';
+            $comma = $event === [] ? '' : ',';
             $line['data'] = substr($line['data'], 0, -1) . "$comma\"messageId\":\"$this->upload-$offset\"}";
         }
         return $line;

@@ -16,7 +16,7 @@ use Hookline\Files;
  */
 final class SideFile
 {
-    /** @var array<int, true>|null offsets of this upload that are in the file */
+    /** @var array<int, true>|null offsets that an earlier run kept; a run keeps a line once */
     private ?array $kept = null;
 
     public function __construct(private readonly string $path, private readonly string $upload)
@@ -33,11 +33,10 @@ final class SideFile
         if ($lines === []) {
             return;
         }
-        $this->kept ??= $this->readKept();
+        $this->kept ??= $this->readKept(min(array_column($lines, 'offset')));
         $fresh = '';
         foreach ($lines as $line) {
             if (!isset($this->kept[$line['offset']])) {
-                $this->kept[$line['offset']] = true;
                 $fresh .= $this->entry($line) . "\n";
             }
         }
@@ -75,8 +74,8 @@ final class SideFile
         }
     }
 
-    /** @return array<int, true> */
-    private function readKept(): array
+    /** @return array<int, true> those from this offset on: before it the upload is done */
+    private function readKept(int $from): array
     {
         $kept = [];
         if (Files::status($this->path) === null) {
@@ -85,7 +84,8 @@ final class SideFile
         $file = Files::open($this->path, 'r', Files::checkOwn(...));
         while (($text = fgets($file)) !== false) {
             $entry = json_decode($text, true);
-            if (is_array($entry) && ($entry['upload'] ?? null) === $this->upload && is_int($entry['offset'] ?? null)) {
+            $isOurs = is_array($entry) && ($entry['upload'] ?? null) === $this->upload;
+            if ($isOurs && is_int($entry['offset'] ?? null) && $entry['offset'] >= $from) {
                 $kept[$entry['offset']] = true;
             }
         }

@@ -38,9 +38,9 @@ final class TakenFile
         $this->waitForWriters();
         flock($file, LOCK_UN);
         fsync($file) || Files::fail($path);
-        $place = $this->readPlace();
-        $this->offset = $place['offset_bytes'] ?? 0;
         $status = fstat($file) ?: Files::fail($path);
+        $place = $this->readPlace($status['size']);
+        $this->offset = $place['offset_bytes'] ?? 0;
         $this->upload = $place['upload']
             ?? substr(hash('sha256', "{$status['dev']} {$status['ino']} {$status['mtime']} {$status['size']}"), 0, 32);
     }
@@ -100,7 +100,7 @@ final class TakenFile
     }
 
     /** @return array{upload?: string, offset_bytes?: int} */
-    private function readPlace(): array
+    private function readPlace(int $size): array
     {
         if (Files::status("$this->path.place") === null) {
             return [];
@@ -109,7 +109,8 @@ final class TakenFile
         $place = json_decode((string) stream_get_contents($file), true);
         $upload = $place['upload'] ?? null;
         $offset = $place['offset_bytes'] ?? null;
-        $good = is_string($upload) && is_int($offset) && $offset >= 0;
+        // Beyond the end it is another file's.
+        $good = is_string($upload) && is_int($offset) && $offset >= 0 && $offset <= $size;
         return $good ? ['upload' => $upload, 'offset_bytes' => $offset] : [];
     }
 

@@ -30,7 +30,7 @@ def parse_endpoint(text: str, ssl: bool) -> Endpoint:
         host = _ascii(parts.hostname or "")
     except ValueError:
         raise _wrong(text) from None
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username:
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or "@" in parts.netloc:
         raise _wrong(text)
     tls = parts.scheme == "https"
     if tls and not ssl:
@@ -53,4 +53,5 @@ def _ascii(host: str) -> str:
 
 
 def _wrong(text: str) -> InvalidOption:
-    return InvalidOption("invalid_option", f"endpoint must look like https://host:port, not {text!r}")
+    shown = "have a user or password" if "@" in text else f"be {text!r}"  # a password does not belong into logs
+    return InvalidOption("invalid_option", f"endpoint must look like https://host:port, and cannot {shown}")

@@ -34,7 +34,7 @@ class Living(Protocol):
 
 
 _living: dict[int, Living] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may make a client, or fork, while its thread makes one
 _forking: list[Living] = []
 _held: list[Living] = []
 _installed = False
@@ -60,8 +60,8 @@ def unregister(client: Living) -> None:
 
 
 def ended() -> bool:
-    """Whether the end of the process has begun."""
-    return _ended
+    """Whether the end of the process has begun: it is no time for new threads."""
+    return _ended or sys.is_finalizing()
 
 
 def arm_child() -> None:
@@ -89,7 +89,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     global _lock
     _held.clear()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _tell_all(_forking, lambda client: client.after_fork_in_child())
 
 
@@ -117,5 +117,14 @@ def _end() -> None:
     global _ended
     _ended = True
     began = time.monotonic()
-    # Many clients delay the end no longer than one.
-    _tell_all(list(_living.values()), lambda client: client.end_of_process(time.monotonic() - began))
+    clients = list(_living.values())
+    try:
+        # Many clients delay the end no longer than one.
+        _tell_all(clients, lambda client: client.end_of_process(time.monotonic() - began))
+    finally:
+        for client in clients:
+            unregister(client)
+
+
+# Again, behind the exit handlers of the program that began later than this import: they may make clients.
+atexit.register(_end)

@@ -67,7 +67,8 @@ class LineReader:
         begin_bytes = self.end_bytes
         self.end_bytes += len(data) + line_end_bytes
         try:
-            event = json.loads(data.decode(), parse_constant=_refuse_constant)
+            # Integers as floats: Python refuses those of thousands of digits, which are JSON all the same.
+            event = json.loads(data.decode(), parse_int=float, parse_constant=_refuse_constant)
         except UnicodeDecodeError as error:
             return Line(begin_bytes, self.end_bytes, data, None, "invalid_utf8", str(error))
         except (ValueError, RecursionError) as error:

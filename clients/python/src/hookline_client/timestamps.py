@@ -62,7 +62,8 @@ def _from_datetime(given: datetime) -> str:
 
 
 def _from_number(number: float) -> str:
-    seconds = number / 1000 if abs(number) > MILLISECONDS_FROM else number
+    # What is too large for both is left as it is: dividing an integer beyond all floats raises.
+    seconds = number / 1000 if MILLISECONDS_FROM < abs(number) <= 1000 * SECONDS_MAX else number
     if not SECONDS_MIN <= seconds <= SECONDS_MAX:  # NaN as well
         raise InvalidCall("invalid_timestamp", CODES["invalid_timestamp"])
     return iso(round(seconds * 1000) * 1_000_000)

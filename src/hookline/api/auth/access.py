@@ -14,13 +14,11 @@ from litestar.routes import HTTPRoute
 
 from hookline.api.auth.sessions import LIFETIME_MS, Sessions
 from hookline.api.caller import API, NEEDS, SAFE_METHODS, Need
-from hookline.api.calls import current_call
+from hookline.api.calls import PARTS_HEADER, current_call
 from hookline.api.problem import Problem
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
-PARTS_HEADER = "x-parts"
-"""With it a page asks for its own live parts; everything else outside the API is a page that a person opens."""
 NEXT_CHARACTERS_MAX = 2_000
 
 

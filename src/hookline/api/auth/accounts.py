@@ -74,7 +74,7 @@ class Passwords:
 def refusal_of(password: str, account: str) -> str | None:
     """Return why it cannot be a password for this account, None when it can."""
     if len(password) < CHARACTERS_MIN:
-        return f"Use at least {CHARACTERS_MIN} characters; a few words in a row are easy to keep in mind."
+        return f"Use at least {CHARACTERS_MIN} characters; a few words in a row are easy to remember."
     if len(password) > CHARACTERS_MAX:
         return f"Use at most {CHARACTERS_MAX} characters."
     if password.casefold() == account.casefold() or len(set(password)) < 5:
@@ -216,9 +216,9 @@ class Accounts:
             with self._database.transaction() as execute:
                 ((count,),) = execute("SELECT count(*) FROM accounts").fetchall()
                 if password_hash and count:
-                    raise AccountError("not_the_first", "There are accounts already; an owner invites further people.")
+                    raise AccountError("not_the_first", "Accounts already exist; an owner can invite more people.")
                 if count >= ACCOUNTS_MAX:
-                    raise AccountError("too_many", f"There may be {ACCOUNTS_MAX} accounts and no more.")
+                    raise AccountError("too_many", f"There can be at most {ACCOUNTS_MAX} accounts.")
                 for (other,) in execute("SELECT name FROM accounts").fetchall():
                     if looks(other) == looks(name):
                         raise AccountError("already_exists", f"There is an account called {other!r} already.")
@@ -250,7 +250,7 @@ def _usable(name: str) -> str:
         sentence = f"An account's name has 1 to {NAME_CHARACTERS_MAX} printable characters; an e-mail address is usual."
         raise AccountError("invalid_name", sentence)
     if is_reserved(name):
-        sentence = f"{name!r} would look like a token, or like Hookline itself, in the audit log; take another name."
+        sentence = f"{name!r} would look like a token, or like Hookline itself, in the audit log; choose another name."
         raise AccountError("invalid_name", sentence)
     return name
 

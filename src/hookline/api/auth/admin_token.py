@@ -42,7 +42,7 @@ class AdminToken:
         if not 0 < len(token) <= TOKEN_CHARACTERS_MAX or not (token.isascii() and token.isprintable()):
             raise AdminTokenError(
                 f"the admin token must have at most {TOKEN_CHARACTERS_MAX} ASCII characters, all of them printable; "
-                "set control.admin_token to another one, or leave it out to have one made up"
+                "set control.admin_token to another one, or leave it out to have one generated"
             )
         if len(token) < TOKEN_CHARACTERS_GOOD:
             logger().warning("admin_token_short", next_step=f"use {TOKEN_CHARACTERS_GOOD} characters or more")
@@ -69,7 +69,7 @@ def load(settings: Settings) -> AdminToken:
     except FileNotFoundError:
         return AdminToken(_make(path))
     if len(token) < TOKEN_CHARACTERS_GOOD:
-        raise AdminTokenError(f"{path} holds no usable token; delete it and a new one is made up at the next start")
+        raise AdminTokenError(f"{path} holds no usable token; delete it, and the next start creates a new one")
     path.chmod(0o600)
     return AdminToken(token)
 

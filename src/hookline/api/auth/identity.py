@@ -21,13 +21,20 @@ class Identity(NamedTuple):
 
 
 def identify(
-    services: Services, authorization: str, session_key: str | None, address: str, request_id: str
+    services: Services,
+    authorization: str,
+    session_key: str | None,
+    address: str,
+    request_id: str,
+    *,
+    is_own_action: bool,
 ) -> Identity:
-    """Say who calls. A bearer token that is not good is not made up for by a cookie."""
+    """Say who calls. A bearer token that is not good is not made up for by a cookie. A session is used by what a person
+    does (``is_own_action``), not by what an open page asks by itself."""
     scheme, _space, presented = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return _of_token(services, presented.strip(), address, request_id)
-    session = session_store(services).find(session_key)
+    session = session_store(services).find(session_key, in_use=is_own_action)
     return Identity(None if session is None else caller_of(session))
 
 
@@ -43,11 +50,11 @@ def _of_token(services: Services, text: str, address: str, request_id: str) -> I
         return Identity(Caller("admin_token", ADMIN_TOKEN, "owner"))
     token = token_store(services).find(text)
     if token is None:
-        return Identity(None, "This is neither the admin token nor a token in force.")
+        return Identity(None, "This is neither the admin token nor a valid token.")
     caller = Caller("token", token.name, ROLE_OF_SCOPE[token.scope], token.id)
     noted = token_store(services).note_use(token)
     if not token_store(services).has_expired(token):
         return Identity(caller)
     if noted:  # else it was written down a moment ago
         audit_log(services).record(caller, "use_expired_token", f"tokens/t{token.id}", address, request_id)
-    return Identity(None, f"The token {token.name!r} has expired; make a new one.")
+    return Identity(None, f"The token {token.name!r} has expired; create a new one.")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 from hookline.api.auth.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.cli.admin_api import AdminApi, CommandFailed
@@ -55,10 +56,11 @@ def _wrong_settings(here: Here) -> Iterator[Finding]:
     unused = [name for name in PROXY_VARIABLES if os.environ.get(name) or os.environ.get(name.lower())]
     if unused:
         message = (
-            f"{', '.join(unused)} of the environment: not used; deliveries and notices take the way of deliver.proxy"
-            " alone"
+            f"{', '.join(unused)} in the environment: not used; deliveries and notices leave only through deliver.proxy"
         )
-        yield Finding("settings", "warn", message, "Set deliver.proxy if they are to, and take the variables away.")
+        yield Finding(
+            "settings", "warn", message, "Set deliver.proxy if they should use a proxy, and remove the variables."
+        )
     yield from _wrong_proxy(here)
     token, notices = here.settings.control.admin_token, here.settings.notices
     if token is not None and len(token) < TOKEN_CHARACTERS_GOOD:
@@ -94,8 +96,8 @@ def _wrong_proxy(here: Here) -> Iterator[Finding]:
     except (SecretMissing, ValueError) as error:
         yield Finding("settings", "fail", f"deliver.proxy: {error}", "Until then nothing is delivered.")
     except OSError as error:
-        message = f"deliver.proxy: {proxy.name} takes no connections ({error.strerror or error})"
-        yield Finding("settings", "fail", message, "Until it does nothing is delivered, for there is no way round it.")
+        message = f"deliver.proxy: {proxy.name} accepts no connections ({error.strerror or error})"
+        yield Finding("settings", "fail", message, "Until it does, nothing is delivered: nothing bypasses it.")
 
 
 def check_connections(here: Here) -> Iterator[Finding]:
@@ -108,7 +110,9 @@ def check_connections(here: Here) -> Iterator[Finding]:
         return
     problems = check(file)
     for problem in problems[:SHOWN_MAX]:
-        yield Finding("connections", "fail", f"{file}: {problem}", f"hookline check {file} shows all of them.")
+        yield Finding(
+            "connections", "fail", f"{file}: {problem}", f"hookline check {quote(str(file))} shows all of them."
+        )
     if problems:
         return
     control = here.reports.get("control")
@@ -121,8 +125,9 @@ def check_connections(here: Here) -> Iterator[Finding]:
         yield Finding("connections", "warn", f"{file} is valid; cannot check whether it is applied", str(failure))
         return
     if changes:
+        name = quote(str(file))
         message = f"{file} is valid and not applied: {changes} object{'s' if changes > 1 else ''} would change"
-        yield Finding("connections", "warn", message, f"hookline diff {file}, then hookline apply {file}")
+        yield Finding("connections", "warn", message, f"hookline diff {name}, then hookline apply {name}")
     else:
         yield Finding("connections", "ok", f"{file} is valid and applied")
 
@@ -150,7 +155,7 @@ def check_destinations(here: Here) -> Iterator[Finding]:
     yield from _bounded(unusable, "Correct it with hookline apply, or through the admin API.")
     yield from _bounded(
         [sentence for each in enabled for sentence in _expiring(here, each)],
-        "Have it renewed and put it there.",
+        "Have it renewed, and replace its file.",
         "warn",
     )
     probes = deliver.by_label(NEXT_PROBE) if (deliver := here.reports.get("deliver")) and deliver.fresh else {}
@@ -167,7 +172,7 @@ def check_destinations(here: Here) -> Iterator[Finding]:
 
 
 def _asked_at(seconds: float | None) -> str:
-    return "" if seconds is None else f"; its receiver is asked again at {iso(int(seconds * 1000))}"
+    return "" if seconds is None else f"; its receiver is probed again at {iso(int(seconds * 1000))}"
 
 
 def _odd_names(snapshot: Snapshot) -> Iterator[Finding]:
@@ -177,8 +182,10 @@ def _odd_names(snapshot: Snapshot) -> Iterator[Finding]:
     named = [f"the id {id!r}" for id in ids if id.endswith("\n")]
     named += [f"the write key {key!r}" for each in snapshot.sources for key in each.write_keys if key.endswith("\n")]
     for sentence in named[:SHOWN_MAX]:
-        next_step = "It goes on as it is. Make another one in its place, then delete this one."
-        yield Finding("connections", "warn", f"{sentence} ends in a line end, which none may have any more", next_step)
+        next_step = "It still works. Create another one in its place, then delete this one."
+        yield Finding(
+            "connections", "warn", f"{sentence} ends with a line break, which is no longer allowed", next_step
+        )
 
 
 def _bounded(sentences: Sequence[str], next_step: str, status: Status = "fail") -> Iterator[Finding]:

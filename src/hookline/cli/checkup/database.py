@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from hookline.cli.checkup.here import Finding, Here
 from hookline.database import home
@@ -56,10 +57,10 @@ def check_folder(here: Here) -> Iterator[Finding]:
     if not path.exists():
         parent = next(each for each in path.parents if each.exists())
         if os.access(parent, os.W_OK | os.X_OK):
-            yield Finding("data_folder", "warn", f"{path} is not there yet", "hookline up makes it.")
+            yield Finding("data_folder", "warn", f"{path} does not exist yet", "hookline up creates it.")
         else:
-            message = f"{path} is not there and cannot be made: {parent} is not writable"
-            yield Finding("data_folder", "fail", message, "Choose another folder with data_dir, or make it by hand.")
+            message = f"{path} does not exist and cannot be created: {parent} is not writable"
+            yield Finding("data_folder", "fail", message, "Choose another folder with data_dir, or create it by hand.")
     elif not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         message = f"{path} is not a folder that this user can write to"
         yield Finding("data_folder", "fail", message, "Run this as the user that runs Hookline, or change its owner.")
@@ -72,7 +73,10 @@ def check_parts(here: Here) -> Iterator[Finding]:
     path, is_here = here.settings.data_path, here.settings.database.url == LOCAL
     for name in home.missing(path) if is_here else ():
         message = f"{path / name} is missing, and was there"
-        next_step = f"Put it back from a snapshot; Hookline does not start without it. hookline renew {name} goes on."
+        next_step = (
+            f"Put it back from a snapshot: Hookline does not start without it. hookline renew {name} replaces it with"
+            " an empty one."
+        )
         yield Finding("parts", "fail", message, next_step)
     if is_here:
         try:
@@ -99,7 +103,9 @@ def check_disk(here: Here) -> Iterator[Finding]:
     used = f"events take {in_words(journal)} of {in_words(settings.retention.bytes)}"
     if free < max(settings.notices.disk_free, 1) or (status.f_files and not status.f_favail):
         message = f"{in_words(free)} free: nearly full; {used}"
-        yield Finding("disk", "fail", message, "Make room, or lower retention.bytes; a full disk is answered 503.")
+        yield Finding(
+            "disk", "fail", message, "Make room, or lower retention.bytes; while the disk is full, calls get 503."
+        )
     elif free < growth:
         message = f"{in_words(free)} free, {in_words(growth)} may still be needed; {used}"
         least = in_words(max(0, settings.retention.bytes - (growth - free)))
@@ -115,15 +121,17 @@ def check_permissions(here: Here) -> Iterator[Finding]:
     for each in open_to_others:
         wanted = "700" if each.is_dir() else "600"
         message = f"{each} can be read or written by others (mode {_mode(each):o})"
-        yield Finding("permissions", "fail", message, f"chmod {wanted} {each}")
+        yield Finding("permissions", "fail", message, f"chmod {wanted} {quote(str(each))}")
     open_secrets = list(_open_secrets(here.settings.secrets.dir))
     for each in open_secrets:
         message = f"{each} can be read by every user of this machine (mode {_mode(each):o})"
-        yield Finding("permissions", "warn", message, f"chmod 600 {each}, if nobody else needs it.")
+        yield Finding("permissions", "warn", message, f"chmod 600 {quote(str(each))}, if nobody else needs it.")
     config = settings_file(here)
     if config is not None and _mode(config) & OTHERS:
         message = f"{config} holds a secret and can be read by others (mode {_mode(config):o})"
-        yield Finding("permissions", "fail", message, f"chmod 600 {config}, or give the secret in the environment.")
+        yield Finding(
+            "permissions", "fail", message, f"chmod 600 {quote(str(config))}, or give the secret in the environment."
+        )
         return
     if not (open_to_others or open_secrets) and path.is_dir():
         yield Finding("permissions", "ok", "only this user can read the data folder and the secrets")
@@ -203,7 +211,7 @@ def check_database(here: Here) -> Iterator[Finding]:
             taken = sum(bytes_taken(location_of(settings, which)) for which in DATABASES)
             yield Finding("database", "ok", f"{described}; {in_words(taken)}")
     except DatabaseAway as away:
-        next_step = f"{away.next_step} Hookline goes on by itself then."
+        next_step = f"{away.next_step} Hookline then continues by itself."
         yield Finding("database", "fail", f"{_sentence(away)}: {away}", next_step)
     except DatabaseUnusable as error:
         yield Finding("database", "fail", str(error), "Hookline does not start like this.")
@@ -228,7 +236,7 @@ def _of_schema(schema: Schema) -> Iterator[Finding]:
             yield Finding("database", "fail", f"{_sentence(trouble)} ({schema.name}): {trouble}", trouble.next_step)
     if len(found) > SHOWN_MAX:
         more = f"{len(found) - SHOWN_MAX} more of this kind in {schema.name}"
-        yield Finding("database", "fail", more, "Mend those named here, and run this again.")
+        yield Finding("database", "fail", more, "Repair those named here, and run this again.")
 
 
 def _of_file(path: Path, runs: bool) -> Iterator[Finding]:

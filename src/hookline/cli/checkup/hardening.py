@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from shlex import quote
 from urllib.parse import parse_qs, urlsplit
 
 from hookline.cli.checkup.configured import read_connections
@@ -36,15 +37,15 @@ def check_listeners(here: Here) -> Iterator[Finding]:
     found = [*_open_ports(here), *_plain_connections(here)]
     yield from found
     if not found:
-        yield Finding("listeners", "ok", "nothing is served or asked over a network without TLS")
+        yield Finding("listeners", "ok", "nothing is served or requested over a network without TLS")
 
 
 def check_proxies(here: Here) -> Iterator[Finding]:
     """Proxies whose word on the caller's address is taken: only networks of one's own."""
     wide = _too_wide(here.settings.collect.trusted_proxies)
     for network in wide:
-        message = f"collect.trusted_proxies takes the word of {network}: strangers may say whose address they have"
-        yield Finding("proxies", "fail", message, "Name the addresses of your proxies alone.")
+        message = f"collect.trusted_proxies trusts {network}: strangers can claim any address"
+        yield Finding("proxies", "fail", message, "Name only the addresses of your proxies.")
     if not wide:
         yield Finding("proxies", "ok", f"{len(here.settings.collect.trusted_proxies) or 'no'} trusted networks")
 
@@ -55,11 +56,11 @@ def check_networks(here: Here) -> Iterator[Finding]:
     found: list[Finding] = []
     for network in map(ip_network, allowed):
         if network.prefixlen == 0 or METADATA in network:
-            message = f"deliver.allow_networks lets every editor send to {network}, the cloud's metadata among it"
-            found.append(Finding("networks", "fail", message, "Name the networks of your receivers alone."))
+            message = f"deliver.allow_networks lets every editor send to {network}, including the cloud's metadata"
+            found.append(Finding("networks", "fail", message, "Name only the networks of your receivers."))
         elif network.is_loopback or str(network) in _too_wide((str(network),)):
             message = f"deliver.allow_networks lets every editor send to {network}: also to this machine's own services"
-            found.append(Finding("networks", "warn", message, "Name the addresses of your receivers alone."))
+            found.append(Finding("networks", "warn", message, "Name only the addresses of your receivers."))
     yield from found
     if not found:
         yield Finding("networks", "ok", f"{len(allowed) or 'no'} networks inside are allowed as receivers")
@@ -71,7 +72,7 @@ def check_secrets(here: Here) -> Iterator[Finding]:
     short = _short_secrets(here)
     if short:
         named = ", ".join(short[:NAMED_MAX]) + (f" and {len(short) - NAMED_MAX} more" if len(short) > NAMED_MAX else "")
-        message = f"secrets shorter than {SECRET_CHARACTERS_GOOD} characters can be found by trying: {named}"
+        message = f"secrets shorter than {SECRET_CHARACTERS_GOOD} characters can be guessed: {named}"
         found.append(Finding("secrets", "warn", message, "hookline secrets rotate DESTINATION makes a long one."))
     yield from found
     if not found:
@@ -94,7 +95,7 @@ def check_user(here: Here) -> Iterator[Finding]:
     folder = _owner(here.settings.data_path)
     if 0 in running or (not running and folder == 0):
         next_step = "Give it a user of its own: deploy/systemd/hookline.service, or USER in a container."
-        yield Finding("user", "warn", "Hookline runs as root, which it needs for nothing", next_step)
+        yield Finding("user", "warn", "Hookline runs as root, which it never needs", next_step)
     elif running and folder is not None and running != {folder}:
         message = f"{here.settings.data_path} belongs to user {folder}, and Hookline runs as {min(running)}"
         yield Finding("user", "fail", message, "Give the folder to the user that runs Hookline (chown -R).")
@@ -109,7 +110,7 @@ def _open_ports(here: Here) -> Iterator[Finding]:
         ("collect", settings.collect.listen, settings.collect.public_url, "write keys and events"),
     ):
         if not _is_local(parse_listen(listen)[0]) and not (url or "").startswith("https://"):
-            message = f"{role} listens on {listen} and no TLS is known of: {carries} can be read on the way"
+            message = f"{role} listens on {listen} and no TLS is known: {carries} can be read on the way"
             next_step = (
                 f"Listen on 127.0.0.1 behind a proxy with TLS, or set {role}.public_url to its https:// address."
             )
@@ -125,9 +126,9 @@ def _plain_connections(here: Here) -> Iterator[Finding]:
         is_far = any(not _is_local(host) for host in hosts if host and not host.startswith("/"))
         if is_far and query.get("sslmode", ["prefer"])[-1] not in ENCRYPTED:
             next_step = "Add sslmode=verify-full (and sslrootcert) to database.url."
-            yield Finding("listeners", "warn", "PostgreSQL may be asked without TLS: events can be read", next_step)
+            yield Finding("listeners", "warn", "PostgreSQL may be used without TLS: events can be read", next_step)
     if journal.url != "local" and not journal.tls and not all(map(_is_local, _hosts(urlsplit(journal.url).netloc))):
-        yield Finding("listeners", "warn", "brokers are asked without TLS: events can be read", "Set journal.tls.")
+        yield Finding("listeners", "warn", "brokers are used without TLS: events can be read", "Set journal.tls.")
 
 
 def _hosts(netloc: str) -> list[str]:
@@ -148,9 +149,7 @@ def _too_wide(networks: tuple[str, ...]) -> list[str]:
 
 def _exposed_token(here: Here) -> Iterator[Finding]:
     source = next((each.source for each in here.origins if each.key == "control.admin_token"), "default")
-    next_step = (
-        "Leave it out: Hookline makes one up and keeps it in admin-token (0600). hookline tokens are for programs."
-    )
+    next_step = "Leave it out: Hookline generates one and keeps it in admin-token (0600). Programs use hookline tokens."
     if source.startswith("flag"):
         message = (
             "control.admin_token is given as a flag: every user of this machine can read it in the list of processes"
@@ -170,7 +169,9 @@ def _exposed_connections(here: Here) -> Iterator[Finding]:
     text, _ = file.load(path)
     if any(_written_out(each) for _, each in file.read(text)[0].destinations):
         message = f"{path} holds a secret and can be read by others (mode {stat.S_IMODE(path.stat().st_mode):o})"
-        next_step = f"chmod 600 {path}, or write keep, env:HOOKLINE_SECRET_… or file:NAME in place of the secret."
+        next_step = (
+            f"chmod 600 {quote(str(path))}, or write keep, env:HOOKLINE_SECRET_… or file:NAME in place of the secret."
+        )
         yield Finding("secrets", "warn", message, next_step)
 
 

@@ -49,7 +49,7 @@ def _lost(here: Here) -> Iterator[Finding]:
     now_ms = time.time() * 1000
     for lost in read_lost(here.settings.data_path / FOLDER):
         if now_ms - lost.at_ms < SHOWN_MS:
-            message = f"partition {lost.partition} ended before events that were taken: {detail(lost)}"
+            message = f"partition {lost.partition} ended before events that were accepted: {detail(lost)}"
             yield Finding("journal", "fail", message, KINDS["journal_behind"].next_step)
 
 
@@ -68,8 +68,8 @@ def _missing(here: Here) -> Iterator[Finding]:
         parts |= {part: offset for part, offset in known.get(partition, {}).items() if offset > end}
         if parts:
             knowing = ", ".join(f"{part} knows {offset:,}" for part, offset in parts.items())
-            message = f"partition {partition} has fewer events than were taken: it ends at {end:,}, and {knowing}"
-            next_step = "Put back the newer journal, if there is one; else what is missing is lost. It goes on behind."
+            message = f"partition {partition} has fewer events than were accepted: it ends at {end:,}, and {knowing}"
+            next_step = "Put back the newer journal, if there is one; otherwise the missing events are lost."
             # After a power cut the end is found by those who open it.
             yield Finding("journal", "fail" if here.runs else "warn", message, next_step)
 

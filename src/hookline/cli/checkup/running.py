@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -26,7 +27,12 @@ STATUSES: dict[str, Status] = {"critical": "fail", "warning": "warn", "info": "o
 
 def check_roles(here: Here) -> Iterator[Finding]:
     """Each role, from its own report of the last seconds."""
-    roles = wanted(str(here.settings.data_path))
+    folder = here.settings.data_path
+    if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+        message = "this user cannot see whether Hookline runs"
+        yield Finding("roles", "warn", message, "Run this as the user that runs Hookline.")
+        return
+    roles = wanted(str(folder))
     away = [role for role in roles if role not in here.reports or not here.reports[role].fresh]
     if not here.runs and here.launch is None:
         yield Finding("roles", "warn", "Hookline does not run in this folder", "Start it: hookline up")
@@ -35,7 +41,7 @@ def check_roles(here: Here) -> Iterator[Finding]:
         yield Finding("roles", "fail", message, "Look at its last log lines; hookline up starts it again by itself.")
     elif hindered := {role: state for role, state in _whole(here).items() if state not in (WORKING, STANDING_BY)}:
         message = f"not every role works: {', '.join(f'{role} ({state})' for role, state in hindered.items())}"
-        yield Finding("roles", "fail", message, "Its last log lines say more; it goes on by itself once it can.")
+        yield Finding("roles", "fail", message, "Its last log lines say more; it continues by itself once it can.")
     else:
         yield Finding("roles", "ok", f"{', '.join(roles)} run")
 

@@ -50,7 +50,7 @@ def simulate(
     connections
         Connections file (default: ./connections.yaml).
     config
-        Settings file (default: ./hookline.yaml where it exists).
+        Settings file (default: ./hookline.yaml if it exists).
     seed
         Seed of the random waits.
     as_json
@@ -89,7 +89,7 @@ def renew(part: str, /, *, yes: Flag = False, server: Target = HERE) -> int:
     Parameters
     ----------
     part
-        control.db, deliver.db, privacy.db, privacy-key or profiles.db, also where the databases are in PostgreSQL.
+        control.db, deliver.db, privacy.db, privacy-key or profiles.db, also if the databases are in PostgreSQL.
     yes
         Do it. Without --yes, only the consequences are printed.
     """

@@ -10,7 +10,7 @@ import msgspec
 from hookline.cli.admin_api import CommandFailed
 from hookline.cli.checkup import configured, database, hardening, journal, machine, running
 from hookline.cli.checkup.here import Finding, Here, look
-from hookline.cli.target import Target
+from hookline.cli.target import Target, printable
 from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import JournalError
@@ -82,9 +82,10 @@ def _print(as_json: bool, origins: Sequence[Origin], findings: Sequence[Finding]
     paint = _paint()
     for finding in sorted(findings, key=lambda each: list(SHAPES)[::-1].index(each.status)):
         shape, colour = SHAPES[finding.status]
-        print(f"  {paint(f'{shape} {finding.status:<5}', colour)} {finding.check:<{LABEL_WIDTH}} {finding.message}")
+        message = printable(finding.message)
+        print(f"  {paint(f'{shape} {finding.status:<5}', colour)} {finding.check:<{LABEL_WIDTH}} {message}")
         if finding.next_step is not None and finding.status != "ok":
-            print(f"{'':<{LABEL_WIDTH + 11}}→ {finding.next_step}")
+            print(f"{'':<{LABEL_WIDTH + 11}}→ {printable(finding.next_step)}")
     counts = {status: sum(finding.status == status for finding in findings) for status in SHAPES}
     print(f"\n{counts['fail']} wrong, {counts['warn']} worth a look, {counts['ok']} fine")
     if origins:

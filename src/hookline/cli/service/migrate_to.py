@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -48,7 +49,7 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
             try:
                 work.prepare()
                 if prepare:
-                    again = "run it again without --prepare to finish; the service goes on meanwhile"
+                    again = "run it again without --prepare to finish; the service keeps running meanwhile"
                     report.end("prepared", f"prepared: {again}")
                     return 0
                 began = time.monotonic()
@@ -56,7 +57,10 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
                     try:
                         work.finish()
                     except BaseException:
-                        if was_running:
+                        # Once the mark is there only the last steps are missing, and the old folder starts no more.
+                        if is_moved(old, new):
+                            report.tell("moved, but for the last steps: run this again before you start Hookline")
+                        elif was_running:
                             back = f"the service is stopped and {old.data_path} as it was: start it as before, or retry"
                             report.tell(back)
                         raise
@@ -78,7 +82,7 @@ def go_back(server: Target, file: Path, leave_events: bool, as_json: bool) -> in
             report.events_left = undo(old, new, leave_events)
     if report.events_left:
         report.tell(f"{report.events_left:,} events that were stored since the move are in {new.journal.url} only")
-    report.end("back", f"{old.data_path} counts again: start Hookline with its settings")
+    report.end("back", f"{old.data_path} is in use again: start Hookline with its settings")
     return 0
 
 
@@ -98,7 +102,7 @@ def _failing() -> Iterator[None]:
         raise CommandFailed(reason_of(error)) from error
     except engine.Error as error:
         raise CommandFailed(
-            f"a database does not do what it should ({str(error).strip()}): see to it and run it again"
+            f"a database does not work as it should ({str(error).strip()}): repair it and run this again"
         ) from error
 
 
@@ -153,7 +157,8 @@ def _supervisor(folder: Path) -> int:
 
 
 def _last_line(old: Settings, new: Settings, file: Path) -> str:
-    return f"start Hookline with --config {file}; {old.data_path} is kept as it was until you remove it"
+    config = shlex.quote(str(file))
+    return f"start Hookline with --config {config}; {old.data_path} is kept as it was until you remove it"
 
 
 State = Literal["prepared", "moved", "back"]

@@ -62,10 +62,10 @@ def parser(command: str) -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(
         prog=f"hookline {command}", description=SUMMARIES[command], allow_abbrev=False, argument_default=None
     )
-    found.add_argument("--config", metavar="FILE", help="settings file (default: ./hookline.yaml where it exists)")
+    found.add_argument("--config", metavar="FILE", help="settings file (default: ./hookline.yaml if it exists)")
     if command in ("up", "control"):
         found.add_argument(
-            "--connections", metavar="FILE", help="connections file (default: ./connections.yaml where it exists)"
+            "--connections", metavar="FILE", help="connections file (default: ./connections.yaml if it exists)"
         )
         found.add_argument(
             "--one-time-link",
@@ -76,7 +76,7 @@ def parser(command: str) -> argparse.ArgumentParser:
         found.add_argument(
             "--quickstart",
             action="store_true",
-            help="for a first look: allow receivers on this machine and create a source when there is none",
+            help="for a first look: allow receivers on this machine and create a source if there is none",
         )
     group = found.add_argument_group("settings", "see /docs/settings; a flag wins over environment and file")
     for key in keys():

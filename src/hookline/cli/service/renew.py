@@ -39,7 +39,7 @@ def renew(server: Target, part: str, yes: bool) -> int:
         print(f"Nothing was changed. Put it back from a snapshot, or: hookline renew {part} --yes")
         return 1
     _forget(settings, part)
-    print(f"The next start makes {part} anew.")
+    print(f"The next start creates a new {part}.")
     return 0
 
 

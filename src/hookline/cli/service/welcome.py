@@ -90,7 +90,7 @@ def text_of(
     """Return what is printed; each line to paste is quoted for the shell."""
     lines = ["", "Hookline is ready.", "", f"  Page       {page.href}"]
     if page.once:
-        next_step = ", and leads to the owner account you create there" if page.is_new else ""
+        next_step = ", and lets you create the owner account" if page.is_new else ""
         lines += [f"             The link works once, within {VALID_SECONDS / 60:.0f} minutes{next_step}."]
     lines += [f"  Collects   {collect}"]
     if sources:
@@ -113,7 +113,7 @@ def text_of(
         lines += ["", f"There is no source yet: create one on the page, or with {create}"]
     if quickstart:
         lines += ["", "Receivers on this machine are allowed (deliver.allow_networks: 127.0.0.0/8, ::1/128)."]
-    return "\n".join([*lines, "Ctrl-C ends it; nothing is lost.", ""])
+    return "\n".join([*lines, "Ctrl-C stops it; nothing is lost.", ""])
 
 
 def main() -> None:

@@ -368,7 +368,7 @@ async def change_own_password(services: Services, call: Call, current: str, new:
     """
     caller = call.caller
     if caller is None or caller.kind != "account" or caller.id is None:
-        raise Problem(409, "no_password", "Only an account has a password; you came with a token.")
+        raise Problem(409, "no_password", "Only an account has a password; you used a token.")
     return await _change_password(services, call, caller.id, caller.name, current, new)
 
 
@@ -383,7 +383,7 @@ async def _change_password(
         right = await password_hasher(services).matches(current, None if found is None else found.password_hash)
     except TooManyWaiting:
         login_throttle(services).not_tried(SESSION, name)
-        raise Problem(503, "unavailable", "Many sign in right now; try again in a moment.") from None
+        raise Problem(503, "unavailable", "Too many people are signing in right now; try again in a moment.") from None
     if not right or account is None:
         if account is not None and call.caller is not None:  # few, for each account has few tries
             target = f"users/u{account}"
@@ -461,7 +461,7 @@ class TokensApi(Controller):
     async def create_token(self, services: FromServices, data: JSONBody[NewToken]) -> Response[CreatedToken]:
         """Create a token. Only this answer contains its text."""
         if not (data.name.isprintable() and data.name.strip()):
-            sentence = "A name is printable, and not blank."
+            sentence = "A name must be printable, and not blank."
             raise Problem(422, "invalid_object", sentence, [FieldError("/name", sentence)])
         expires_at = None if data.expires_in is None else _time_after(data.expires_in)
         try:

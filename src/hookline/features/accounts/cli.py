@@ -60,7 +60,7 @@ def invite(name: str, /, *, role: Role = "viewer", options: Options = HERE) -> i
         print(json.dumps(answer))
     else:
         print(_line(answer["user"]))
-        print(f"Send this link; it is good once, within 72 hours:\n  {answer['link']}")
+        print(f"Send this link; it works once, within 72 hours:\n  {answer['link']}")
     return 0
 
 
@@ -163,7 +163,7 @@ def password(name: str, /, *, stdin: Flag = False, options: Options = HERE) -> i
     name
         Name of the account.
     stdin
-        Read the password in force and the new one from standard input, a line each, and ask nothing.
+        Read the current password and the new one from standard input, one per line, without asking.
     """
     if stdin:
         current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
@@ -207,7 +207,7 @@ def create(name: str, /, *, scope: Scope = "read", expires_in: str | None = None
     name
         What it is for. The audit log shows this name.
     scope
-        read; write also changes sources, destinations and replays; admin may do everything.
+        read, write or admin: the same as a viewer, an editor or an owner.
     expires_in
         How long it is valid, such as 90d (default: until it is revoked).
     """

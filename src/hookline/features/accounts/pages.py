@@ -173,7 +173,9 @@ def _throttled(
     services: Services, after: str, account: str, wait_seconds: int, target: str | None = None
 ) -> Response[str]:
     _refused(services, "throttled", target or _target(services, account))
-    error = f"Too many failed attempts from your address. Try again in {-(-wait_seconds // 60)} minutes."
+    minutes = -(-wait_seconds // 60)
+    soon = "1 minute" if minutes == 1 else f"{minutes} minutes"
+    error = f"Too many failed attempts from your address. Try again in {soon}."
     return _form(services, after, account, error, 429, {"Retry-After": str(wait_seconds)})
 
 
@@ -279,13 +281,13 @@ def person(account: Account) -> Caller:
 
 ROWS_ON_A_PAGE = 50
 WHAT_ROLES_DO = {
-    "viewer": "viewer: sees events, people and connections, and changes nothing",
-    "editor": "editor: also changes sources, destinations, filters, replays, dead letters",
-    "owner": "owner: also accounts, tokens, server settings",
+    "viewer": "viewer: sees events, people and connections, changes nothing",
+    "editor": "editor: also changes connections and audiences, replays events, deletes people's data",
+    "owner": "owner: also accounts, tokens, server settings, audit log",
 }
 WHAT_SCOPES_DO = {
-    "read": "read: what a viewer may",
-    "write": "write: what an editor may",
+    "read": "read: the same as a viewer",
+    "write": "write: the same as an editor",
     "admin": "admin: everything",
 }
 LIFETIMES = (("90d", "90 days"), ("30d", "30 days"), ("365d", "a year"), ("", "until it is revoked"))
@@ -320,7 +322,9 @@ class PeopleScreens(Controller):
         number = id_number(id, "u")
         account = None if number is None else account_store(services).get(number)
         if account is None:
-            return unknown(request, "settings", "Account", "There is no account of this id", id, "It may be removed.")
+            return unknown(
+                request, "settings", "Account", "There is no account with this id", id, "It may have been removed."
+            )
         user = user_of(account)
         given = {"roles": [(role, WHAT_ROLES_DO[role]) for role in ROLES], "author": person(account).author}
         sessions = sessions_of(services, account.id)
@@ -351,7 +355,9 @@ class PeopleScreens(Controller):
         number = id_number(id, "t")
         token = None if number is None else token_store(services).get(number)
         if token is None:
-            return unknown(request, "settings", "Token", "There is no token of this id", id, "It may be revoked.")
+            return unknown(
+                request, "settings", "Token", "There is no token with this id", id, "It may have been revoked."
+            )
         view = token_view_of(services, token)
         return screen(request, "settings_token.html", "settings", token=view, scope=WHAT_SCOPES_DO[view.scope])
 

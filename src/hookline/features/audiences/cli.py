@@ -111,7 +111,7 @@ _preview(audiences_app, "an audience")
 _preview(computed_traits_app, "a computed trait")
 
 
-def _syncs(of: App, noun: str) -> None:
+def _syncs(of: App, noun: str, what_changed: str) -> None:
     (collection,) = of.name
 
     def sync(id: str, /, *, options: Options = HERE) -> int:
@@ -121,13 +121,13 @@ def _syncs(of: App, noun: str) -> None:
         return print_syncs(options.admin(), collection, id, limit, options.as_json, options.utc)
 
     of.command(sync, help=f"Sync one {noun} now.")
-    of.command(syncs, help=f"List the syncs of one {noun}, newest first, with how many people joined and left.")
+    of.command(syncs, help=f"List the syncs of one {noun}, newest first, with how many people {what_changed}.")
 
 
-_syncs(audiences_app, "audience")
+_syncs(audiences_app, "audience", "joined and left")
 
 
-_syncs(computed_traits_app, "computed trait")
+_syncs(computed_traits_app, "computed trait", "got or lost a value")
 
 
 @computed_traits_app.command
@@ -185,7 +185,7 @@ def ask_sync(admin: AdminApi, collection: str, id: str, as_json: bool) -> int:
     """Ask for a sync."""
     asked = admin.request("POST", f"/{collection}/{_part(id)}/sync")
     end = f"its end: hookline {collection} syncs {printable(id)}"
-    print(json.dumps(asked) if as_json else f"asked at {asked['askedAt']}; {end}")
+    print(json.dumps(asked) if as_json else f"requested at {asked['askedAt']}; {end}")
     return 0
 
 
@@ -221,7 +221,7 @@ def _explanation(found: Json, asked: str) -> Iterator[str]:
     else:
         yield f"after the last sync: in, since {synced['since']}, {'synced' if synced['sent'] else 'not synced'}"
     if not found["historyComplete"]:
-        yield "the history is not complete: it is still read up"
+        yield "the history is incomplete: Hookline is still reading stored events"
     yield from _clause(found["reason"], "")
 
 
@@ -282,7 +282,7 @@ def print_preview(admin: AdminApi, noun: str, file: Path, as_json: bool) -> int:
     elif isinstance(wanted, dict) and "condition" in wanted:
         body = {"condition": wanted["condition"]}
     else:
-        raise CommandFailed(f"{file} must hold one audience, with a condition")
+        raise CommandFailed(f"{file} must contain one audience, with a condition")
     found = _until_ended(admin, admin.request("POST", "/audience-previews", body), as_json)
     if found["state"] == "failed":
         raise CommandFailed(found["detail"])
@@ -317,7 +317,7 @@ def _explanation_of_trait_value(found: Json, asked: str) -> Iterator[str]:
     counts = "1 event counts" if found["found"] == 1 else f"{found['found']} events count"
     yield f"{counts}, {found['used']} of them with a value"
     if not found["historyComplete"]:
-        yield "the history is not complete: it is still read up"
+        yield "the history is incomplete: Hookline is still reading stored events"
     for event in found["events"]:
         name = "no longer kept" if event["messageId"] is None else printable(event["messageId"])
         yield f"{INDENT}{event['at']}  {name}"

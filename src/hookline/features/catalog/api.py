@@ -130,7 +130,7 @@ class Kinds(Controller):
 
     @get(needs="viewer")
     async def list_kinds(self, services: FromServices) -> Listing[InstalledKind]:
-        """List the kinds that are installed, and those of packages that cannot be used with the reason."""
+        """List the kinds that are installed, and those of packages that cannot be used, with the reason."""
         used = Counter(stored.object.kind for stored in services.store.destinations())
         listed = [_installed(kind, used[kind.id]) for kind in kinds().values()]
         listed += [

@@ -38,7 +38,7 @@ def manifest_faults(text: str) -> tuple[Manifest | None, list[KindFault]]:
     # A few aliases may stand for billions of values, and a number in base 60 takes the square of its length.
     for problem in YamlTree(text, FILE_CHARACTERS_MAX).problems:
         line = f"line {problem.line}: " if problem.line else ""
-        return None, [KindFault("", f"this is not YAML that can be read: {line}{problem.message}")]
+        return None, [KindFault("", f"this is not valid YAML: {line}{problem.message}")]
     try:
         manifest = msgspec.yaml.decode(text.encode("utf-8", "replace"), type=Manifest)
     except msgspec.ValidationError as error:
@@ -47,7 +47,7 @@ def manifest_faults(text: str) -> tuple[Manifest | None, list[KindFault]]:
         allowed = _allowed(place) if said.detail.startswith("Invalid enum value") else []
         return None, [KindFault(said.pointer, said.detail + (f"; write {' or '.join(allowed)}" if allowed else ""))]
     except (msgspec.DecodeError, ValueError) as error:
-        return None, [KindFault("", f"this is not YAML that can be read: {str(error).splitlines()[0]}")]
+        return None, [KindFault("", f"this is not valid YAML: {str(error).splitlines()[0]}")]
     found: dict[KindFault, None] = {}
     for fault in _faults(manifest):
         found[fault] = None
@@ -139,7 +139,7 @@ def _faults(manifest: Manifest) -> Iterator[KindFault]:
         except ValueError as error:
             yield KindFault("/headers", str(error))
         if manifest.settings:
-            detail = "a webhook has the settings of webhooks; take these out, or write requests in place of webhook"
+            detail = "a webhook has the settings of webhooks; remove these, or write requests instead of webhook"
             yield KindFault("/settings", detail)
         return
     yield from _setting_faults(manifest.settings, "/settings")
@@ -158,7 +158,9 @@ def _setting_faults(schema: Schema, pointer: str) -> Iterator[KindFault]:
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in properties:
-            yield KindFault(f"{pointer}/required", f"{name!r} is required but no property; add it, or take it out")
+            yield KindFault(
+                f"{pointer}/required", f"{name!r} is required but is not a property; add it, or remove it here"
+            )
     for name, rule in properties.items():
         place = f"{pointer}/properties/{name}"
         if not rule.get("title"):
@@ -181,7 +183,7 @@ def _request_faults(manifest: Manifest) -> Iterator[KindFault]:
 
 
 def _no_setting(name: str) -> str:
-    return f"it reads settings.{name}, which is no setting; add it to settings"
+    return f"it reads settings.{name}, which is not a setting; add it to settings"
 
 
 def _file_faults(folder: Path) -> Iterator[KindFault]:
@@ -205,7 +207,7 @@ def _file_faults(folder: Path) -> Iterator[KindFault]:
         elif name == "icon.svg" and not text.lstrip().startswith("<svg"):
             yield KindFault(name, "begin the icon with <svg, without a declaration or a comment before it")
         elif name == "icon.svg" and re.search(r"<script|\son[a-z]+\s*=|href\s*=\s*[\"']https?:", text, re.IGNORECASE):
-            yield KindFault(name, "an icon has no scripts and loads nothing; take that out")
+            yield KindFault(name, "an icon has no scripts and loads nothing; remove that")
     if not (folder / "__init__.py").is_file():
         yield KindFault("__init__.py", "add an empty __init__.py: the folder is found as a Python package")
 

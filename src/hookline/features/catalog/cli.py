@@ -28,7 +28,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @kinds_app.command(name="list")
 def list_kinds(*, options: Options = HERE) -> int:
-    """List the kinds that are installed where Hookline runs, and those that cannot be used with the reason."""
+    """List the kinds that are installed where Hookline runs, and those that cannot be used, with the reason."""
     kinds = options.admin().every("/kinds")
     if options.as_json:
         print(json.dumps(kinds))
@@ -90,7 +90,7 @@ def new_kind(name: str, /, *, into: Path | None = None) -> int:
         raise CommandFailed(f"{folder} exists already; choose another name, or remove it") from None
     except OSError as error:
         raise CommandFailed(f"cannot write {folder}: {error.strerror}") from None
-    print(f"{folder / package / MANIFEST} is where to begin. Then:")
+    print(f"{folder / package / MANIFEST} is the file to begin with. Then:")
     path = folder if folder.is_absolute() else f"./{folder}"  # to pip a bare name is a package of the public index
     print(f"  hookline kinds check {path}     says what is wrong, and shows the requests for {EVENT_FILE}")
     print(f"  pip install {path}              where Hookline is installed; restart Hookline, and it is in the catalog")

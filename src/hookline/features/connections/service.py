@@ -5,6 +5,7 @@ It imports no web framework: the other roles wait for this and need not wait for
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,21 +16,34 @@ from hookline.database.location import location_of
 from hookline.database.open import ensure
 from hookline.database.steady_clock import steady_clock_of
 from hookline.journal.opening import open_reader
+from hookline.journal.port import JournalAway
+from hookline.outcomes.reader import DeliverReader
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 
 def journal_ends(settings: Settings) -> Offsets:
-    """Return one past the last durable offset of every partition; 0 where collect has not stored anything yet."""
+    """Return one past the last durable offset of every partition; 0 where collect has not stored anything yet. Raise
+    JournalAway while that cannot be known."""
     ends = dict.fromkeys(range(settings.journal.partitions), 0)
     folder = settings.data_path / "journal"
     if folder.is_dir():
         reader = open_reader(folder)
         try:
-            ends.update({partition: reader.end(partition) for partition in reader.partitions()})
+            partitions = reader.partitions()
+            if not partitions and not settings.journal.is_local and _was_read(settings):
+                # A broker that has just started may not know it yet: a new destination would get all that is kept.
+                raise JournalAway("Brokers do not know the journal's topic just now. Try again in a moment")
+            ends.update({partition: reader.end(partition) for partition in partitions})
         finally:
             reader.close()
     return ends
+
+
+def _was_read(settings: Settings) -> bool:
+    """Return whether deliver has had events of the journal."""
+    with closing(DeliverReader(location_of(settings, "deliver"))) as deliver:
+        return any(deliver.next_offsets().values())
 
 
 PROBLEMS_SHOWN_MAX = 20

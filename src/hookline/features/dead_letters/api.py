@@ -12,7 +12,7 @@ from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.calls import current_author, the_call
+from hookline.api.calls import current_author, list_thread, the_call
 from hookline.api.export import Format, export
 from hookline.api.handlers import FromServices
 from hookline.api.listing import (
@@ -121,7 +121,7 @@ class DeadLetters(Controller):
     ) -> Listing[DeadLetter]:
         """List the matching dead letters, newest first. Discarded ones are included only with `status=discarded`."""
         wanted = _wanted(destination, source, type_, event, outcome, http_status, status, since, until)
-        return await asyncio.to_thread(_listed, services, wanted, limit, after)
+        return await list_thread(services).run(_listed, services, wanted, limit, after)
 
     @get("/export", needs="viewer", media_type="text/csv")
     async def export_dead_letters(
@@ -142,7 +142,7 @@ class DeadLetters(Controller):
         wanted = _wanted(destination, source, type_, event, outcome, http_status, status, since, until)
 
         async def page(limit: int, after: str | None) -> Listing[DeadLetter]:
-            return await asyncio.to_thread(_listed, services, wanted, limit, after)
+            return await list_thread(services).run(_listed, services, wanted, limit, after)
 
         return export(format_, "dead-letters", DeadLetter.__struct_encode_fields__, msgspec.to_builtins, page)
 
@@ -176,14 +176,14 @@ class DeadLetters(Controller):
     async def retry_dead_letters(
         self, services: FromServices, data: JSONBody[DeadLetterSelection]
     ) -> Listing[ReplayView]:
-        """Send all matching dead letters again, with one replay per destination: to all of them, or to none where one
-        refuses. Those of deleted destinations are left out unless one is named, and so are destinations of which a
-        replay sends all of them already."""
+        """Send all matching dead letters again, with one replay per destination: to all of them, or to none if one is
+        refused. Deleted destinations are left out unless one is named, and so are destinations whose dead letters are
+        all being sent by a replay already."""
         wanted = _filter(services, data)
-        counted = sorted(await asyncio.to_thread(list_reader(services).dead_letters.count, wanted))
+        counted = sorted(await list_thread(services).run(list_reader(services).dead_letters.count, wanted))
         destinations = [each for each in counted if wanted.destination is not None or services.store.destination(each)]
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
-            detail = f"They are of {len(destinations)} destinations; name one of them."
+            detail = f"They belong to {len(destinations)} destinations; name one of them."
             raise Problem(409, "too_many_replays", detail)
         requests = [
             ReplayRequest(
@@ -209,11 +209,11 @@ async def begin_retries(services: Services, requests: Sequence[ReplayRequest]) -
     """Begin the replays of dead letters that no open replay sends already; raise Problem where nothing else is asked
     for, or one of the others cannot be."""
     async with _retry_turn(services):
-        sent = [await asyncio.to_thread(_sender_of_all, services, each) for each in requests]
+        sent = [await list_thread(services).run(_sender_of_all, services, each) for each in requests]
         left = [request for request, replay in zip(requests, sent, strict=True) if replay is None]
         if not left and (under_way := sorted({each.lane for each in sent if each is not None})):
             named = " and ".join(f"replay {replay_id(lane)}" for lane in under_way)
-            detail = f"All of these dead letters are sent by {named} already; wait for it, or cancel it."
+            detail = f"All of these dead letters are already being sent by {named}; wait for it, or cancel it."
             raise Problem(409, "already_retried", detail)
         return await begin_all(services, left)
 
@@ -291,7 +291,7 @@ def _listed(services: Services, wanted: DeadLetterFilter, limit: int, after: str
 
 
 async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
-    matched = sum((await asyncio.to_thread(list_reader(services).dead_letters.count, wanted)).values())
+    matched = sum((await list_thread(services).run(list_reader(services).dead_letters.count, wanted)).values())
     if not matched:
         return Discarded(0, 0)
     action = ask_deliver(services, lambda store: store.discard(wanted, current_author()))

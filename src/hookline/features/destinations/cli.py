@@ -89,7 +89,7 @@ def try_destination(destination: str, *, yes: Flag = False, options: Options = H
     yes
         Do not ask for confirmation.
     """
-    confirm(f"Send {destination} what waits for it now?", yes, "nothing was sent")
+    confirm(f"Send the waiting events of {destination} now?", yes, "nothing was sent")
     return try_waiting(options.admin(), destination, options.as_json)
 
 
@@ -125,8 +125,8 @@ def secrets(
     if action != "rotate" and (overlap is not None or secret is not None):
         raise CommandFailed(f"secrets {action} takes neither --overlap nor --secret", exit_code=USAGE)
     question = {
-        "rotate": f"Sign what {destination} gets with a new secret, beside the old one for {overlap or '24h'}?",
-        "end": f"Stop signing what {destination} gets with the old secret?",
+        "rotate": f"Sign requests to {destination} with a new secret, and with the old one too for {overlap or '24h'}?",
+        "end": f"Stop signing requests to {destination} with the old secret?",
         "remove-old": f"Remove the old secrets of {destination} from the history for good?",
     }[action]
     confirm(question, yes, "nothing was changed")
@@ -144,7 +144,7 @@ def secrets(
     answer = options.admin().request(
         "POST", f"/destinations/{quote(destination, safe='')}/end-overlap", {"setting": setting}
     )
-    print(json.dumps(answer) if options.as_json else f"{destination} is signed with the new secret alone")
+    print(json.dumps(answer) if options.as_json else f"requests to {destination} are signed only with the new secret")
     return 0
 
 
@@ -195,7 +195,7 @@ def rotate_secret(
 def remove_old_secrets(admin: AdminApi, destination: str, as_json: bool) -> int:
     """Remove secrets that are not in force from the history of a destination, which may be deleted."""
     answer = admin.request("POST", f"/destinations/{quote(destination, safe='')}/remove-old-secrets", {})
-    what = "is rid of its old secrets" if answer["removed"] else "had no old secrets"
+    what = "has no old secrets any more" if answer["removed"] else "had no old secrets"
     print(json.dumps(answer) if as_json else f"the history of {destination} {what}")
     return 0
 
@@ -206,7 +206,10 @@ def _lines(destination: str, answer: dict[str, Any]) -> list[str]:
         lines.append(f"new secret of {destination}, shown only now: {answer['secret']}")
     running = [each for each in answer["destination"]["rotations"] if each["setting"] == answer["setting"]]
     if not running:
-        return [*lines, f"{destination} is signed with the new secret alone; receivers with the old one refuse"]
+        return [
+            *lines,
+            f"requests to {destination} are signed only with the new secret; receivers with the old one refuse",
+        ]
     return [
         *lines,
         f"until {running[0]['until']} requests carry the signatures of both secrets",

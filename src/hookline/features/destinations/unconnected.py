@@ -26,12 +26,14 @@ Streams = Iterable[tuple[LaneConfig, Offsets | None]]
 
 class Unconnected(NamedTuple):
     """Such events of a range. With ``is_whole`` false there are more than ``events``; ``was_connected`` tells that the
-    destination got events before them. ``replay_href`` leads to the replay that sends them."""
+    destination got events before them. ``replay_href`` leads to the replay that sends them. ``erased`` ones are counted
+    by themselves: their sources sent them, too, but no replay does."""
 
     events: int
     is_whole: bool
     was_connected: bool
     replay_href: str
+    erased: int = 0
 
 
 class _Stretches:
@@ -82,6 +84,7 @@ def _look(
 ) -> Unconnected | None:
     times: list[int] = []
     sources: set[str] = set()
+    erased = 0
     was_connected, is_whole = False, True
     for looked, (partition, offset, record) in enumerate(event_log(services).before(ends)):
         if record.received_at < since_ms:
@@ -89,17 +92,20 @@ def _look(
         if looked == EVENTS_LOOKED_AT:
             is_whole = False
             break
-        if record.to is not None or record.rejection is not None or record.erased:
+        if record.to is not None or record.rejection is not None:
             continue
         source = record.source
         if source not in destination.sources or stretches.hold(source, partition, offset):
+            continue
+        if record.erased:
+            erased += 1
             continue
         times.append(record.received_at)
         sources.add(source)
         was_connected = was_connected or stretches.begin_before(source, partition, offset)
     if not times:
-        return None
+        return Unconnected(0, is_whole, was_connected, "", erased) if erased else None
     asked = {"from": iso(min(times)), "to": iso(max(times) + 1)}
     only = {"source": next(iter(sources))} if len(sources) == 1 else {}
     href = address(destination_href(destination.id, "replay"), {**(asked if is_whole else {"to": asked["to"]}), **only})
-    return Unconnected(len(times), is_whole, was_connected, href)
+    return Unconnected(len(times), is_whole, was_connected, href, erased)

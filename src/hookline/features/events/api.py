@@ -377,7 +377,7 @@ def _request(
     if record is None:
         return None, "the event is no longer stored"
     if destination is None:
-        return None, "the destination's settings of then are not known"
+        return None, "the destination's settings at that time are not known"
     if is_sink(destination.kind):
         return None, "destinations of this kind make no HTTP requests"
     try:
@@ -389,10 +389,12 @@ def _request(
     named = [each for each in written if each.number == found.url_index] if found.url is None else []
     mine = next((each for each in named or written if each.url == url or each in named), None)
     if mine is None:
-        return None, "the URL was not among the destination's settings of then"
+        return None, "the URL was not in the destination's settings at that time"
     request = shown(mine, destination, reveal=False)
     if is_removed(destination):
-        return without_signatures(request), "its secrets of then are no longer kept, so its signatures are not shown"
+        return without_signatures(
+            request
+        ), "its secrets at that time are no longer kept, so its signatures are not shown"
     return request, None
 
 

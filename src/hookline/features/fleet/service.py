@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,11 +21,12 @@ from hookline.api.services import Services, part
 from hookline.database.home import held
 from hookline.database.installation import LOCAL
 from hookline.database.location import location_of
+from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.heartbeat import WorkerState, decode
 from hookline.events.timestamps import iso
 from hookline.features.fleet.metrics import OwnMetrics, RoleMetrics, RoleReport
 from hookline.journal.opening import open_reader
-from hookline.journal.port import JournalAway, Reader
+from hookline.journal.port import JournalAway, JournalError, Reader
 from hookline.outcomes.reader import DeliverReader
 from hookline.roles import SUPERVISOR_FD, wanted
 from hookline.settings import Settings
@@ -94,9 +96,7 @@ class FleetLog:
         self._lock = threading.Lock()
         self._changed: dict[str, tuple[int, float]] = {}
         """By worker: its last row's time, and when that was first seen here."""
-        self.open_breakers: frozenset[str] | None = None
-        """The destinations whose breaker is open at some worker, as of the last look; None where no worker says so, as
-        where there is only one."""
+        self._open_breakers: frozenset[str] | None = None
         self._looked = -KEPT_SECONDS
         self._kept: Fleet | None = None
 
@@ -107,6 +107,15 @@ class FleetLog:
                 self._kept = self._look()
                 self._looked = self._clock()
             return self._kept
+
+    @property
+    def open_breakers(self) -> frozenset[str] | None:
+        """Return the destinations whose breaker is open at some worker, as of the last look, or the first one, which is
+        made now; None where no worker says so, as where there is only one, or while none can be asked."""
+        if self.is_shared and self._kept is None:
+            with suppress(sqlite.Error, JournalError, OSError):
+                self.look()
+        return self._open_breakers
 
     def close(self) -> None:
         """Let go of the database and of connections; idempotent."""
@@ -143,7 +152,7 @@ class FleetLog:
             open_breakers.update(state.open_breakers)
             owners.update({each: (worker, since[each]) for each in mine})
             workers.append(FleetWorker(worker, is_alive, iso(started_ms), iso(seen_ms), mine, None))
-        self.open_breakers = frozenset(open_breakers) if any(worker.alive for worker in workers) else None
+        self._open_breakers = frozenset(open_breakers) if any(worker.alive for worker in workers) else None
         self._changed = {row[0]: self._changed[row[0]] for row in rows}
         return workers, owners
 

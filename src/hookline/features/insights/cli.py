@@ -78,7 +78,7 @@ def try_destination(
 ) -> int:
     """Send one test event, or a delete message, to a destination's URLs now, and show requests, answers and timings.
 
-    Of a destination that writes files or rows, check the connection instead; no event is written.
+    For a destination that writes files or rows, check only the connection; no event is written.
 
     Parameters
     ----------

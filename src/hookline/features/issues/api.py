@@ -10,7 +10,7 @@ from litestar import Controller, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.calls import current_author, the_call
+from hookline.api.calls import current_author, list_thread, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
@@ -88,7 +88,7 @@ class Issues(Controller):
             found = issue_store(services).newest(limit + 1, before, state_, destination)
             return found, views_of(services, found[:limit])
 
-        found, page = await asyncio.to_thread(look)
+        found, page = await list_thread(services).run(look)
         return Listing(page, cursor_of(found[limit - 1]) if len(found) > limit else None)
 
     @get("/{id:str}", needs="viewer")
@@ -104,7 +104,7 @@ class Issues(Controller):
         asked, issue = data or IssueRetry(), await _issue(services, issue_id)
         last_id = deliver_reader(services).dead_letters.last_id()
         wanted = msgspec.structs.replace(letters_of(services, issue), last_id=last_id)
-        letters, retrying = await asyncio.to_thread(
+        letters, retrying = await list_thread(services).run(
             lambda: (
                 sum(list_reader(services).dead_letters.count(wanted).values()),
                 retrying_of(services, issue),

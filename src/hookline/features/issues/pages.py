@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
+from hookline.api.calls import list_thread
 from hookline.api.handlers import FromServices
 from hookline.api.services import Services, list_reader
 from hookline.features.dead_letters.service import DeadLetter, dead_letter_of
@@ -122,7 +122,7 @@ async def worst_issues(services: Services) -> list[IssueRow]:
     """Return the open issues that concern most events, for the overview."""
     if not issue_watch(services).open:
         return []
-    found = await asyncio.to_thread(lambda: views_of(services, issue_store(services).worst(WORST_SHOWN)))
+    found = await list_thread(services).run(lambda: views_of(services, issue_store(services).worst(WORST_SHOWN)))
     return issue_rows(services, found)
 
 
@@ -168,7 +168,7 @@ def _hour(seconds: float) -> int:
 @get("/issues", needs="viewer")
 async def show_issues(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
     """Show the issues, last seen first."""
-    view = await asyncio.to_thread(issue_list, services, query_of(request))
+    view = await list_thread(services).run(issue_list, services, query_of(request))
     return screen(request, "issues.html", "issues", view=view)
 
 
@@ -179,7 +179,7 @@ async def show_issue(request: Request[Any, Any, Any], services: FromServices, id
     if issue is None:
         hint = "It was resolved, and nothing of it is stored any more."
         return unknown(request, "issues", "Issue", "There is no such issue", id, hint)
-    view = await asyncio.to_thread(issue_page, services, issue, await detail_of(services, issue))
+    view = await list_thread(services).run(issue_page, services, issue, await detail_of(services, issue))
     return screen(request, "issue.html", "issues", view=view)
 
 

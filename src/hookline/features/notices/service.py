@@ -271,7 +271,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         Pauses(),
         Breakers(deliver, thresholds.breaker_open, settings),
         DeadLetters(deliver, thresholds.dead_letters),
-        Backlog(data, deliver, thresholds.backlog_age),
+        Backlog(data, deliver, thresholds.backlog_age, store.steady_ms),
         Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),
         Sources(SourceActivity(location_of(settings, "control")), thresholds.source_silent),
         JournalBudget(settings.retention.bytes),

@@ -82,7 +82,7 @@ class Channels:
         try:
             url = parse_receiver_url(resolve(slack.url, self._settings))
         except ValueError:
-            return Result("what the Slack URL refers to is no URL", final=True)
+            return Result("the value that the Slack URL refers to is not a URL", final=True)
         return await self._post(url, {}, msgspec.json.encode(slack_body(content)))
 
     async def _send_to_webhook(self, webhook: WebhookChannel, content: Content, message_id: str) -> Result:

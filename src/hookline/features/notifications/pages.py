@@ -196,7 +196,7 @@ def _form(services: Services, stored: Stored[Notification] | None) -> FormPage:
     shares = list(SHARES)
     share = None if rule is None or rule.threshold is None else rule.threshold.failed_share
     if share is not None and f"{share:g}" not in dict(SHARES):
-        shares.append((f"{share:g}", f"{share:.3g}"))
+        shares.append((f"{share:g}", f"{share * 100:.3g} %"))
     return FormPage(
         rule=rule,
         etag="" if stored is None else object_tag(stored.since),

@@ -47,7 +47,7 @@ class Persons(Controller):
         refuse(await asyncio.to_thread(withheld, services, asked.id, owned, found is not None))
         if found is None:
             unkept = "" if known.audiences or known.traits else f" {NOT_KEPT}"
-            raise Problem(404, "not_found", f"Nothing is known of a person with this id.{unkept}")
+            raise Problem(404, "not_found", f"Nothing is known about a person with this id.{unkept}")
         return found
 
     @get("/search", needs="viewer")

@@ -13,7 +13,7 @@ from hookline.cli.app import EVENTS, HERE, USAGE
 from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
 
-people_app = App(name="people", group=EVENTS, help="People in the events: search, show one, list their events.")
+people_app = App(name="people", group=EVENTS, help="People that events are about: search, show one, list their events.")
 INDENT = "  "
 
 

@@ -73,8 +73,8 @@ def delete_user(
         except CommandFailed as failure:
             if not made:
                 raise
-            seen = "may not have been asked for (see hookline deletion-requests list)"  # the answer alone may be lost
-            said = seen if isinstance(failure, NoAnswer) else "were not asked for"
+            seen = "may not have been requested (see hookline deletion-requests list)"  # the answer alone may be lost
+            said = seen if isinstance(failure, NoAnswer) else "were not requested"
             left = f"{len(wanted) - at} of {len(wanted)} people {said}: {printable(wanted[at])} and on"
             refused = CommandFailed(f"{failure} The last {left}", failure.exit_code)
             break
@@ -172,7 +172,7 @@ def lift(ids: list[str], /, *, options: Options = HERE) -> int:
 
 def _evidence(report: Json) -> Iterator[str]:
     end = f"done {report['doneAt']}" if report["complete"] else f"not complete: {report['state']}"
-    asked = f"asked {report['requestedAt']} by {printable(report['author'])}"
+    asked = f"requested {report['requestedAt']} by {printable(report['author'])}"
     yield f"{report['request']}  {report['action']}  {asked}, {end}"
     erased = report["erased"]
     yield (
@@ -183,6 +183,8 @@ def _evidence(report: Json) -> Iterator[str]:
         last = each["first"] + each["events"] - 1
         offsets = f"offset {last}" if each["events"] == 1 else f"offsets {each['first']} to {last}"
         yield f"▲ {offsets} of partition {each['partition']}: damaged, so perhaps theirs; gone with retention"
+    if report.get("damageUnknown"):
+        yield f"▲ {report['damageUnknown']}"
     messages = [each for person in report["people"] for source in person["sources"] for each in source["destinations"]]
     if by_hand := sorted({each["destination"] for each in messages if each["status"] == "filtered"}):
         yield f"▲ delete by hand in the services of: {', '.join(by_hand)} (nothing was sent there)"

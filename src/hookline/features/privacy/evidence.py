@@ -24,12 +24,16 @@ DIGEST = (
     " privacy_key of PostgreSQL, hexadecimal"
 )
 OVERWRITTEN = "overwritten in place"
-ON_KAFKA = "hidden from every reader; the bytes stay in the topic until retention takes them"
+ON_KAFKA = "hidden from every reader; the bytes stay in the topic until retention removes them"
 IN_POSTGRESQL = (
-    "rows deleted; the bytes stay in PostgreSQL's files until its vacuum has taken them and their space was used again,"
+    "rows deleted; the bytes stay in PostgreSQL's files until its vacuum has removed them and their space was reused,"
     " in its write-ahead log until that is recycled, and in its backups and replicas"
 )
 """How events and rows went, by where they were."""
+DAMAGE_UNKNOWN = (
+    "which stored events are damaged is not known, because the file journal/damaged of the data folder cannot be read"
+    " ({}). Let the user that Hookline runs as read it, then take this report again"
+)
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,7 +89,8 @@ class UnreadableEvents(msgspec.Struct, frozen=True, rename="camel"):
 class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The report of one request. ``complete`` is true once nothing is left to do. ``journal`` and ``databases``
     describe how the stored data was erased. ``unreadable`` are the events that are damaged now, and still kept: their
-    bytes stay until retention removes them."""
+    bytes stay until retention removes them. ``damageUnknown`` says why these are not known, and what to do; null where
+    they are."""
 
     request: str
     action: Action
@@ -99,6 +104,7 @@ class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     databases: str
     erased: Erased
     unreadable: Sequence[UnreadableEvents]
+    damage_unknown: str | None = None
     people: Sequence[PersonEvidence]
 
     @property
@@ -123,6 +129,13 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
     for message in delete_messages(services).of(request.number):
         by_person.setdefault(message.number, []).append(_source(message, receipts.get(message.id, ())))
     people = deletion_requests(services).people(request.number)
+    unreadable: Sequence[UnreadableEvents] = ()
+    damage_unknown = None
+    if request.action != "suppress":
+        try:
+            unreadable = _unreadable(services.settings.data_path / FOLDER)
+        except OSError as error:
+            damage_unknown = DAMAGE_UNKNOWN.format(error.strerror or error)
     return DeletionEvidence(
         request=request_id(request.number),
         action=request.action,
@@ -134,7 +147,8 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
         journal=OVERWRITTEN if services.settings.journal.is_local else ON_KAFKA,
         databases=OVERWRITTEN if services.settings.database.url == LOCAL else IN_POSTGRESQL,
         erased=deletion_requests(services).erased(request.number),
-        unreadable=() if request.action == "suppress" else _unreadable(services.settings.data_path / FOLDER),
+        unreadable=unreadable,
+        damage_unknown=damage_unknown,
         people=[
             PersonEvidence(each.digest.hex(), each.identity_count, each.events, by_person.get(each.number, []))
             for each in people

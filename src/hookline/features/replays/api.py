@@ -169,7 +169,7 @@ def require_replayable(services: Services, request: ReplayRequest) -> Destinatio
         detail = f"There is no source {request.source!r}."
         raise Problem(422, "unknown_source", detail, [FieldError("/source", "unknown")])
     if request.since is not None and request.until is not None and request.since >= request.until:
-        raise Problem(422, "invalid_object", "`from` must lie before `to`.", [FieldError("/from", "not before to")])
+        raise Problem(422, "invalid_object", "`from` must be before `to`.", [FieldError("/from", "not before to")])
     return stored.object
 
 
@@ -184,7 +184,7 @@ def _span(services: Services, request: ReplayRequest) -> tuple[Offsets, Offsets]
 def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
     replay = _replay(services, id)
     if _has_ended(services, replay) or (replay.state == "cancelled" and change.state != "cancelled"):
-        raise Problem(409, "replay_ended", f"Replay {id!r} has ended; make a new one.")
+        raise Problem(409, "replay_ended", f"Replay {id!r} has ended; create a new one.")
     state = None if change.state is msgspec.UNSET else change.state
     rate = replay.rate if change.rate is msgspec.UNSET else change.rate
     require_match(_tag(replay))

@@ -214,7 +214,7 @@ def follow(admin: AdminApi, id: str, as_json: bool) -> int:
     try:
         view = _until_ended(admin, _get(admin, id), as_json)
     except KeyboardInterrupt:
-        print(f"\n{id} goes on; follow it: hookline replay watch {id}, end it: hookline replay cancel {id}")
+        print(f"\n{id} continues; follow it: hookline replay watch {id}, cancel it: hookline replay cancel {id}")
         return 0
     print(json.dumps(view) if as_json else line(view))
     if view["failed"] and not as_json:

@@ -92,7 +92,12 @@ def replay_page(services: Services, replay: Replay) -> ReplayPage:
     total = uncounted if view.total is None else number(view.total)
     left = None if view.total is None else max(0, view.total - view.done)
     stations = [
-        Station("Found", total, "events", "good" if view.total else "wait" if view.total is None else "off"),
+        Station(
+            "Found",
+            total,
+            "event" if view.total == 1 else "events",
+            "good" if view.total else "wait" if view.total is None else "off",
+        ),
         Station("Sent", number(view.done), _left(left, view.state), "good" if view.done else "off"),
         Station("Delivered", number(view.delivered), _eta(view), "good" if view.delivered else "off"),
         Station("Not delivered", number(view.failed), "see dead letters" if view.failed else "none", _bad(view.failed)),

@@ -94,7 +94,7 @@ def _refused(url: str, status: int, answer: bytes) -> str:
         said = msgspec.json.decode(answer, type=_Answer).message
     except msgspec.MsgspecError:
         return (
-            f"What answers at {url} with {status} is no Hookline collection API. Set collect.public_url to the address"
-            " that clients use."
+            f"What answers at {url} with {status} is not a Hookline collection API. Set collect.public_url to the"
+            " address that clients use."
         )
     return f"The collection API at {url} refused the event ({status}): {said}"

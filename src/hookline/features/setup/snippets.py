@@ -108,7 +108,7 @@ def react_native(write_key: str, url: str) -> str:
     return _REACT_NATIVE % (double_quoted(write_key), place, place, insecure)
 
 
-_PYTHON = """# The library is in the repository of Hookline: install it in a checkout.
+_PYTHON = """# The library is in Hookline's repository: install it from a checkout.
 import hookline_client as analytics
 
 analytics.init(%s, {"endpoint": %s})
@@ -233,7 +233,11 @@ def without_scheme(url: str) -> str:
 
 def needs_tls(url: str, comment: str) -> str:
     """Return a line that says so, for SDKs that write https themselves; empty where that is right."""
-    return "" if urlsplit(url).scheme == "https" else f"{comment} This SDK speaks https only: put TLS before {url}.\n"
+    return (
+        ""
+        if urlsplit(url).scheme == "https"
+        else f"{comment} This SDK uses https only: put a proxy with TLS in front of {url}.\n"
+    )
 
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}

@@ -178,7 +178,7 @@ WAYS: dict[SecretSetting, Verification] = {
         "Standard Webhooks",
         "webhook-signature",
         "v1, and the base64 HMAC-SHA256 of webhook-id, webhook-timestamp and the body's bytes with full stops between"
-        " them. What is more than five minutes old is refused.",
+        " them. Refuse requests that are more than five minutes old.",
         _snippets(
             STANDARD_NODE,
             STANDARD_PYTHON,

@@ -271,7 +271,7 @@ def _show(
     stored = services.store.source(id)
     if stored is None:
         hint = "It was never created, or it was deleted."
-        return unknown(request, "sources", "Source", "There is no source of this id", id, hint)
+        return unknown(request, "sources", "Source", "There is no source with this id", id, hint)
     return screen(request, template, "sources", view=source_page(services, stored, tab), **values)
 
 

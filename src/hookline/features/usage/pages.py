@@ -65,6 +65,7 @@ class UsagePage(NamedTuple):
     sources: Sequence[SourceUsage]
     sources_more: int
     destinations: Sequence[DestinationSum]
+    has_more_destinations: bool
     users: int
     level: str
     grandfathered: bool
@@ -77,6 +78,7 @@ async def usage_page(services: Services, range: UsageRange) -> UsagePage:
     """Gather the page."""
     first, last = _days(services, range)
     sources = await asyncio.to_thread(_by_source, services, first, last)
+    destinations = await asyncio.to_thread(_by_destination, services, first, last)
     settings = services.settings
     return UsagePage(
         range=range,
@@ -88,7 +90,8 @@ async def usage_page(services: Services, range: UsageRange) -> UsagePage:
         chart=_chart(usage_log(services).of_days(first, last), first, last, _by(range)),
         sources=sources[:SOURCES_SHOWN],
         sources_more=max(0, len(sources) - SOURCES_SHOWN),
-        destinations=await asyncio.to_thread(_by_destination, services, first, last),
+        destinations=destinations[:DESTINATIONS_SHOWN],
+        has_more_destinations=len(destinations) > DESTINATIONS_SHOWN,
         users=await asyncio.to_thread(_users, schema_log(services), services.store.now_ms() // USERS_KEPT_MS),
         level=settings.plan.level,
         grandfathered=settings.plan.grandfathered,
@@ -125,9 +128,9 @@ def _by_source(services: Services, first: date, last: date) -> list[SourceUsage]
 
 
 def _by_destination(services: Services, first: date, last: date) -> list[DestinationSum]:
-    """Return the busiest of them."""
+    """Return the busiest of them, one more than is shown."""
     begin, end = (int(datetime.combine(day, time(), UTC).timestamp()) for day in (first, last))
-    found = series_log(services).busiest(begin, end, DESTINATIONS_SHOWN)
+    found = series_log(services).busiest(begin, end, DESTINATIONS_SHOWN + 1)
     named = ((each, services.store.destination(each.destination)) for each in found)
     return [
         DestinationSum(

@@ -38,7 +38,7 @@
     if (method === "POST") headers["Idempotency-Key"] = keyOf(form, url, body);
     if (form.dataset.match) headers["If-Match"] = form.dataset.match;
     if (form.dataset.before) {
-      const found = await hookline.fields.unchanged(url, body, JSON.parse(form.dataset.before));
+      const found = await hookline.fields.unchanged(url, body, hookline.fields.parse(form.dataset.before));
       if (found.status === 401) { hookline.toSignIn(); return; }
       if (!found.headers) { refused(form, places, found.json); return; }
       Object.assign(headers, found.headers);
@@ -46,7 +46,7 @@
     const text = body !== undefined ? JSON.stringify(body) : method === "POST" ? "{}" : undefined;
     const answer = await fetch(url, { method, headers, body: text, redirect: "error" });
     if (answer.status === 401) { hookline.toSignIn(); return; }
-    const json = /json/.test(answer.headers.get("content-type") || "") ? await answer.json() : null;
+    const json = /json/.test(answer.headers.get("content-type") || "") ? hookline.fields.parse(await answer.text()) : null;
     if (answer.ok) done(form, json);
     else if (form.dataset.over?.split(" ").includes(json?.code)) over(form, json.detail);
     else refused(form, places, json || { detail: `Hookline answered ${answer.status}.` });

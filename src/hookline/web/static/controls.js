@@ -30,11 +30,11 @@
   // which is JSON; what else was changed meanwhile stays.
   const save = async (api, name, value, before) => {
     const body = { [name]: value };
-    const found = await hookline.fields.unchanged(api, body, { [name]: JSON.parse(before) });
+    const found = await hookline.fields.unchanged(api, body, { [name]: hookline.fields.parse(before) });
     if (!found.headers) return { ok: false, ...found };
     const headers = { "Content-Type": "application/json", ...found.headers };
     const answer = await fetch(api, { method: "PATCH", headers, body: JSON.stringify(body) });
-    return { ok: answer.ok, status: answer.status, json: await answer.json() };
+    return { ok: answer.ok, status: answer.status, json: hookline.fields.parse(await answer.text()) };
   };
 
   hookline.controls = { button, field, area, select, offers, save };

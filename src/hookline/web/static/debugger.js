@@ -135,9 +135,9 @@
       if (stream.readyState !== EventSource.CLOSED || mine !== turn) return;
       setTimeout(async () => {
         if (mine !== turn) return;
-        const answer = await fetch("/api/v1/events?limit=1").catch(() => null);
+        const answer = await fetch("/api/v1/events?limit=1", { headers: hookline.byItself }).catch(() => null);
         if (answer?.status === 401) hookline.toSignIn();
-        else { back = here(); turn += 1; list.clear(); older = null; pages = 0; begin(); }
+        else { back ||= here(); turn += 1; list.clear(); older = null; pages = 0; begin(); }
       }, RECONNECT_MS);
     };
   };
@@ -182,7 +182,7 @@
       const query = askedOfServer();
       query.set("limit", back ? PAGE_EVENTS_BACK : PAGE_EVENTS);
       if (older) query.set("after", older);
-      const answer = await fetch(`/api/v1/events?${query}`);
+      const answer = await fetch(`/api/v1/events?${query}`, { headers: back ? hookline.byItself : {} });
       if (mine !== turn) return;
       if (answer.status === 401) { hookline.toSignIn(); return; }
       failing = answer.status === 429 || answer.status >= 500;
@@ -283,7 +283,7 @@
   const visit = (item) => { if (item && !item.isErased) location.assign(item.href); };
   list.addEventListener("open", (event) => { visit(event.detail); });
   const look = async (item) => {
-    const answer = await fetch(item.api).catch(() => null);
+    const answer = await fetch(item.api, { headers: hookline.byItself }).catch(() => null);
     if (!answer?.ok) return;
     const event = parse(await answer.text());
     if (event.receivedAt === item.event.receivedAt) update(item, event); // not the first of two with one id

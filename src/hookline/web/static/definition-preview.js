@@ -98,7 +98,7 @@
         this.#show(json);
         if (json.state === "done" || json.state === "failed") return;
         await new Promise((done) => { setTimeout(done, LOOK_MS); });
-        if (turn === this.#turn) ({ answer, json } = await fetched(`${API}/${encodeURIComponent(json.id)}`));
+        if (turn === this.#turn) ({ answer, json } = await fetched(`${API}/${encodeURIComponent(json.id)}`, { headers: hookline.byItself }));
       }
     }
 

@@ -1,11 +1,20 @@
 // Dialogs: data-dialog opens the one it names, data-close closes its own, data-must holds the button until a name is typed.
 (() => {
+  // The sheet's own edge belongs to the sheet. A selection of text may begin in it and end beside it, or the other way
+  // round: only a press that begins and ends beside the sheet leaves it, for what was typed or shown once goes with it.
+  const isBeside = ({ target, clientX, clientY }) => {
+    if (!(target instanceof HTMLDialogElement)) return false;
+    const sheet = target.getBoundingClientRect();
+    return clientX < sheet.left || clientX > sheet.right || clientY < sheet.top || clientY > sheet.bottom;
+  };
+  let beganBeside = false;
+  document.addEventListener("pointerdown", (event) => { beganBeside = isBeside(event); });
   document.addEventListener("click", (event) => {
     const opener = event.target.closest("[data-dialog]");
     if (opener) document.getElementById(opener.dataset.dialog)?.showModal();
     const closer = event.target.closest("[data-close]");
     if (closer) closer.closest("dialog")?.close();
-    if (event.target instanceof HTMLDialogElement) event.target.close(); // beside the sheet
+    if (beganBeside && isBeside(event)) event.target.close();
   });
   // An address may name a dialog of its page, so that others can lead to it: nothing is sent before its button.
   const openNamed = () => {

@@ -1,5 +1,6 @@
 // What the scripts that draw events share: making elements from text (never from markup), marks, times, copying.
 (() => {
+  const { Exact, parse } = hookline.fields;
   const make = (tag, attributes = {}, ...children) => {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
@@ -49,16 +50,6 @@
     button.addEventListener("click", () => { button.dataset.copyText = textOf(); });
     return button;
   };
-
-  // Numbers that JavaScript would round stay as they were written, also when they are written again.
-  class Exact {
-    constructor(source) { this.source = source; }
-    toJSON() { return JSON.rawJSON ? JSON.rawJSON(this.source) : Number(this.source); } // not every browser has it
-  }
-  const parse = (text) => JSON.parse(text, (_, value, context) => {
-    const source = context?.source;
-    return typeof value === "number" && source && String(value) !== source ? new Exact(source) : value;
-  });
 
   // What lists show of an event, empty where there is nothing of it: as title_in (features/events/log.py) does.
   const TRAITS_SHOWN = 3;

@@ -3,6 +3,20 @@ hookline.fields = (() => {
   const LEFT_OUT = Symbol("left out");
   class Unusable extends Error {}
 
+  // Numbers that JavaScript would round stay as they were written, also when they are written again.
+  class Exact {
+    constructor(source) { this.source = source; }
+    toJSON() { return JSON.rawJSON ? JSON.rawJSON(this.source) : Number(this.source); } // not every browser has it
+    toString() { return this.source; }
+  }
+  const parse = (text) => JSON.parse(text, (_, value, context) => {
+    const source = context?.source;
+    return typeof value === "number" && source && String(value) !== source ? new Exact(source) : value;
+  });
+  // A number of a JSON text that this browser would write otherwise than it is; undefined where there is none.
+  const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+  const rounded = (text) => JSON.rawJSON ? undefined : (text.match(STRING_OR_NUMBER) || []).find((each) => each[0] !== '"' && String(Number(each)) !== each);
+
   const readers = {
     number: (text) => {
       const value = Number(text.replace(/[\s\u202f]/g, ""));
@@ -75,11 +89,14 @@ hookline.fields = (() => {
 
   return {
     Unusable,
+    Exact,
+    parse,
+    rounded,
     // {headers} with which nothing that a change is about is saved over what somebody else has saved since the object was
     // as `before`; else {status, json} of why not. What else was changed meanwhile is no reason.
     async unchanged(api, body, before) {
       const given = await fetch(api, { headers: { Accept: "application/json" } });
-      const now = await given.json();
+      const now = parse(await given.text());
       if (!given.ok) return { status: given.status, json: now };
       if (differs(body, now, before)) return { status: 412, json: { detail: CHANGED } };
       const tag = given.headers.get("ETag")?.replace("W/", ""); // a front that packs answers makes it a weak one

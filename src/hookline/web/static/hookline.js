@@ -10,6 +10,7 @@ const hookline = (() => {
     toastNext() {}, // and on the page that comes next
     atClock: (text) => text, // times.js: the text with its times as the reader's clock has them
     root,
+    byItself: { "X-Parts": "1" }, // headers of what a page asks for without its reader: no use of their session
     below: (href) => (href.startsWith("/") ? root + href.slice(1) : href), // an address that the API gave
     toSignIn() {
       location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);

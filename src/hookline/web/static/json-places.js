@@ -70,6 +70,8 @@
 
   // The parsed text with its numbers as they are, or an error that says the line.
   const parse = (text) => {
+    const rounded = hookline.fields.rounded(text);
+    if (rounded) throw new Error(`Line ${text.slice(0, text.indexOf(rounded)).split("\n").length}: this browser would save the number ${rounded} as ${Number(rounded)}. Use a newer one.`);
     try { return hookline.elements.parse(text); } catch {
       const at = Math.min(faultAt(text), text.length);
       const seen = text.slice(at, at + 12).split("\n")[0];

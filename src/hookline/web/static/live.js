@@ -30,7 +30,7 @@
     looking = true;
     lastLook = Date.now();
     try {
-      const headers = { Accept: "text/html", "X-Parts": "1" };
+      const headers = { Accept: "text/html", ...hookline.byItself };
       const answer = await fetch(location.pathname + location.search, { headers, redirect: "error" });
       if (answer.status === 401) { hookline.toSignIn(); return; }
       if (answer.status === 200) put(new DOMParser().parseFromString(await answer.text(), "text/html"));

@@ -33,6 +33,7 @@
     #destination = {};
     #own = false;
     #saved = "";
+    #rounded;
     #list = make("ol", { class: "requests" });
     #problem = make("p", { class: "error", role: "alert" });
     #said = make("p", { class: "said", role: "status" });
@@ -49,6 +50,7 @@
       this.#presets = exact(this.dataset.presets);
       const own = exact(this.dataset.mapping);
       this.#own = own !== null;
+      this.#rounded = hookline.fields.rounded(this.#own ? this.dataset.mapping : this.dataset.presets);
       this.#saved = JSON.stringify(own);
       this.#requests = (own ?? this.#presets).map((each) => ({ ...each }));
       if (this.closest(".looking")) { this.#showOnly(); return; }
@@ -319,6 +321,10 @@
     }
 
     #save() {
+      if (this.#rounded) {
+        this.#problem.textContent = `■ This browser would save the number ${this.#rounded} as ${Number(this.#rounded)}. Use a newer one, or change the mapping with hookline apply.`;
+        return;
+      }
       let mapping;
       try { mapping = this.mapping; } catch (error) { this.#show([{ pointer: error.pointer, detail: error.message }]); return; }
       this.#patch(mapping, "Saved. Applies to events sent from now on.");

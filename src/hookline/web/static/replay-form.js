@@ -16,7 +16,7 @@
       place.replaceChildren(make("p", { role: "status", class: "muted" }, `Counting…${share}`));
       await new Promise((done) => { setTimeout(done, LOOK_MS); });
       if (form.counting !== mine) return;
-      const next = await fetch(`/api/v1/replays/${encodeURIComponent(answer.id)}`).catch(() => null);
+      const next = await fetch(`/api/v1/replays/${encodeURIComponent(answer.id)}`, { headers: hookline.byItself }).catch(() => null);
       if (next?.ok) answer = await next.json();
       else if (next) { place.replaceChildren(make("p", { class: "error" }, "■ The count was lost. Count again.")); return; }
     }

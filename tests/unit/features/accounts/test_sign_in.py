@@ -9,7 +9,8 @@ import pytest
 
 from hookline.api.auth.access import local_path
 from hookline.api.auth.admin_token import VALID_SECONDS, OneTimeLink, one_time_link
-from hookline.api.auth.service import account_store, login_link, session_store
+from hookline.api.auth.service import account_store, login_link, login_throttle, session_store
+from hookline.api.auth.sessions import IDLE_MS
 from hookline.database.sqlite import DatabaseAway
 from hookline.features.fleet.service import own_metrics
 from tests.unit.control.running import TOKEN, Answer, Running
@@ -104,6 +105,29 @@ def test_signing_out_ends_the_session(control: Running) -> None:
     assert home(control, cookie).status == 303
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "is_use"),
+    [
+        ("/", {}, True),
+        ("/", {"X-Parts": "1"}, False),
+        ("/api/v1/notices", {}, True),
+        ("/api/v1/events/stream", {"Accept": "text/event-stream"}, False),
+    ],
+)
+def test_what_an_open_page_asks_by_itself_is_no_use_of_a_session(
+    control: Running, monkeypatch: pytest.MonkeyPatch, path: str, headers: dict[str, str], is_use: bool
+) -> None:
+    """What people do is: else a page that somebody left open would keep the session from idling out."""
+    sessions = session_store(control.services)
+    now = sessions._now_ms()
+    monkeypatch.setattr(sessions, "_now_ms", lambda: now)
+    cookie = cookie_of(login(control, TOKEN))
+    now += IDLE_MS - 1
+    assert control.status("GET", path, {**headers, "Cookie": cookie}) == 200
+    now += IDLE_MS // 2
+    assert (home(control, cookie).status == 200) == is_use
+
+
 def test_wrong_tokens_lock_the_right_one_out_never(control: Running) -> None:
     """After five wrong ones a sixth is told how long to wait; the right one, and the right link, open all the same."""
     link = login_link(control.services).make("http://localhost").removeprefix("http://localhost")
@@ -127,6 +151,18 @@ def test_a_database_that_is_away_counts_as_no_try(control: Running, monkeypatch:
         outage.setattr(account_store(control.services), "credentials", away)
         assert [login(control, "correct horse", account="ada").status for _ in range(6)] == [503] * 6
     assert login(control, "correct horse", account="ada").status == 403
+
+
+def test_a_wait_is_said_in_minutes(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounded up, and one of them is one minute."""
+    throttle = login_throttle(control.services)
+    now = throttle._clock()
+    monkeypatch.setattr(throttle, "_clock", lambda: now)
+    for _ in range(5):
+        login(control, "wrong")
+    for waited_seconds, left in ((0, "15 minutes"), (13.5 * 60, "2 minutes"), (30, "1 minute")):
+        now += waited_seconds
+        assert f"Try again in {left}." in login(control, "wrong").text
 
 
 def test_wrong_links_are_throttled(control: Running) -> None:

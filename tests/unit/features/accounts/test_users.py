@@ -286,7 +286,7 @@ def test_an_invitation_grows_old(control: Running) -> None:
 def test_only_the_first_account_needs_no_invitation(control: Running) -> None:
     """Two who open the first form at once do not both become owners."""
     account_store(control.services).create_first("olga", "hash")
-    with pytest.raises(AccountError, match="an owner invites"):
+    with pytest.raises(AccountError, match="an owner can invite"):
         account_store(control.services).create_first("otto", "hash")
 
 

@@ -221,7 +221,7 @@ def test_one_that_nobody_takes_says_so(sent: Running) -> None:
     os.utime(file, (before, before))
     found = get(sent, id).json
     assert found["state"] == "reading"
-    assert "see whether it runs" in found["detail"]
+    assert "check that it runs" in found["detail"]
 
 
 def test_a_file_of_an_older_version_is_no_file_yet(sent: Running) -> None:

@@ -85,7 +85,7 @@ def test_a_good_kind_has_no_fault() -> None:
             "/settings/properties/a/advnced",
             "did you mean 'advanced'?",
         ),
-        ({"settings": {"required": ["b"]}}, "/settings/required", "'b' is required but no property"),
+        ({"settings": {"required": ["b"]}}, "/settings/required", "'b' is required but is not a property"),
         ({"settings": {"properties": ["apiKey"]}}, "/settings/properties", "write settings by their names"),
         ({"settings": {"properties": {"a": "string"}}}, "/settings/properties/a", "write a schema here"),
         ({"settings": {"required": "apiKey"}}, "/settings/required", "write a list of names"),

@@ -85,7 +85,7 @@ def test_faults_are_sentences_with_places(project: Path, capsys: pytest.CaptureF
     file.write_text(file.read_text().replace('acme-crm = "hookline_acme_crm"', 'acme-crm = "other"'))
     code, out, _ = run(capsys, "check", str(project))
     assert code == 1
-    assert "/requests/0/url: it reads settings.zone, which is no setting; add it to settings" in out
+    assert "/requests/0/url: it reads settings.zone, which is not a setting; add it to settings" in out
     assert "guide.md: there is no guide.md" in out
     assert 'pyproject.toml: name the kind under [project.entry-points."hookline.destinations"]' in out
     code, out, _ = run(capsys, "check", str(project), "--json")

@@ -34,6 +34,7 @@ def test_what_came_before_it_was_connected_is_not_accepted_for_it() -> None:
     before = Unconnected(2, is_whole=True, was_connected=False, replay_href="")
     assert [station.value for station in _stations(4, sums, before, 0)] == ["2", "2", "2", "2"]
     assert _stations(4, sums, before, 0)[0].note == "by its sources while connected"
+    assert _stations(4, sums, before._replace(events=1, erased=1), 0)[0].value == "2", "erased since, it was sent"
     assert _stations(4, sums, before._replace(is_whole=False), 0)[0].value == "4"
 
 

@@ -6,6 +6,7 @@ import asyncio
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from hookline.events.timestamps import iso
 from hookline.features.destinations import unconnected as module
@@ -56,6 +57,19 @@ def test_what_came_while_it_was_off_is_counted_and_what_it_got_is_not(control: R
     found = unconnected(control)
     assert found is not None
     assert (found.events, "source=" in found.replay_href) == (4, False)
+
+
+def test_what_was_erased_since_is_counted_by_itself(control: Running) -> None:
+    """No replay sends it, and the counts of what the sources sent still have it."""
+    control.api("PATCH", "/destinations/crm", {"enabled": False})
+    control.append(replace(record("m2"), erased=True))
+    late = record("m3")
+    control.append(replace(late, received_at=late.received_at + 1, erased=True))
+    control.api("PATCH", "/destinations/crm", {"enabled": True})
+    found = unconnected(control)
+    assert found is not None
+    assert (found.events, found.erased) == (2, 2)
+    assert unconnected(control, late.received_at + 1) == Unconnected(0, True, False, "", 1)
 
 
 def test_more_than_a_page_looks_at_are_not_counted(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

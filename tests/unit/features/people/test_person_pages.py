@@ -50,6 +50,15 @@ def test_a_person_has_a_page_with_everything(people: People) -> None:
     assert page(people.control, "/people/anonymous/visitor").status == 200
 
 
+def test_ids_that_are_not_shown_are_counted(people: People) -> None:
+    """Of each kind: somebody with many devices has more than a page shows."""
+    people.control.append(*(of(f"many{number}", "identify", "many", f"phone-{number:02}") for number in range(25)))
+    people.apply()
+    text = page(people.control, "/people/user/many").text
+    identity = text[text.index("<h2>Identity</h2>") : text.index("<dt>First seen</dt>")]
+    assert (identity.count("phone-"), identity.count("and 5 more")) == (20, 1)
+
+
 def test_why_is_unfolded_where_it_is_asked_for(people: People) -> None:
     """An audience's clauses with the events that decide, a computed trait's events; folded again by the same link."""
     path = "/people/user/ann"

@@ -25,6 +25,7 @@ from hookline.features.privacy.service import (
     privacy_store,
     suppressions,
 )
+from hookline.journal.damaged import DAMAGED_NAME
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import segment_name
@@ -207,6 +208,19 @@ def test_evidence_says_what_could_not_be_read(control: Running, capsys: pytest.C
     assert control.api("GET", "/deletion-requests/dr2/evidence").json["unreadable"] == []
 
 
+def test_evidence_says_that_the_damage_is_not_known(control: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list of it that cannot be read is no reason to have no report."""
+    control.append(record("m1"))
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    carry_out(control, Collect(control))
+    (control.data_path / "journal" / DAMAGED_NAME).mkdir()
+    report = control.api("GET", "/deletion-requests/dr1/evidence").json
+    assert (report["erased"]["events"], report["unreadable"]) == (1, [])
+    assert "journal/damaged of the data folder cannot be read (Is a directory)" in report["damageUnknown"]
+    for shown in (page(control), said(control, capsys, "evidence")):
+        assert "journal/damaged of the data folder cannot be read" in shown
+
+
 def test_a_request_that_is_held_up_says_why(control: Running, capsys: pytest.CaptureFixture[str]) -> None:
     """Until a try takes it on; what was found is not erased yet, and its page does not say so."""
     control.append(record("m1"))
@@ -249,7 +263,7 @@ def test_what_was_requested_is_said_when_the_rest_is_refused(
     out, err = capsys.readouterr()
     assert [(each["id"], each["people"]) for each in json.loads(out)] == [("dr1", 2)]
     assert "1 deletion requests are under way" in err
-    assert "The last 3 of 5 people were not asked for: u2 and on" in err
+    assert "The last 3 of 5 people were not requested: u2 and on" in err
 
 
 def test_a_request_whose_answer_is_lost_may_have_been_made(
@@ -271,4 +285,4 @@ def test_a_request_whose_answer_is_lost_may_have_been_made(
     assert execute(["delete-user", *people, "--action", "delete", "--yes", *server]) == 1
     out, err = capsys.readouterr()
     assert out.startswith("dr1  delete  2 people")
-    assert "The last 3 of 5 people may not have been asked for (see hookline deletion-requests list): u2 and on" in err
+    assert "The last 3 of 5 people may not have been requested (see hookline deletion-requests list): u2 and on" in err

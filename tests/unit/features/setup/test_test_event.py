@@ -68,7 +68,7 @@ def test_a_refusal_says_who_refused(tmp_path: Path, receiver: Receiver) -> None:
         foreign = control.api("POST", "/sources/shop/test-event").json
     assert (full["code"], foreign["code"]) == ("collect_refused", "collect_refused")
     assert full["detail"].endswith("refused the event (503): the disk is full")
-    assert "is no Hookline collection API" in foreign["detail"]
+    assert "is not a Hookline collection API" in foreign["detail"]
 
 
 def test_where_nobody_answers_it_says_what_to_check(tmp_path: Path) -> None:

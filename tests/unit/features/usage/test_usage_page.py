@@ -48,6 +48,17 @@ def test_the_csv_has_a_line_per_day_and_source(control: Running) -> None:
         assert answer.headers["content-disposition"] == 'attachment; filename="usage-7d.csv"'
 
 
+def test_what_the_page_leaves_out_is_said(control: Running) -> None:
+    """More destinations than it has rows for are not all there are."""
+    store, now = SeriesStore(control.data_path / "insights.db"), int(time.time()) // 10 * 10
+    for count, is_said in ((50, False), (51, True)):
+        counts = {f"d{number}": DestinationCounts(delivered=1) for number in range(count)}
+        store.add_time_buckets([TimeBucket(at=now - count, destinations=counts)])
+        text = control.call("GET", "/usage", headers=sign_in(control), token=False).text
+        assert (text.count('<tr data-key="d'), "These got most." in text) == (50, is_said)
+    store.close()
+
+
 def test_destinations_are_added_up_over_the_range(control: Running) -> None:
     """The busiest first, also one that is gone; what came before the range is left out."""
     control.api("POST", "/sources", source())

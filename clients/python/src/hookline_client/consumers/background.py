@@ -24,6 +24,8 @@ FLUSH_PAUSE_SECONDS = 1.0
 """The longest pause before the next try while somebody waits in ``flush``."""
 POKED_PAUSE_SECONDS = 0.1
 """And when a ``flush`` has just begun: hardly any, but a program that flushes often is no hammer."""
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a caller waits in one go."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -59,6 +61,7 @@ class Background:
     def enqueue(self, message: Message) -> bool:
         """Queue a message, and wake the thread when there are enough of them."""
         displaced: list[Message] = []
+        left: list[Message] = []
         with self._lock:
             code = "closed" if self._closing else ""
             if not code and not self._queue.has_room(message):
@@ -72,13 +75,17 @@ class Background:
                         self._work.notify()
                 elif self._thread is None:
                     self._start()
+                if self._aborted:  # a signal handler closed in the middle of this call: nobody else would have them
+                    left = self._queue.clear()
         if displaced:
             self._ledger.dropped(displaced, "queue_full", CODES["queue_full"])
         if code:
             self._ledger.dropped((message,), code, CODES[code])
+        elif left:
+            self._leave(left)
         elif self._options.debug:
             self.flush(self._options.timeout_seconds)
-        return not code
+        return not code and not left
 
     def flush(self, timeout: float | None) -> int:
         """Send what is queued now; return how many messages of it have no outcome after ``timeout`` seconds."""
@@ -161,7 +168,8 @@ class Background:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(left)
+            # A signal handler that flushes while the condition is looked at has had the last notification.
+            self._done.wait(LOOK_AGAIN_SECONDS if left is None else min(left, LOOK_AGAIN_SECONDS))
 
     def _wait_flushed(self, target: int, deadline: float | None) -> bool:
         """Wait until nothing before ``target`` is open; True when the caller has to send it, as nobody else does."""
@@ -198,9 +206,13 @@ class Background:
             # Until then flush and close send by themselves.
             self._threadless = True
             return
-        self._thread, self._threadless = thread, False
+        self._thread, self._threadless = self._thread or thread, False
 
     def _run(self) -> None:
+        with self._lock:
+            self._thread = self._thread or threading.current_thread()
+            if self._thread is not threading.current_thread():
+                return  # a signal handler's call came in the middle of the start, and started another one
         while self._wait_due():
             if not self._send_one():
                 return
@@ -235,13 +247,13 @@ class Background:
             self._done.notify_all()
         left: list[Message] = []
         try:
-            left = self._delivery.deliver(batch, self._pause, self._time_left)
+            left = self._delivery.deliver(batch, self._pause, self._time_left, self._part_done)
         except Exception:  # noqa: BLE001 - told to the log
             logger().exception("a batch of %d events could not be sent", len(batch))
-            self._ledger.gave_up(batch, "server_error", CODES["server_error"])
-        except BaseException:  # a Ctrl-C in a caller of flush who sends: the next one has the batch again
+            self._ledger.gave_up(self._open_of(batch), "server_error", CODES["server_error"])
+        except BaseException:  # a Ctrl-C in a caller of flush who sends: the next one has the rest of the batch again
             with self._lock:
-                self._queue.put_back(batch)
+                self._queue.put_back(self._open_of(batch))
                 self._under_way = None
                 self._done.notify_all()
             raise
@@ -257,6 +269,16 @@ class Background:
                 self._under_way = None
                 self._done.notify_all()
         return not left
+
+    def _part_done(self, count: int) -> None:
+        with self._lock:
+            position, waiting = self._under_way or (0, 0)
+            self._under_way = (position + count, waiting - count)
+            self._done.notify_all()
+
+    def _open_of(self, batch: Sequence[Message]) -> Sequence[Message]:
+        """What of the batch under way has no outcome yet."""
+        return batch[len(batch) - (self._under_way or (0, 0))[1] :]
 
     def _leave(self, messages: Sequence[Message]) -> None:
         """These did not get out before the end."""

@@ -104,6 +104,7 @@ class BoxSender:
 def _message(line: bytes) -> Message | None:
     """The event of a line; None when a crash of the machine left something else there."""
     try:
-        return str(json.loads(line)["messageId"]), line
+        # Integers as floats: Python refuses those of thousands of digits, as the Go library may write one.
+        return str(json.loads(line, parse_int=float)["messageId"]), line
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

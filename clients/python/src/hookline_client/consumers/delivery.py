@@ -19,6 +19,8 @@ Waited = Literal["whole", "cut", "over"]
 """A pause was waited out, or cut short by a flush, or there is no time for another try."""
 Wait = Callable[[float, bool], Waited]
 """Pause for so many seconds. The flag says whether the service asked for it: such a pause is not cut short."""
+Done = Callable[[int], object]
+"""So many more events of the batch, from its head, have their outcome: all at once, or a part after the other."""
 
 
 class Delivery:
@@ -30,20 +32,24 @@ class Delivery:
         self._transport: Transport | None = options.transport
         self._importing = threading.Lock()
 
-    def deliver(self, batch: Sequence[Message], wait: Wait, time_left: Callable[[], float | None]) -> list[Message]:
+    def deliver(
+        self, batch: Sequence[Message], wait: Wait, time_left: Callable[[], float | None], done: Done
+    ) -> list[Message]:
         """Send a batch until every event of it has an outcome; return those left when time was over."""
         began, retries, tried = time.monotonic(), 0, False
         while True:
             answer = self.transport.send(batch, time_left())
             if not answer.code:
                 self._settle(batch, answer)
+                done(len(batch))
                 return []
             if not answer.retryable:
-                return self._refused(batch, answer, wait, time_left)
+                return self._refused(batch, answer, wait, time_left, done)
             pause = pause_seconds(retries, answer.retry_after_seconds)
             over = time.monotonic() - began + pause > self._options.retry_seconds
             if over or retries >= self._options.max_retries:
                 self._ledger.gave_up(batch, answer.code, answer.reason)
+                done(len(batch))
                 return []
             if not tried:  # nothing is lost yet, but nobody should learn of a wrong endpoint after an hour only
                 self._ledger.report(answer.code, f"{answer.reason} It is tried again.")
@@ -95,12 +101,13 @@ class Delivery:
             self._ledger.handed_over(good)
 
     def _refused(
-        self, batch: Sequence[Message], answer: Answer, wait: Wait, time_left: Callable[[], float | None]
+        self, batch: Sequence[Message], answer: Answer, wait: Wait, time_left: Callable[[], float | None], done: Done
     ) -> list[Message]:
         if answer.status in (400, 413) and len(batch) > 1:
             # One event may spoil the request for the others: look for it by halves.
             middle = len(batch) // 2
-            left = self.deliver(batch[:middle], wait, time_left)
-            return left + (list(batch[middle:]) if left else self.deliver(batch[middle:], wait, time_left))
+            left = self.deliver(batch[:middle], wait, time_left, done)
+            return left + (list(batch[middle:]) if left else self.deliver(batch[middle:], wait, time_left, done))
         self._ledger.gave_up(batch, answer.code, answer.reason)
+        done(len(batch))
         return []

@@ -36,16 +36,27 @@ class File:
         if not self._lock.acquire(timeout=LOCK_WAIT_SECONDS):
             self._ledger.dropped((message,), "file_busy", CODES["file_busy"])
             return False
+        written: list[Message] = []
+        failed: list[tuple[Message, str, str]] = []
         try:
+            if self._closed:
+                failed.append((message, "closed", CODES["closed"]))
+                return False
             self._waiting.append(message)
             if self._is_writing:  # this thread is in the middle of a line already: it goes on with this one
                 return True
-            written, failed = self._write()
+            try:
+                self._write(written, failed)
+            except BaseException:  # of a signal handler: calls that it made have returned, and are lines all the same
+                if self._waiting and self._waiting[0] is message:  # this one does not return, and may be a line already
+                    self._waiting.popleft()
+                self._write(written, failed)
+                raise
         finally:
             self._lock.release()
-        self._ledger.handed_over(written)
-        for lost, code, reason in failed:
-            self._ledger.dropped((lost,), code, reason)
+            self._ledger.handed_over(written)
+            for lost, code, reason in failed:
+                self._ledger.dropped((lost,), code, reason)
         return all(lost is not message for lost, _, _ in failed)
 
     def flush(self, timeout: float | None) -> int:
@@ -56,7 +67,8 @@ class File:
         """Close the file."""
         with self._lock:
             self._closed = True
-            self._log.close()
+            if not self._is_writing:  # a signal handler that closes in the middle of a line leaves that to its end
+                self._log.close()
         return 0
 
     def before_fork(self) -> None:
@@ -70,25 +82,26 @@ class File:
         self._begin()
         self._log.close()
 
-    def _write(self) -> tuple[list[Message], list[tuple[Message, str, str]]]:
-        written, failed = [], []
-        self._is_writing = True
-        try:
-            while self._waiting:
-                message = self._waiting.popleft()
-                code, reason = self._append(message[1])
-                if code:
-                    failed.append((message, code, reason))
-                else:
-                    self._ledger.queued()
-                    written.append(message)
-        finally:
-            self._is_writing = False
-        return written, failed
+    def _write(self, written: list[Message], failed: list[tuple[Message, str, str]]) -> None:
+        waiting = self._waiting
+        while waiting:  # again: a signal handler may have left one behind the last, before it was free to write itself
+            self._is_writing = True
+            try:
+                while waiting:
+                    message = waiting[0]  # it leaves once it is written: what a signal handler raises must not lose it
+                    code, reason = self._append(message[1])
+                    waiting.popleft()
+                    if code:
+                        failed.append((message, code, reason))
+                    else:
+                        self._ledger.queued()
+                        written.append(message)
+            finally:
+                self._is_writing = False
+        if self._closed:
+            self._log.close()
 
     def _append(self, line: bytes) -> tuple[str, str]:
-        if self._closed:
-            return "closed", CODES["closed"]
         try:
             self._log.append(line)
         except TimeoutError as error:

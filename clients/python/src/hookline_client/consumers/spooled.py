@@ -32,6 +32,8 @@ FAULT_SECONDS = 1.0
 ABORT_SECONDS = 0.5
 """Bounds how long the thread is waited for until it notices that it is to end. A request of another process's events, a
 handler, or a call that a signal handler interrupted to close, may keep it for longer."""
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a caller waits in one go."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -58,10 +60,12 @@ class Spooled:
         self._is_idle = False
         self._is_ended = False
         self._is_letting_go = False
+        self._is_appending = False
         self._adopted: Box | None = None
         self._adopting = threading.Lock()  # a child must know every box whose lock it has inherited
         self._sender = BoxSender(self._options.batch_size, self._delivery, self._ledger)
         self._queued = self._finished = self._flush_to = self._flushing = 0
+        self._doubtful = 0  # of those queued: calls that were ended in the middle
         self._last_flush = time.monotonic()
         self._adopt_at = 0.0
         self._syncer = Syncer(lambda: self._guarded(self._sync), lambda: self._queued > self._finished)
@@ -72,7 +76,6 @@ class Spooled:
         with self._lock:
             code, reason = self._append(message[1])
             if not code:
-                self._queued += 1
                 self._ledger.queued()
                 self._syncer.wrote()
                 waiting = self._queued - self._finished
@@ -99,7 +102,7 @@ class Spooled:
             self._work.notify()
             if self._thread is None:
                 self._start()
-            if self._thread is not threading.current_thread():  # a handler may flush: it cannot wait for itself
+            if not self._waits_for_itself():
                 self._flushing += 1
                 try:
                     self._wait_done(lambda: self._finished >= target or self._sender.refusals > refusals, deadline)
@@ -123,13 +126,15 @@ class Spooled:
             self._work.notify()
             self._done.notify_all()
             self._syncer.end()
-            thread = self._thread
+            thread, cannot_end = self._thread, self._waits_for_itself()
         if left:
             self._delivery.close()
-        if thread is None:
+        if cannot_end:
+            pass  # a call that was interrupted still writes to the box: the thread lets go of it, or the process's end
+        elif thread is None:
             self._guarded(self._let_go)
-        elif thread is not threading.current_thread():
-            # Not a wait on the lock: a call that was interrupted in the middle of writing must keep the thread from it.
+        else:
+            # Not a wait on the lock: a call that was interrupted in the middle must keep the thread from it.
             thread.join(ABORT_SECONDS)
             if self._is_letting_go:
                 thread.join(max(0.0, stop_at - time.monotonic()))
@@ -160,13 +165,27 @@ class Spooled:
     def _append(self, line: bytes) -> tuple[str, str]:
         if self._closing:
             return "closed", CODES["closed"]
+        outer, self._is_appending = self._is_appending, True
         try:
             self._spool.append(line)
+            self._queued += 1  # here: where it is not counted yet, a signal handler may not wait
         except OSError as error:
             if error.errno == ENOBUFS:
                 return "queue_full", f"{CODES['queue_full']} ({error})"
             return "spool_failed", f"{CODES['spool_failed']} ({error})"
+        except BaseException:  # of a signal handler, before the write or behind it: the thread that sends will see
+            self._queued += 1
+            self._doubtful += 1
+            self._work.notify()
+            raise
+        finally:
+            self._is_appending = outer
         return "", ""
+
+    def _waits_for_itself(self) -> bool:
+        """Whether whoever holds the lock is the thread that sends, in a handler, or keeps the box from it, in a call
+        that a signal handler interrupted: neither can wait for what that thread does."""
+        return self._is_appending or self._thread is threading.current_thread()
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name=THREADS, daemon=True)
@@ -174,16 +193,21 @@ class Spooled:
             thread.start()
         except RuntimeError:  # the interpreter is ending: what was written is sent by the next process
             return
-        self._thread = thread
+        self._thread = self._thread or thread
 
     def _wait_done(self, condition: Callable[[], bool], deadline: float | None) -> None:
         while not condition() and self._thread is not None and not self._is_ended:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self._done.wait(left)
+            # A signal handler that flushes while the condition is looked at has had the last notification.
+            self._done.wait(LOOK_AGAIN_SECONDS if left is None else min(left, LOOK_AGAIN_SECONDS))
 
     def _run(self) -> None:
+        with self._lock:
+            self._thread = self._thread or threading.current_thread()
+            if self._thread is not threading.current_thread():
+                return  # a signal handler's call came in the middle of the start, and started another one
         while True:
             with self._lock:
                 while not self._is_ended:
@@ -243,12 +267,15 @@ class Spooled:
         sent = Sent(0, 0) if box is None else self._send(box, is_own=True)
         with self._lock:
             missing = 0 if sent.found else expected - self._finished
+            lost = max(0, missing - self._doubtful)
             self._finished += sent.done + missing
+            if self._finished == self._queued:
+                self._doubtful = 0
             self._done.notify_all()
-        if missing:  # events are not where they were written: somebody removed them
+        if lost:  # events are not where they were written: somebody removed them
             if box is not None:
                 box.give_up()
-            self._ledger.report("spool_damaged", CODES["spool_damaged"], missing)
+            self._ledger.report("spool_damaged", CODES["spool_damaged"], lost)
 
     def _send_adopted(self, box: Box) -> None:
         if not self._send(box, is_own=False).found:

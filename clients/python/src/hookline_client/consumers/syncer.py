@@ -46,10 +46,14 @@ class Syncer:
             thread.start()
         except RuntimeError:  # the interpreter is ending, which closes the spool, or the next call tries again
             return False
-        self._thread = thread
+        self._thread = self._thread or thread
         return True
 
     def _run(self) -> None:
+        with self._due:
+            self._thread = self._thread or threading.current_thread()
+            if self._thread is not threading.current_thread():
+                return  # a signal handler's call came in the middle of the start, and started another one
         while True:
             with self._due:
                 while not self._is_ended:

@@ -70,8 +70,9 @@ class Box:
     def adopt(cls, folder: str) -> Box | None:
         """Take over a box whose process is gone; None while it lives, and when another process was quicker."""
         lock_path = os.path.join(folder, "lock")
+        made = os.O_CREAT if _has_lost_its_lock(folder) else 0
         try:
-            lock_file = os.open(lock_path, os.O_RDWR | os.O_CLOEXEC)
+            lock_file = os.open(lock_path, os.O_RDWR | os.O_CLOEXEC | made, FILE_MODE)
         except FileNotFoundError:
             _remove_empty(folder)  # its removal was interrupted at the end
             return None
@@ -158,10 +159,17 @@ class Box:
             self.waiting_bytes = 0
 
     def _begin_segment(self) -> Segment:
-        number = self._numbers[-1] + 1 if self._numbers else 1
-        segment = Segment(self._path(number))
-        if self._writing is not None:
-            self._writing.close()
+        full, number, segment = self._writing, self._numbers[-1] + 1 if self._numbers else 1, None
+        while segment is None:
+            try:
+                segment = Segment(self._path(number))
+            except FileExistsError:  # of a call that was interrupted just here, and may have ended there
+                number += 1
+        if self._writing is not None and self._writing is not full:
+            segment.close()  # a signal handler made a call in the middle of this one, and has a segment by now
+            return self._writing
+        if full is not None:
+            full.close()
         self._writing = segment
         self._numbers.append(number)
         return segment
@@ -206,6 +214,19 @@ def _sync(path: str) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def _has_lost_its_lock(folder: str) -> bool:
+    """Whether somebody removed the lock of a box with events, which our own removal takes last.
+
+    Nobody would ever send them otherwise. If their process lives after all, they are sent twice, which the service
+    knows by their messageIds.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:  # whoever opens the lock says so
+        return False
+    return "lock" not in names and any(name.endswith(".log") for name in names)
 
 
 def _remove(folder: str) -> None:

@@ -11,6 +11,8 @@ from hookline_client.receipts import Message
 
 ASIDE_BYTES_MAX = 1024 * 1024
 """Lines to set aside are not collected beyond this: a file of anything else is gone through in bounded memory."""
+ASIDE_LINES_MAX = 10_000
+"""A line takes some hundred bytes beside its own."""
 
 
 @dataclass
@@ -30,7 +32,8 @@ def batches(lines: Iterable[Line], upload: str) -> Iterator[LineBatch]:
         message = _message(line, upload)
         line_bytes = len(message[1]) + 1
         is_full = events_bytes + line_bytes > EVENTS_BYTES_MAX or len(batch.events) == BATCH_EVENTS_MAX
-        if (is_full and line.reason is None) or aside_bytes > ASIDE_BYTES_MAX:
+        is_aside_full = aside_bytes > ASIDE_BYTES_MAX or len(batch.aside) == ASIDE_LINES_MAX
+        if (is_full and line.reason is None) or is_aside_full:
             yield batch
             batch, events_bytes, aside_bytes = LineBatch(), 0, 0
         if line.reason is None:

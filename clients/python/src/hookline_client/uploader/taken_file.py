@@ -95,7 +95,10 @@ class TakenFile:
         self._wait_for_writers()
         fcntl.flock(self.file, fcntl.LOCK_UN)
         os.fsync(self.file)
-        self.place = self._places.read() or Place(self._name())
+        place = self._places.read()
+        if place is None or place.offset_bytes > self.size_bytes:  # beyond the end it is another file's
+            place = Place(self._name())
+        self.place = place
 
     def _name(self) -> str:
         """Names this upload, without a place too: nobody writes any more, so the time of the last write stays.

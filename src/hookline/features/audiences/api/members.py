@@ -120,7 +120,7 @@ class AudienceMembers(Controller):
 
 
 def _nobody() -> Problem:
-    return Problem(404, "not_found", "Nothing is known of a person with this id.")
+    return Problem(404, "not_found", "Nothing is known about a person with this id.")
 
 
 def _history(
@@ -154,7 +154,7 @@ def _members(services: Services, reader: ProfileReader, audience: str, limit: in
 ID_BYTES = 8
 TAKEN_MS = 30_000
 """Within this the role, if it runs, has taken it up."""
-NOT_TAKEN = "The role profiles has not taken it up yet: see whether it runs, and what its log says."
+NOT_TAKEN = "The role profiles has not started on it yet: check that it runs, and read its log."
 UNNAMED = {"id": f"preview-{secrets.token_hex(ID_BYTES)}", "name": "Preview"}
 """What a definition is called that has no id yet; nobody can have given this id to another, to which it refers."""
 
@@ -196,11 +196,11 @@ class PreviewComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class PreviewView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A preview: ``reading`` while the journal is read up for it, then ``counting``; ``done`` or ``failed`` at last.
+    """A preview: ``reading`` while Hookline reads stored events for it, then ``counting``, then ``done`` or ``failed``.
 
-    ``people`` were looked at and ``members`` found so far; of a computed trait these have a value. ``sample`` are up to
-    ten of them. ``detail`` says why it failed, or waits, and what to do. ``comparison`` is there once it is done, where
-    another condition was given.
+    ``people`` is how many were evaluated so far, ``members`` how many of them match, or have a value of the computed
+    trait. ``sample`` has up to ten of these. ``detail`` says why the preview failed, or waits, and what to do.
+    ``comparison`` is set once the preview is done, if another condition was given.
     """
 
     id: str
@@ -236,7 +236,7 @@ class AudiencePreviews(Controller):
             await asyncio.to_thread(preview_requests(services).done, replaces)
         under_way = await profile_log(services).read(lambda reader: reader.previews.open(replaces)) or 0
         if under_way + len(preview_requests(services).asked(wish.asked_ms)) >= PREVIEWS_MAX:
-            detail = f"{PREVIEWS_MAX} previews are under way; ask again once one of them is done."
+            detail = f"{PREVIEWS_MAX} previews are running; ask again when one of them is done."
             raise Problem(409, "too_many_previews", detail)
         id = PreviewId(f"{ID_PREFIX}{secrets.token_hex(ID_BYTES)}")
         await asyncio.to_thread(preview_requests(services).ask, id, wish)

@@ -269,7 +269,7 @@ class TraitValues(Controller):
             lambda reader: trait_explanation_of(reader, trait, user_id, anonymous_id, now_ms)
         )
         if found is None:
-            raise Problem(404, "not_found", "Nothing is known of a person with this id.")
+            raise Problem(404, "not_found", "Nothing is known about a person with this id.")
         return found
 
 

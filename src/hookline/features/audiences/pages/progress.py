@@ -97,7 +97,7 @@ def _mark(definition: Definition, found: _SyncReading, now_ms: int) -> Mark:
     if found.state is None:
         return "wait", "◔", "first sync pending"
     if found.unread:
-        return "wait", "◔", f"{number(found.unread)} stored events left to read"
+        return "wait", "◔", f"{number(found.unread)} stored {'event' if found.unread == 1 else 'events'} left to read"
     if not definition.destinations and not found.state.is_anew:
         return "off", "○", "no destination"
     if found.state.is_telling:

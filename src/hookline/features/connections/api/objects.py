@@ -162,7 +162,7 @@ class Destinations(Controller):
         """Return the client certificate of a destination: subject, expiry, and what is wrong with it."""
         shown = shown_certificate(services, _destination(services, object_id).object)
         if shown is None:
-            raise Problem(404, "no_client_certificate", f"Destination {object_id!r} shows receivers no certificate.")
+            raise Problem(404, "no_client_certificate", f"Destination {object_id!r} has no client certificate.")
         return shown
 
     @put("/{id:str}", needs="editor", tagged=True)

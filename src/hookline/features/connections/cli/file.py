@@ -101,7 +101,7 @@ def _tried(destination: Destination, folder: Path) -> Iterator[str]:
         return
     yield (
         f"{destination.id}: matched {trial.matched} of {trial.total} recent events; {trial.filtered} would not be sent,"
-        f" {trial.changed} not as they came"
+        f" {trial.changed} would be changed"
     )
     for each in trial.filters:
         yield f"  {each.rule}: matched {each.matched} of {trial.total}"

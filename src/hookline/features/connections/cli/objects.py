@@ -221,7 +221,7 @@ def api(
     data: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     server: Target = HERE,
 ) -> int:
-    """Call the admin API and print the answer. docs/reference/api.md lists the calls.
+    """Call the admin API and print the answer. /docs/api of the pages lists the calls.
 
     Parameters
     ----------

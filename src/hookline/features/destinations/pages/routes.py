@@ -94,7 +94,7 @@ def _stations(accepted: int, sums: Sums, unconnected: Unconnected | None, dead_l
     fewer than were not delivered once some were retried or discarded."""
     counts = sums.counts
     if unconnected is not None and unconnected.is_whole:
-        accepted = max(0, accepted - unconnected.events)
+        accepted = max(0, accepted - unconnected.events - unconnected.erased)
     filtered, attempted, delivered = counts["filtered"], counts["attempted"], counts["delivered"]
     not_delivered = max(0, counts["not_delivered"])
     under_way = max(0, attempted - delivered - not_delivered)

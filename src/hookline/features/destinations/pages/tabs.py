@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 from urllib.parse import urlencode
 
 import msgspec
 
+from hookline.api.calls import list_thread
 from hookline.api.services import Services, list_reader
 from hookline.connections.model import (
     FILTERS_MAX,
@@ -71,7 +71,7 @@ async def attempts_tab(services: Services, stored: Stored[Destination], query: M
     times = time_range(path, query, asked, services.store.now_ms())
     outcomes = [outcome.value for outcome in Outcome]
     outcome = asked["outcome"] if asked["outcome"] in outcomes else None
-    wanted = AttemptFilter(outcome, _number(asked["httpStatus"]), times.since_ms, times.until_ms)
+    wanted = AttemptFilter(outcome, _http_status(asked["httpStatus"]), times.since_ms, times.until_ms)
     before = attempt_key(query["after"]) if query.get("after") else None
     search = attempt_search(services, id)
     page = await event_log(services).run(
@@ -128,7 +128,7 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
     wanted = DeadLetterFilter(
         destination=stored.object.id,
         outcome=asked["outcome"] or None,
-        http_status=_number(asked["httpStatus"]),
+        http_status=_http_status(asked["httpStatus"]),
         type=asked["type"] or None,
         event=asked["event"] or None,
         status=asked["status"] or None,
@@ -143,7 +143,7 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
         counted = letters.count(msgspec.structs.replace(wanted, last_id=last_id))
         return last_id, letters.newest(DEAD_LETTER_ROWS + 1, before_id, wanted), sum(counted.values())
 
-    last_id, found, matched = await asyncio.to_thread(look)
+    last_id, found, matched = await list_thread(services).run(look)
     letters = [dead_letter_of(each) for each in found[:DEAD_LETTER_ROWS]]
     records = await event_log(services).records_at([(each.partition, each.offset) for each in letters])
     everything = {**asked, **times.asked}
@@ -168,6 +168,17 @@ async def dead_letters_tab(services: Services, stored: Stored[Destination], quer
 def _number(text: str) -> int | None:
     """Return a number that an address holds; whatever else stands there asks for nothing."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+NO_STATUS = -1
+
+
+def _http_status(text: str) -> int | None:
+    """Return the status that a list is filtered by, None for all; what is no number, such as 5xx, is that of no answer:
+    everything would be shown as if it had been asked for, with buttons that retry and discard it."""
+    text = text.strip()
+    number = _number(text)
+    return NO_STATUS if text and number is None else number
 
 
 class FiltersTab(NamedTuple):

@@ -355,7 +355,7 @@ def _savable(services: Services, wanted: Destination, stored: Destination | None
         made = restore(wanted, stored)
         found += [*check_destination("", made), *check_plan("", made, services.settings.plan.level)]
         if not the_caller().may("owner"):
-            text = "only an owner may have a secret that is a reference sent to another host"
+            text = "only an owner may have a referenced secret sent to another host"
             found += [FoundProblem("reference_needs_owner", path, text) for path in new_references(made, stored)]
     except NothingToKeep as error:
         made = wanted

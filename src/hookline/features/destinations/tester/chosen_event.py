@@ -41,7 +41,7 @@ async def chosen_record(
     if message_id is not None:
         found = await event_log(services).find(message_id, None)
         if found is None or found.record.rejection is not None or found.record.erased:
-            detail = f"No event with the message id {message_id[:100]!r} is stored that could be sent."
+            detail = f"No stored event that can be sent has the message id {message_id[:100]!r}."
             raise Problem(404, "unknown_event", detail)
         return found.record
     if event is None:
@@ -84,7 +84,7 @@ def _delete_message(event: msgspec.Raw, source: str, now_ms: int) -> Record:
     given = msgspec.json.decode(event, type=dict[str, Any])
     for name in given:
         if name not in DELETE_FIELDS:
-            raise _unusable(name, "a delete message holds type, userId and timestamp alone; take this out")
+            raise _unusable(name, "a delete message has only type, userId and timestamp; remove this")
     try:
         message = msgspec.convert(given, DeleteMessage)
     except msgspec.ValidationError as error:

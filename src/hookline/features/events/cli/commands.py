@@ -104,7 +104,7 @@ def send(
     message_id
         Id of the message (default: a new one). The same id sent twice is delivered once.
     write_key
-        Write key of the source (default: that of the first source).
+        Write key of the source (default: that of the first enabled source).
     endpoint
         Address of the collection API, such as http://127.0.0.1:8080.
     """
@@ -133,7 +133,7 @@ def send(
     if options.as_json:
         print(json.dumps(answer))
     else:
-        print(f"accepted {answer['messageId']}\nwhat became of it: hookline why {answer['messageId']}")
+        print(f"accepted {answer['messageId']}\nsee its status: hookline why {answer['messageId']}")
     return 0
 
 

@@ -279,7 +279,7 @@ def show_json(message: StreamMessage) -> None:
 def left_out(message: StreamMessage) -> str:
     """Return what is said of events that could not be followed."""
     count = message.data["count"]
-    return f"… {count} event{'' if count == 1 else 's'} not shown: more came than can be followed"
+    return f"… {count} event{'' if count == 1 else 's'} not shown: too many arrived at once"
 
 
 def columns(wanted: TailFilter, message: StreamMessage) -> tuple[str, str, str, str, str]:
@@ -358,9 +358,9 @@ class EventStream:
                 reason = "the server ended it"
             except (OSError, HTTPException) as error:
                 reason = str(error) or type(error).__name__
-            self._say(f"connection to Hookline lost ({reason}); connecting again")
+            self._say(f"connection to Hookline lost ({reason}); reconnecting")
             self._connect_again()
-            self._say("connected again")
+            self._say("reconnected")
 
     def close(self) -> None:
         """Leave; idempotent."""

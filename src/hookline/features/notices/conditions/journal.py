@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from hookline.database.location import DatabaseLocation
@@ -77,14 +77,16 @@ class JournalDamage:
         self._left: list[Damage] = []
         self._looked_ms = 0
 
-    def findings(self, moment: Moment) -> Sequence[Finding]:
-        """Return one finding for all that cannot be read."""
+    def findings(self, moment: Moment) -> Sequence[Finding] | None:
+        """Return one finding for all that cannot be read; None while brokers do not say whether they have it."""
         noted = noted_damage(self._folder)
         if noted != self._noted or (noted and abs(moment.now_ms - self._looked_ms) >= LOOK_MS):
-            with suppress(JournalAway):  # brokers are asked again with the next look
-                self._left = still_damaged(self._folder, noted)
-                self._noted = noted
             self._looked_ms = moment.now_ms
+            try:
+                self._left = still_damaged(self._folder, noted)
+            except JournalAway:  # they are asked again with the next look
+                return None
+            self._noted = noted
         if not self._left:
             return ()
         since = iso(min(each.at for each in self._left))

@@ -80,9 +80,12 @@ class Roles:
                 self._note_start(role, report.number(PROCESS_STARTED))
             else:
                 self._note_away(role, moment)
-        for role in self._wanted():
+        wanted = self._wanted()
+        for role in wanted:
             if role not in moment.reports:
                 self._note_away(role, moment)
+        for role in self._stale_since_ms.keys() - moment.reports.keys() - set(wanted):
+            del self._stale_since_ms[role]  # its last report was removed: it is to run here no more
         found = [_down(role, since) for role, since in self._stale_since_ms.items() if _is_down(role, since, moment)]
         found += [_restarted(role, moment) for role in sorted(self._restarted)]
         found += [
@@ -207,6 +210,7 @@ class Sources:
         self._silent_seconds = silent_seconds
         self._saved_ms: dict[str, int] | None = None
         self._last_ms: dict[str, int] = {}
+        self._reported_ms: dict[str, int] = {}
 
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
         """Enabled sources without an event for longer than the threshold; None while collect does not report."""
@@ -217,7 +221,7 @@ class Sources:
             self._saved_ms = self._activity.load()
             self._last_ms = dict(self._saved_ms)
         for id, seconds in collect.by_label(SOURCE_LAST_EVENT).items():
-            self._last_ms[id] = max(int(seconds * 1000), self._last_ms.get(id, 0))
+            self._note(id, int(seconds * 1000))
         self._save({stored.object.id for stored in moment.sources}, self._saved_ms)
         up_ms = moment.now_ms - collect.number(PROCESS_STARTED) * 1000
         rules = moment.waits_for("source_silent")
@@ -229,14 +233,25 @@ class Sources:
         thresholds = [each for each in silent_ms.values() if each]
         if not thresholds or up_ms < min(GRACE_MS_MAX, *thresholds):
             return None if thresholds else []
-        return [self._finding(id) for id in enabled if self._is_silent(id, moment.now_ms, silent_ms[id])]
+        return [self._finding(id) for id in enabled if self._is_silent(id, moment, silent_ms[id])]
 
     def close(self) -> None:
         """Let go of what is remembered; idempotent."""
         self._activity.close()
 
-    def _is_silent(self, id: str, now_ms: int, silent_ms: float) -> bool:
-        return silent_ms > 0 and id in self._last_ms and now_ms - self._last_ms[id] >= silent_ms
+    def _note(self, id: str, at_ms: int) -> None:
+        """Take a later time, or after the clock was set back any other one than before: there was an event."""
+        is_new = at_ms != self._reported_ms.get(id, at_ms)
+        self._reported_ms[id] = at_ms
+        self._last_ms[id] = at_ms if is_new else max(at_ms, self._last_ms.get(id, 0))
+
+    def _is_silent(self, id: str, moment: Moment, silent_ms: float) -> bool:
+        if not silent_ms or id not in self._last_ms:
+            return False
+        known = moment.open_notice(self.kinds[0], id)
+        if known is not None and known.since_ms is not None and 0 <= known.since_ms - self._last_ms[id] <= SAVE_MS:
+            return True  # no event since: a clock that was set back ends no silence
+        return moment.now_ms - self._last_ms[id] >= silent_ms
 
     def _finding(self, id: str) -> Finding:
         last_ms = self._last_ms[id]
@@ -247,6 +262,7 @@ class Sources:
         gone = self._last_ms.keys() - known
         for id in gone:
             del self._last_ms[id]
+            self._reported_ms.pop(id, None)
         moved = {id: at for id, at in self._last_ms.items() if at - saved_ms.get(id, 0) >= SAVE_MS}
         if moved or gone & saved_ms.keys():
             self._activity.save(moved, gone & saved_ms.keys())

@@ -20,6 +20,7 @@ from hookline.insights.series import Recent
 from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.port import Reader
 from hookline.journal.reading import read_on
+from hookline.journal.record import Record, journal_ms
 from hookline.outcomes.reader import DeliverReader, first_undone
 from hookline.route.decision import not_routed_reason
 
@@ -158,10 +159,12 @@ RECORDS_MAX = 5_000
 
 
 class _Waiting(NamedTuple):
-    """Hold since when the oldest event of a destination waits."""
+    """Hold since when the oldest event of a destination waits: as it is shown, and by the service's own clock, which
+    nobody sets."""
 
     destination: str
     since_ms: int
+    steady_ms: int
 
 
 class Backlog:
@@ -169,10 +172,13 @@ class Backlog:
 
     kinds = ("backlog_old",)
 
-    def __init__(self, data_path: Path, deliver: DatabaseLocation, age_seconds: float) -> None:
+    def __init__(
+        self, data_path: Path, deliver: DatabaseLocation, age_seconds: float, steady_ms: Callable[[], int]
+    ) -> None:
         self._deliver = DeliverReader(deliver)
         self._folder = data_path / FOLDER
         self._age_seconds = age_seconds
+        self._steady_ms = steady_ms
         self._looked_ms = -LOOK_MS
         self._waiting: list[_Waiting] = []
 
@@ -183,53 +189,53 @@ class Backlog:
             return ()
         if not self._deliver.exists or moment.open_breakers is None:
             return None
-        if abs(moment.now_ms - self._looked_ms) >= LOOK_MS:
+        now_ms = self._steady_ms()
+        if now_ms - self._looked_ms >= LOOK_MS:
             self._waiting = self._oldest(moment)
-            self._looked_ms = moment.now_ms
+            self._looked_ms = now_ms
         held = moment.pauses.keys() | moment.open_breakers
         return [
             found
             for each in self._waiting
-            if each.destination in moment.enabled - held and (found := self._finding(each, moment, rules)) is not None
+            if each.destination in moment.enabled - held and (found := self._finding(each, now_ms, rules)) is not None
         ]
 
     def close(self) -> None:
         """Close the database; idempotent."""
         self._deliver.close()
 
-    def _finding(self, waiting: _Waiting, moment: Moment, rules: Sequence[Notification]) -> Finding | None:
-        id, since_ms = waiting
+    def _finding(self, waiting: _Waiting, now_ms: int, rules: Sequence[Notification]) -> Finding | None:
+        id, since_ms, steady_ms = waiting
         threshold_ms = lowest_seconds(rules, "backlog_age", id, self._age_seconds) * 1000
-        if not threshold_ms or moment.now_ms - since_ms < threshold_ms / 2:
+        if not threshold_ms or now_ms - steady_ms < threshold_ms / 2:
             return None
         detail = f"its oldest queued event came in at {iso(since_ms)}"
-        weak = moment.now_ms - since_ms < threshold_ms
-        return Finding(self.kinds[0], id, detail, since_ms=since_ms, weak=weak)
+        return Finding(self.kinds[0], id, detail, since_ms=since_ms, weak=now_ms - steady_ms < threshold_ms)
 
     def _oldest(self, moment: Moment) -> list[_Waiting]:
         lanes = {stored.lane.number: stored for stored in moment.destinations.values() if stored.lane is not None}
-        oldest: dict[str, int] = {}
+        oldest: dict[str, Record] = {}
         with closing(open_reader(self._folder)) as journal:
             journal.limit_wait()
             for row in self._deliver.lanes():
                 stored, first = lanes.get(row.lane), first_undone(row)
                 if stored is None or first is None:
                     continue
-                at_ms = _first_of(journal, stored, row.partition, first)
-                if at_ms is not None:
+                record = _first_of(journal, stored, row.partition, first)
+                if record is not None:
                     id = stored.object.id
-                    oldest[id] = min(at_ms, oldest.get(id, at_ms))
-        return [_Waiting(id, since_ms) for id, since_ms in sorted(oldest.items())]
+                    oldest[id] = min(record, oldest.get(id, record), key=journal_ms)
+        return [_Waiting(id, each.received_at, journal_ms(each)) for id, each in sorted(oldest.items())]
 
 
-def _first_of(journal: Reader, stored: Stored[Destination], partition: int, offset: int) -> int | None:
-    """Return when the first event from an offset on that goes to a destination came in, None when none does."""
+def _first_of(journal: Reader, stored: Stored[Destination], partition: int, offset: int) -> Record | None:
+    """Return the first event from an offset on that goes to a destination, None when none does."""
     groups = read_on(journal, partition, offset, journal.end(partition))
     records = ((group.first_offset + index, record) for group in groups for index, record in enumerate(group.records))
     for count, (place, record) in enumerate(each for each in records if each[0] >= offset):
         is_event = record.rejection is None and not record.erased
         if is_event and not_routed_reason(record, stored.object, stored.lane, partition, place) is None:
-            return record.received_at
+            return record
         if count >= RECORDS_MAX:
-            return record.received_at
+            return record
     return None

@@ -89,7 +89,7 @@ def test_a_mapping_without_one_says_so(control: Running) -> None:
     [
         ({"type": "delete"}, "/event/userId", "add a userId"),
         ({"type": "delete", "userId": 7}, "/event/userId", "as text"),
-        ({"type": "delete", "userId": "u", "traits": {}}, "/event/traits", "take this out"),
+        ({"type": "delete", "userId": "u", "traits": {}}, "/event/traits", "remove this"),
         ({"type": "delete", "userId": "u", "messageId": {}}, "/event", "invalid_message_id"),
         ({"type": "delete", "userId": "u", "timestamp": 7}, "/event/timestamp", "Expected `str | null`"),
         ({"type": "erase", "userId": "u"}, "/event", "unknown_type"),

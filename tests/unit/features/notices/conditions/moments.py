@@ -55,9 +55,11 @@ def rule(**given: Any) -> Notification:
     return msgspec.convert({"id": "ops", "name": "Ops", "to": {"email": ["a@b.example"]}, **given}, Notification)
 
 
-def notice(count: int = 1, opened_at_ms: int = NOW_MS, last_seen_at_ms: int = NOW_MS) -> OpenNotice:
+def notice(
+    count: int = 1, opened_at_ms: int = NOW_MS, last_seen_at_ms: int = NOW_MS, since_ms: int | None = None
+) -> OpenNotice:
     """An open notice."""
-    return OpenNotice(1, "", count, opened_at_ms, last_seen_at_ms)
+    return OpenNotice(1, "", count, opened_at_ms, last_seen_at_ms, since_ms)
 
 
 def strong(found: Sequence[Finding] | None) -> list[tuple[str, str]]:

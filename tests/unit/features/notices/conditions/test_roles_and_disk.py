@@ -69,6 +69,15 @@ def test_a_role_that_never_reported_is_down_too() -> None:
     assert strong(roles.findings(moment(*reports, now_ms=NOW_MS + DOWN_MS))) == [("role_down", "deliver")]
 
 
+def test_a_role_that_moved_away_is_down_until_its_last_report_is_removed() -> None:
+    """Started alone, nothing else says that it ought to run here."""
+    roles = Roles()
+    for now_ms, found in ((NOW_MS, []), (NOW_MS + DOWN_MS, [("role_down", "deliver")])):
+        assert strong(roles.findings(moment(report("deliver", fresh=False), now_ms=now_ms))) == found
+    open_one = {("role_down", "deliver"): notice()}
+    assert strong(roles.findings(moment(now_ms=NOW_MS + DOWN_MS, notices=open_one))) == []
+
+
 def test_little_room_is_told_until_there_is_clearly_more(tmp_path: Path) -> None:
     """Below the threshold strong, just above it weak, then nothing."""
     found = [DiskRoom(tmp_path, 1000, lambda _, free=free: free).findings(moment()) for free in (999, 1050, 1100)]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hookline.database.open import ensure
-from hookline.features.notices.conditions.finding import Moment
+from hookline.features.notices.conditions.finding import Moment, OpenNotice
 from hookline.features.notices.conditions.machine import GRACE_MS_MAX, Sources
 from hookline.features.sources.service import SourceActivity
 from tests.unit.conftest import LocationOf
-from tests.unit.features.notices.conditions.moments import HOUR_MS, NOW_MS, moment, report, strong
+from tests.unit.features.notices.conditions.moments import HOUR_MS, NOW_MS, moment, notice, report, strong
 
 
 @pytest.fixture
@@ -29,13 +29,23 @@ def new_sources(location_of: LocationOf) -> Iterator[Callable[[], Sources]]:
         each.close()
 
 
-def at(now_ms: int, *sources: str, started_ms: int = NOW_MS - HOUR_MS, **heard: int) -> Moment:
+SILENT = {("source_silent", "site"): notice(since_ms=NOW_MS)}
+"""A notice that is open since the event that was the last."""
+
+
+def at(
+    now_ms: int,
+    *sources: str,
+    started_ms: int = NOW_MS - HOUR_MS,
+    notices: dict[tuple[str, str], OpenNotice] | None = None,
+    **heard: int,
+) -> Moment:
     """A moment in which collect has heard these sources at these times."""
     values = {
         "process_start_time_seconds": started_ms / 1000,
         "hookline_collect_source_last_event_seconds": {"source": {id: ms / 1000 for id, ms in heard.items()}},
     }
-    return moment(report("collect", **values), now_ms=now_ms, sources=sources)
+    return moment(report("collect", **values), now_ms=now_ms, sources=sources, notices=notices)
 
 
 def test_a_source_that_stops_is_silent_until_it_sends(new_sources: Callable[[], Sources]) -> None:
@@ -52,6 +62,16 @@ def test_restarts_forget_nothing(new_sources: Callable[[], Sources]) -> None:
     new_sources().findings(at(NOW_MS, "site", site=NOW_MS))
     later = NOW_MS + HOUR_MS
     assert strong(new_sources().findings(at(later, "site"))) == [("source_silent", "site")]
+
+
+def test_a_clock_that_is_set_back_ends_no_silence(new_sources: Callable[[], Sources]) -> None:
+    """An event does, also one that comes at an earlier time than the last; and so it is after a restart of control."""
+    sources, back = new_sources(), NOW_MS + HOUR_MS // 2
+    sources.findings(at(NOW_MS, "site", site=NOW_MS))
+    for looking in (sources, new_sources()):
+        found = looking.findings(at(back, "site", started_ms=0, notices=SILENT, site=NOW_MS))
+        assert strong(found) == [("source_silent", "site")]
+    assert sources.findings(at(back, "site", notices=SILENT, site=NOW_MS - HOUR_MS // 4)) == []
 
 
 def test_after_collect_was_away_senders_get_time(new_sources: Callable[[], Sources]) -> None:

@@ -130,7 +130,9 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def behind(data: Path, next_offset: int, age_seconds: float, **given: Any) -> list[Finding] | None:
+def behind(
+    data: Path, next_offset: int, age_seconds: float, set_back_ms: int = 0, **given: Any
+) -> list[Finding] | None:
     """What is found two hours after the events came in, with a lane of ``crm`` that is so far."""
     connection = deliver_db(data / "deliver.db")
     blob = positions.encode(positions.SavedCursor(False, ()))
@@ -138,10 +140,13 @@ def behind(data: Path, next_offset: int, age_seconds: float, **given: Any) -> li
     connection.execute("INSERT INTO lanes VALUES (1, 0, ?, 'open', ?)", (next_offset, blob))
     connection.close()
     now_ms = int(data.joinpath("journal").stat().st_mtime * 1000) + 2 * HOUR_MS
-    condition = Backlog(data, data / "deliver.db", age_seconds)
+    condition = Backlog(data, data / "deliver.db", age_seconds, lambda: now_ms)
     values = {"hookline_deliver_breaker_open": {"destination": given.pop("breakers", {})}}
     try:
-        found = condition.findings(moment(report("deliver", **values), "crm", now_ms=now_ms, connected="site", **given))
+        seen_ms = now_ms - set_back_ms
+        found = condition.findings(
+            moment(report("deliver", **values), "crm", now_ms=seen_ms, connected="site", **given)
+        )
         return None if found is None else list(found)
     finally:
         condition.close()
@@ -158,6 +163,11 @@ def test_a_destination_that_is_behind(data: Path) -> None:
     rule = {"when": ["backlog_age"], "threshold": {"for": "90m"}}
     assert strong(behind(data, 0, 0, rules=[rule])) == [("backlog_old", "crm")]
     assert behind(data, 0, 0) == []
+
+
+def test_a_clock_that_is_set_back_makes_no_event_younger(data: Path) -> None:
+    """How long it waits does not follow the wall clock."""
+    assert strong(behind(data, 0, 3600, set_back_ms=2 * HOUR_MS)) == [("backlog_old", "crm")]
 
 
 def test_an_outage_is_not_told_as_a_backlog_too(data: Path) -> None:

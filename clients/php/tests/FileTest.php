@@ -201,7 +201,7 @@ final class FileTest extends TestCase
     {
         $lines = ['{"n":1}', 'no json', '[]', "\"\xff\"", '{"long":"' . str_repeat('x', 40_000) . '"}', '', '{"n":2}', '{"bad":1}'];
         $this->log([...$lines, str_repeat('y', 3_000_000), '{"n":3}']);
-        $this->transport->answers = array_fill(0, 9, static fn (array $batch) => str_contains(json_encode($batch), 'bad')
+        $this->transport->answers = array_fill(0, 9, static fn (array $batch) => str_contains(json_encode($batch), '"bad":1')
             ? Answer::read(400, '{"code":"invalid_body","message":"No."}', null) : new Answer(200));
         self::assertSame(Uploader::SET_ASIDE, $this->upload());
         $entries = array_map(static fn ($line) => json_decode($line, true), file("$this->log.rejected"));

@@ -172,7 +172,7 @@ def test_a_request_that_a_stop_does_not_wait_for_is_told_so(folder: Path) -> Non
         assert (again.status, json.load(again)["code"]) == (409, "idempotency_outcome_unknown")
         after.process.send_signal(signal.SIGTERM)
         assert after.process.wait(WAIT_SECONDS) == 0
-    assert "look before you repeat it" in told["detail"]
+    assert "check before you repeat it" in told["detail"]
     assert "Traceback" not in running.error()
 
 

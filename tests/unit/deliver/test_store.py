@@ -323,7 +323,7 @@ def test_remarks_go_with_their_events(store: DeliverStore) -> None:
     remark = store.reader.attempts.remark
     assert (remark(1, 0, 5), remark(2, 0, 5)) == ("last", None)
     erasing = Batch()
-    erasing.erasures.append(ErasureRow(1, 1, 1, 0, {0: OffsetSet([7])}))
+    erasing.erasures.append(ErasureRow(1, 1, 1, 0, [(0, 7)], {0: OffsetSet([7])}))
     store.commit(erasing)
     store.forget_below(0, 9)
     assert [remark(1, 0, 5), remark(1, 0, 7), remark(1, 0, 9), remark(2, 1, 5)] == [None, None, "kept", "elsewhere"]

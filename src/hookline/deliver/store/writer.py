@@ -260,8 +260,7 @@ class DeliverStore:
         many = cursor.executemany  # type: ignore[attr-defined]
         counts = []
         for table in ("remarks", "dead_letters", "attempts"):
-            positions = ((partition, offset) for partition, each in erasure.positions.items() for offset in each)
-            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', positions)
+            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', erasure.rows)
             counts.append(max(0, done.rowcount))
         execute(
             'INSERT INTO erasures (request, asked_at, "round", retries, dead_letters, attempts)'

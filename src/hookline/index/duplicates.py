@@ -226,25 +226,18 @@ class Duplicates:
             return self._window_ms / 1000
         return max(0, min(self._window_ms, now_ms - low)) / 1000
 
-    def forget_users(self, offsets: Sequence[int]) -> bool:
-        """Overwrite whose records these ascending offsets hold; raise OSError when the disk refuses.
+    def forget_users(self, offsets: Sequence[int]) -> Generator[Step, None, None] | None:
+        """Overwrite whose records these ascending offsets hold: in memory at once, in the runs by the steps that are
+        returned, which wait for the disk in the background and raise OSError when it refuses.
 
-        A run that lies on a bad sector, and so can never be overwritten, is removed. False as long as a part is being
+        A run that lies on a bad sector, and so can never be overwritten, is removed. None as long as a part is being
         written to the disk, which may have them still: ask again.
         """
         if self._frozen:
-            return False
-        parts: list[Part] = [*self._sealed.runs, self._recent]
-        for part in parts:
-            first, end = bisect_left(offsets, part.first_offset), bisect_left(offsets, part.next_offset)
-            if first < end:
-                try:
-                    part.forget_users(offsets[first:end])
-                except OSError as error:
-                    if not isinstance(part, Run) or error.errno not in UNREADABLE:
-                        raise
-                    self._give_up(part)
-        return True
+            return None
+        self._recent.forget_users(_within(self._recent, offsets))
+        parts = [(run, some) for run in self._sealed.runs if (some := _within(run, offsets))]
+        return self._forget_in(parts)
 
     def retain(self) -> None:
         """Drop the runs of events that the journal no longer keeps."""
@@ -369,6 +362,14 @@ class Duplicates:
         self._sealed.filters.drop(self._frozen.pop(0))
         self.runs_given_up += 1
 
+    def _forget_in(self, parts: list[tuple[Run, Sequence[int]]]) -> Generator[Step, None, None]:
+        unreadable: list[Run] = []
+        if parts:
+            yield from in_background(_forget_users, parts, unreadable)
+        for run in unreadable:
+            if run in self._sealed.runs:
+                self._give_up(run)
+
     def _give_up(self, run: Run) -> None:
         if self._job is not None:  # it may be filling the run's column
             self._job.close()
@@ -394,6 +395,23 @@ class Duplicates:
         self._sealed.shrink(start)
         if self._on_sealed is not None:
             yield from in_background(self._on_sealed, start)
+
+
+def _within(part: Part, offsets: Sequence[int]) -> Sequence[int]:
+    return offsets[bisect_left(offsets, part.first_offset) : bisect_left(offsets, part.next_offset)]
+
+
+def _forget_users(parts: Sequence[tuple[Run, Sequence[int]]], unreadable: list[Run]) -> None:
+    """Overwrite whose records these are; add the runs of which the disk refuses that for good to ``unreadable``."""
+    for run, offsets in parts:
+        try:
+            run.forget_users(offsets)
+        except FileNotFoundError:
+            pass  # it was dropped meanwhile
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            unreadable.append(run)
 
 
 def _first_offset(part: Part) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import add
 
 import msgspec
 
@@ -78,11 +79,15 @@ def encode_offset_sets(positions: dict[int, OffsetSet]) -> bytes:
 
 def decode_offset_sets(blob: bytes) -> dict[int, OffsetSet]:
     """Return the positions of a blob."""
-    found: dict[int, OffsetSet] = {}
-    for partition, runs in _decode(blob).items():
-        positions = found[partition] = OffsetSet()
-        for first, count in zip(runs[::2], runs[1::2], strict=True):
-            positions.add(first, first + count)
+    return {partition: _of_runs(runs) for partition, runs in _decode(blob).items()}
+
+
+def _of_runs(runs: Sequence[int]) -> OffsetSet:
+    """Return the set whose runs these are: a person may have millions, and event loops wait for it."""
+    found, counts = OffsetSet(), runs[1::2]
+    found._firsts = array("q", runs[::2])
+    found._ends = array("q", map(add, found._firsts, counts))
+    found.count = sum(counts)
     return found
 
 

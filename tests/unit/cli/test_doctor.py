@@ -30,7 +30,9 @@ from hookline.settings import (
     Bytes,
     Control,
     Database,
+    Dedup,
     Deliver,
+    Journal,
     Notices,
     Origin,
     Retention,
@@ -76,6 +78,15 @@ def test_little_disk_is_wrong_and_too_little_for_retention_worth_a_look(folder: 
     assert (finding.status, "set retention.bytes to at most" in str(finding.next_step)) == ("warn", True)
     tiny = here(folder, retention=Retention(bytes=Bytes(1)), notices=Notices(disk_free=Bytes(0)))
     assert found(database.check_disk, tiny)[0][0] in ("ok", "warn")
+
+
+def test_the_disk_holds_an_index_for_each_partition_and_what_receivers_refuse(folder: Path) -> None:
+    """Both may be more than the events."""
+    (folder / "deliver.db").write_bytes(bytes(3 * 1024**2))
+    few, many = Dedup(bytes=Bytes(2**50)), Journal(partitions=1024)
+    sizes = [found(database.check_disk, here(folder, dedup=few, journal=each))[0][1] for each in (Journal(), many)]
+    assert [size in text for size, text in zip(("1,024 TB", "1,048,576 TB"), sizes, strict=True)] == [True, True]
+    assert all("deliver.db, which grows with what receivers refuse, takes 3 MB" in text for text in sizes)
 
 
 def test_files_that_others_can_read_are_named_with_the_command(folder: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from hookline.database.location import DatabaseLocation, location_of
+from hookline.deliver import erasures
 from hookline.deliver.cluster.shared_erasures import SharedErasures
 from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.journal.folder import write_note
@@ -26,19 +27,26 @@ from tests.unit.deliver.worker_rig import WorkerRig
 
 
 class Shelf(SharedIndexStore):
-    """Renews nothing before ``answers`` is set, and notes for which epochs it does."""
+    """Renews and drops nothing before ``answers`` is set, and notes for which epochs it renews, and what it drops."""
 
     def __init__(self, location: DatabaseLocation) -> None:
         super().__init__(location)
         self.answers = threading.Event()
         self.answers.set()
         self.epochs: list[int] = []
+        self.dropped: list[int] = []
 
     def renew(self, partition: int, epoch: int, folder: Path, offsets: Sequence[int]) -> None:
         """Wait for the database."""
         self.epochs.append(epoch)
         assert self.answers.wait(10)
         super().renew(partition, epoch, folder, offsets)
+
+    def drop_stale(self, partition: int, folder: Path, first: int, end: int) -> None:
+        """Wait for the database."""
+        assert self.answers.wait(10)
+        super().drop_stale(partition, folder, first, end)
+        self.dropped.append(partition)
 
 
 @pytest.fixture
@@ -69,16 +77,17 @@ def its_privacy(worker: WorkerRig) -> Iterator[PrivacyStore]:
         yield store
 
 
-def ask(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
-    """Ask for an event's erasure as control does, once the journal has nothing of it."""
-    assert rig.appender.erase(0, [offset]) == 1
+def ask(rig: Rig, privacy: PrivacyStore, *offsets: int) -> None:
+    """Ask for the erasure of events as control does, once the journal has nothing of them, and let deliver begin."""
+    assert rig.appender.erase(0, offsets) == len(offsets)
     with privacy.change(CHANGES) as execute:
         execute(
             "INSERT INTO deletion_requests (at, author, action, state, updated_at, round, places)"
             " VALUES (1, 'a', 'delete', 'clearing', 1, 1, ?)",
-            (encode_offset_sets({0: OffsetSet([offset])}),),
+            (encode_offset_sets({0: OffsetSet(offsets)}),),
         )
-    follow(rig)
+    rig.follow()
+    rig.checkpoint()
 
 
 def follow(rig: Rig) -> None:
@@ -91,6 +100,7 @@ def follow(rig: Rig) -> None:
 def erase(rig: Rig, privacy: PrivacyStore, offset: int) -> None:
     """Erase an event; deliver says at once that nothing is left."""
     ask(rig, privacy, offset)
+    follow(rig)
     assert rig.role.store.reader.erased(1, 1, 1) is not None
 
 
@@ -196,3 +206,45 @@ def test_runs_that_come_from_another_worker_during_an_erasure_are_renewed_too(
     shelf.answers.set()
     wait_until(lambda: is_erased(worker), 10, "its part is done")
     assert shelf.epochs == [1, 2]
+
+
+def test_the_rows_of_an_erasure_go_a_few_with_each_checkpoint(
+    rig: Rig, privacy: PrivacyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One person may have millions of events. A restart in between begins anew, and counts no row twice."""
+    monkeypatch.setattr(erasures, "EVENTS_PER_CHECKPOINT", 2)
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(6)))
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+
+    def left() -> list[tuple[int]]:
+        return rig.role.store._read.execute('SELECT "offset" FROM attempts ORDER BY id').fetchall()
+
+    ask(rig, privacy, 0, 1, 2, 3, 4)
+    assert left() == [(2,), (3,), (4,), (5,)]
+    rig.restart()
+    for _ in range(4):
+        assert rig.role.store.reader.erased(1, 1, 1) is None
+        rig.follow()
+        rig.checkpoint()
+    assert left() == [(5,)]
+    assert rig.role.store._read.execute("SELECT attempts FROM erasures").fetchall() == [(5,)]
+    assert rig.role.store.reader.erased(1, 1, 1) is not None
+
+
+def test_a_worker_goes_on_while_runs_of_others_are_dropped(
+    worker: WorkerRig, shelf: Shelf, its_privacy: PrivacyStore
+) -> None:
+    """They are read for that, all that hold something of it; others take partitions away from who stands still."""
+    worker.lose()
+    ask(worker.rig, its_privacy, 0)
+    shelf.answers.clear()
+    with its_privacy.change(CHANGES) as execute:
+        execute("UPDATE deletion_requests SET state = 'done'")
+    follow(worker.rig)
+    assert shelf.dropped == []
+    shelf.answers.set()
+    wait_until(lambda: (follow(worker.rig), shelf.dropped)[1] == [0], 10, "the runs are dropped")

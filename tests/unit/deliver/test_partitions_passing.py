@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import msgspec
 import pytest
+import structlog
 
 from hookline.connections.model import DeliveryOptions, WebhookSettings
+from hookline.deliver.cluster import worker as worker_module
 from hookline.deliver.cluster.worker import Worker
 from tests.unit.deliver.conftest import MakeWorker
 from tests.unit.deliver.rig import destination
@@ -120,3 +123,31 @@ def test_who_saves_for_long_as_a_partition_goes_keeps_it_when_it_is_back(
     with worker.member() as member:
         worker.rig.loop.run_until_complete(passing(member))
     assert 0 in role.feeder.shared
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "free space"),
+        (ValueError("not what it should be"), "ValueError"),
+    ],
+)
+def test_a_partition_that_cannot_be_taken_is_tried_again(
+    worker: WorkerRig, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    """Whatever the reason is: it is this worker's, and nobody else delivers it. The log says why, once."""
+    monkeypatch.setattr(worker_module, "AGAIN_SECONDS", 0)
+    errors, mark = [error, error], object()
+
+    async def try_to_take(*_: object) -> bool:
+        if errors:
+            raise errors.pop()
+        return True
+
+    with worker.member() as member, structlog.testing.capture_logs() as lines:
+        monkeypatch.setattr(member, "_try_to_take", try_to_take)
+        member._wanted[0] = mark
+        worker.rig.loop.run_until_complete(member._take(0, mark, 0.0))
+    (line,) = lines
+    assert line["event"] == "partition_not_taken"
+    assert words in str(line)

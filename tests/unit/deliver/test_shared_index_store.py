@@ -15,7 +15,7 @@ from hookline.deliver.cluster.fence import raise_epoch
 from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.index.duplicates import Duplicates
 from tests.unit.conftest import LocationOf
-from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish
+from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish, forget_users
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 from tests.unit.journal.conftest import BadPages, bad_pages
 
@@ -114,7 +114,7 @@ def test_runs_that_tell_whose_events_were_are_dropped_by_those_who_do_not_delive
     shelf.keep(PARTITION, epoch, tmp_path / "two", 0)
     assert shelf.fetch(PARTITION, tmp_path / "one", 0) == 2
     index = index_of(tmp_path / "two", journal)
-    assert index.forget_users([3])
+    assert forget_users(index, [3])
     index.close()
     shelf.renew(PARTITION, epoch, tmp_path / "two", [3])
     shelf.drop_stale(PARTITION, tmp_path / "one", 3, 4)
@@ -132,7 +132,7 @@ def test_an_erasure_writes_the_runs_that_it_changed(tmp_path: Path, shelf: Share
     shelf.keep(PARTITION, epoch, folder, 0)
     erased = [3, 3 * RUN_EVENTS + 3]
     index = index_of(folder, journal)
-    assert index.forget_users(erased)
+    assert forget_users(index, erased)
     index.close()
     for expected in [(0,), (3 * RUN_EVENTS,)], []:
         rows.execute("UPDATE index_runs SET run = ?", (b"",))

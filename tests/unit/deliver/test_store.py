@@ -270,6 +270,25 @@ def test_dead_letters_are_bounded_per_destination(
     assert reader.execute("SELECT max(id) FROM dead_letters").fetchone()[0] > rows[-1][2]
 
 
+@pytest.mark.parametrize("per_trim", [1, 100])
+def test_answers_are_bounded_per_destination(
+    store: DeliverStore, reader: Connection, monkeypatch: pytest.MonkeyPatch, per_trim: int
+) -> None:
+    """One receiver that refuses everything could fill the disk. The oldest answers go, of that destination only, a few
+    with each checkpoint; what became of the events stays."""
+    monkeypatch.setattr(module, "ANSWERS_KEPT_MAX", 3)
+    monkeypatch.setattr(module, "ATTEMPTS_PER_TRIM", 2)
+    monkeypatch.setattr(module, "ANSWERS_PER_TRIM", per_trim)
+    answered = AttemptRow(0, 0, 1, "crm", 1, "u", 0, "refused", 400, "no", 1, None, "HTTP/1.1 400")
+    rows = [answered._replace(offset=n, at_ms=n) for n in range(8)]
+    commit(store, attempts=[*rows, answered._replace(destination="mail")])
+    for _ in range(3):
+        commit(store)
+    left = reader.execute('SELECT destination, "offset", outcome, error, head FROM attempts ORDER BY id').fetchall()
+    gone, kept = ("refused", "", None), ("refused", "no", "HTTP/1.1 400")
+    assert left == [*(("crm", n, *(kept if n > 4 else gone)) for n in range(8)), ("mail", 0, *kept)]
+
+
 def test_small_blocks_are_joined(store: DeliverStore, reader: Connection) -> None:
     """At a low rate too there is no row per event; buckets and full blocks are kept apart."""
     for offset in (5, 3, 9):
@@ -323,7 +342,7 @@ def test_remarks_go_with_their_events(store: DeliverStore) -> None:
     remark = store.reader.attempts.remark
     assert (remark(1, 0, 5), remark(2, 0, 5)) == ("last", None)
     erasing = Batch()
-    erasing.erasures.append(ErasureRow(1, 1, 1, 0, {0: OffsetSet([7])}))
+    erasing.erasures.append(ErasureRow(1, 1, 1, 0, [(0, 7)], {0: OffsetSet([7])}))
     store.commit(erasing)
     store.forget_below(0, 9)
     assert [remark(1, 0, 5), remark(1, 0, 7), remark(1, 0, 9), remark(2, 1, 5)] == [None, None, "kept", "elsewhere"]

@@ -15,6 +15,7 @@ from hookline.database.connection import Connection
 from hookline.database.location import location_of
 from hookline.deliver.cluster import takeover
 from hookline.deliver.cluster.shared_ring import SharedRing
+from hookline.deliver.cluster.takeover import Claims
 from hookline.index.duplicates import Duplicates
 from hookline.journal.damaged import read_lost
 from hookline.journal.opening import FOLDER
@@ -375,6 +376,12 @@ def test_a_partition_that_was_short_for_a_worker_which_lost_it_is_looked_at_anew
     assert rig.role.journal.start(PARTITION) == 2
     passing.take_up()
     assert read_lost(rig.settings.data_path / FOLDER) == ()
+
+
+def test_two_processes_with_the_same_host_and_number_are_two_workers(rig: Rig, passing: WorkerRig) -> None:
+    """As in containers that share the host's network: each took all of a destination's rate for itself."""
+    with closing(Claims(rig.settings, passing._shelf, rig.clock.steady_ms)) as other:
+        assert other.worker != passing._claims.worker
 
 
 TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")

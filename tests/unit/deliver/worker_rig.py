@@ -88,7 +88,7 @@ class WorkerRig:
         made._fence, made._claims, made._loop = self.fence, self._claims, self.rig.loop
         made._engine, made._feeder, made._checkpointer = role.engine, role.feeder, role.checkpointer
         made._wanted, made._doubtful, made._is_closing, made._log = {}, {}, False, logger()
-        made._follower, made._heartbeat = Mock(), Mock()
+        made._follower, made._heartbeat, made._data_path = Mock(), Mock(), self.rig.settings.data_path
         with ThreadPoolExecutor(1) as made._thread:
             yield made
 

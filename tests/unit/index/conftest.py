@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,12 @@ def finish(index: Duplicates) -> None:
     end = time.monotonic() + 30
     while index.work():
         assert time.monotonic() < end, "the index's work does not end"
+
+
+def forget_users(index: Duplicates, offsets: Sequence[int]) -> bool:
+    """Overwrite whose records these are; return False where the index asks for another try."""
+    steps = index.forget_users(offsets)
+    for step in steps or ():
+        assert step is not None
+        wait([step])
+    return steps is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from sys import byteorder
@@ -17,7 +18,7 @@ from hookline.index.duplicates import DISK_RETRY_SECONDS
 from hookline.index.keys import user_hash, user_hashes
 from hookline.index.lookup import find, find_users
 from hookline.journal.record import fingerprint
-from tests.unit.index.conftest import RUN_EVENTS, Open, finish
+from tests.unit.index.conftest import RUN_EVENTS, Open, finish, forget_users
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 
 KEY = fingerprint("website", "a")
@@ -69,18 +70,43 @@ def test_users_are_found_until_they_are_forgotten(open_index: Open, journal: Jou
     index = open_index()
     journal.records = [record(f"m{n}", user=f"u{n % 3}") for n in range(RUN_EVENTS + 4)]
     index.feed(journal.records[: RUN_EVENTS + 2], 0)
-    assert not index.forget_users([0])
+    assert not forget_users(index, [0])
     finish(index)
     wanted = frozenset((user_hash("u0"),))
     end = len(journal.records)
     assert find_users(journal, tmp_path, 0, wanted, end) == list(range(0, end, 3))
     assert find_users(journal, tmp_path, 0, wanted, 4) == [0, 3]
-    assert index.forget_users([0, 6, 9])
+    assert forget_users(index, [0, 6, 9])
     index.feed(journal.records[RUN_EVENTS + 2 :], RUN_EVENTS + 2)
     index.feed([record(f"n{n}", user="u1") for n in range(RUN_EVENTS)], end)
     finish(index)
     assert find_users(journal, tmp_path, 0, wanted, end) == [3]
     assert [run.offsets_of_user(user_hash("u0")) for run in index._sealed.runs] == [[3], []]
+    index.close()
+
+
+def test_users_are_forgotten_while_the_index_is_in_use(
+    open_index: Open, journal: JournalInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person may have events in every run, and each waits for the disk. Runs may be dropped meanwhile."""
+    index = open_index()
+    journal.records = [record(f"m{n}", user="u") for n in range(2 * RUN_EVENTS)]
+    for first in (0, RUN_EVENTS):
+        index.feed(journal.records[first : first + RUN_EVENTS], first)
+        finish(index)
+    disk, fsync = threading.Event(), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (disk.wait(10), fsync(descriptor)))
+    steps = index.forget_users([3, RUN_EVENTS + 3])
+    assert steps is not None
+    step = next(steps)
+    assert step is not None
+    assert not step.done()
+    journal.records.append(record("m9"))
+    assert index.check(journal.records[-1:], 2 * RUN_EVENTS) == [(0, 9)]
+    index._sealed.drop(index._sealed.runs[1])
+    disk.set()
+    list(steps)
+    assert [run.offsets_of_user(user_hash("u")) for run in index._sealed.runs] == [[0, 1, 2, 4, 5, 6, 7]]
     index.close()
 
 
@@ -103,7 +129,7 @@ def test_users_are_forgotten_on_a_bad_sector(
     assert index.work(0.0) == fills
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", _fails(errno.EIO))
-        assert index.forget_users([3])
+        assert forget_users(index, [3])
     finish(index)
     assert [path.name[:20] for path in (tmp_path / "0").glob("*.run")] == [f"{RUN_EVENTS:020d}"]
     assert index.runs_given_up == 1
@@ -126,8 +152,8 @@ def test_users_are_not_forgotten_as_long_as_the_file_is_there(
             more.setattr(Path, "unlink", _fails(errno.EIO))
             for _ in range(2):
                 with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-                    index.forget_users([3])
-        assert index.forget_users([3])
+                    forget_users(index, [3])
+        assert forget_users(index, [3])
     assert list((tmp_path / "0").glob("*.run")) == []
     index.close()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
@@ -99,8 +100,12 @@ def check_disk(here: Here) -> Iterator[Finding]:
     status = os.statvfs(path)
     free = status.f_bavail * status.f_frsize
     journal, index = folder_bytes(path / "journal"), folder_bytes(path / "index")
-    growth = max(0, settings.retention.bytes - journal) + max(0, settings.dedup.bytes - index)
+    index_max = settings.dedup.bytes * settings.journal.partitions  # each partition has an index of its own
+    growth = max(0, settings.retention.bytes - journal) + max(0, index_max - index)
     used = f"events take {in_words(journal)} of {in_words(settings.retention.bytes)}"
+    with suppress(FileNotFoundError):
+        delivered = (path / "deliver.db").stat().st_size
+        used += f"; deliver.db, which grows with what receivers refuse, takes {in_words(delivered)}"
     if free < max(settings.notices.disk_free, 1) or (status.f_files and not status.f_favail):
         message = f"{in_words(free)} free: nearly full; {used}"
         yield Finding(

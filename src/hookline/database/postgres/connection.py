@@ -202,7 +202,7 @@ class PostgresConnection:
             begun = self._begin("; ".join(steps))
         except OperationalError as error:
             if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
-                self._begin_with(lambda real: real.execute(_end_who_stands_still(kind.schema.which), prepare=False))
+                self._run(False, lambda real: real.execute(_end_who_stands_still(kind.schema.which), prepare=False))
             raise
         if epoch is not None and begun[-1] is None:
             self._end("ROLLBACK")

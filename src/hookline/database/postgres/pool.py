@@ -24,8 +24,8 @@ from hookline.database.sqlite import (
     BUSY_TIMEOUT_SECONDS,
     READ_TIMEOUT_SECONDS,
     DatabaseAway,
+    DatabaseLocked,
     DatabaseReadOnly,
-    OperationalError,
     engine,
 )
 
@@ -83,6 +83,12 @@ that is gone, would keep everybody else from writing to the schema."""
 Real = RetryingConnection
 
 
+class PoolBusy(DatabaseLocked):
+    """Other threads of this process hold all connections of a pool for longer than one waits."""
+
+    next_step = "See what the server does with this process's sessions: SELECT * FROM pg_stat_activity."
+
+
 class Kind(NamedTuple):
     """To what, and how, its connections are opened."""
 
@@ -106,13 +112,14 @@ class Pool:
         self._changed = threading.Condition()
 
     def borrow(self) -> Real:
-        """Return a connection that nobody else uses until it is given back; raise OperationalError when there
-        is none."""
+        """Return a connection that nobody else uses until it is given back; raise DatabaseAway when there is none."""
         end = time.monotonic() + BUSY_TIMEOUT_SECONDS
         with self._changed:
             while not self._idle and self._open >= CONNECTIONS_MAX:
                 if not self._changed.wait(end - time.monotonic()):
-                    raise OperationalError(f"all {CONNECTIONS_MAX} connections to the {self.kind.schema} are in use")
+                    busy = PoolBusy(f"all {CONNECTIONS_MAX} connections of this process to it are in use")
+                    OUTAGES.note(self.kind.schema.name, busy)
+                    raise busy
             if self._idle:
                 return self._idle.pop()
             self._open += 1

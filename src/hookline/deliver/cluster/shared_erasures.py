@@ -5,30 +5,23 @@ What was erased is noted in the database too, by partition: whoever takes one up
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from array import array
+from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.fence import Fence, Fenced
 from hookline.deliver.cluster.shared_ring import SharedIndexStore
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.erasures import Erasures
+from hookline.deliver.erasures import Clearing, Erasures
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.retry.scheduler import Retries
-from hookline.deliver.store.batch import Batch, ErasureRow
+from hookline.deliver.store.batch import ErasureRow
 from hookline.deliver.store.writer import DeliverStore
-from hookline.index.run import Step, in_background
+from hookline.index.run import in_background
 from hookline.journal.opening import FOLDER, journal_in
 from hookline.privacy.shared_erased import ErasedNotes, Erasure, ErasureFeed
-
-
-class _Renewal(NamedTuple):
-    """An erasure of which the database still keeps runs, and the epochs of its partitions as the index forgot it."""
-
-    erasure: Erasure
-    epochs: Mapping[int, int]
-    steps: Generator[Step, None, None]
 
 
 class SharedErasures(Erasures):
@@ -50,7 +43,9 @@ class SharedErasures(Erasures):
         self._shelf = shelf
         self._data_path = data_path
         self._notes = ErasedNotes(journal_in(data_path / FOLDER))
-        self._renewal: _Renewal | None = None
+        self._epochs: Mapping[int, int] = {}
+        """Of the partitions of the erasure that is under way, as the index began to forget it."""
+        self._dropping: deque[Clearing] = deque()
 
     def follow(self) -> None:
         """As for one process; what is done everywhere is gone from runs of partitions of others here, too."""
@@ -59,14 +54,13 @@ class SharedErasures(Erasures):
         under_way = {erasure.key for erasure in self._waiting}
         for erasure in before:
             if erasure.key not in under_way:
-                self._drop_runs_of_others(erasure)
+                self._dropping.append(self._drop_runs_of_others(erasure))
+        while self._dropping and next(self._dropping[0], None) is None:
+            self._dropping.popleft()
 
     def _next(self) -> Erasure | None:
         """Return what is left to do of the oldest erasure that is this worker's in part, once this machine's disk has
-        taken note of it; those that are done are ended. None too while the one before is renewed in the database."""
-        if self._renewal is not None:
-            self._go_on(self._renewal)
-            return None
+        taken note of it; those that are done are ended."""
         for erasure in list(self._waiting):
             done = self._store.reader.erased_partitions(*erasure.key)
             mine = {
@@ -85,45 +79,51 @@ class SharedErasures(Erasures):
     def _end(self, erasure: Erasure) -> None:
         batch = self._engine.batch
         if not erasure.positions:
-            batch.erasures.append(ErasureRow(*erasure.key, 0, {}))
+            batch.erasures.append(ErasureRow(*erasure.key, 0, (), {}))
         batch.erased.append((self._engine.clock.now_ms(), *erasure.key, len(erasure.positions)))
 
-    def _write(self, erasure: Erasure) -> None:
-        """Renew the runs in the database before: in the background, for each is megabytes."""
-        epochs = {partition: self._fence.epochs[partition] for partition in erasure.positions}
-        self._renewal = _Renewal(erasure, epochs, self._renew(erasure, epochs))
-        self._go_on(self._renewal)
+    def _clear(self, erasure: Erasure, forgetting: Sequence[Clearing]) -> Clearing:
+        """Renew the runs in the database too: each is megabytes."""
+        self._epochs = {partition: self._fence.epochs[partition] for partition in erasure.positions}
+        for steps in forgetting:
+            yield from steps
+        for partition, epoch in self._epochs.items():  # one after another, so that runs are sealed in between
+            offsets = array("q", erasure.positions[partition])
+            yield from in_background(self._shelf.renew, partition, epoch, self._folder(partition), offsets)
+        if self._is_mine_still:
+            self._write(erasure)
 
-    def _renew(self, erasure: Erasure, epochs: Mapping[int, int]) -> Generator[Step, None, None]:
-        for partition, epoch in epochs.items():  # one after another, so that runs are sealed in between
-            folder = self._data_path / "index" / str(partition)
-            yield from in_background(self._shelf.renew, partition, epoch, folder, list(erasure.positions[partition]))
+    @property
+    def _is_mine_still(self) -> bool:
+        """Return whether nothing was given up meanwhile. What was, and came back, has its index from others: the
+        erasure is begun anew."""
+        return self._epochs.items() <= self._fence.epochs.items()
 
-    def _go_on(self, renewal: _Renewal) -> None:
+    def _go_on_clearing(self, clearing: Clearing) -> None:
         try:
-            if next(renewal.steps, None) is not None:
-                return
-        except (sqlite.Error, OSError, Fenced) as error:
+            super()._go_on_clearing(clearing)
+        except (sqlite.Error, Fenced) as error:
             self._warn(error)
-        else:
-            # What was given up meanwhile, and came back, has its index from others: it is begun anew.
-            if renewal.epochs.items() <= self._fence.epochs.items():
-                super()._write(renewal.erasure)
-        self._renewal = None
+            self._clearing = None
 
-    def _drop_runs_of_others(self, erasure: Erasure) -> None:
-        """Of partitions that were this worker's once: their owners' runs say no more whose events those were."""
+    def _write_some(self, erasure: Erasure) -> None:
+        if self._is_mine_still:
+            super()._write_some(erasure)
+
+    def _drop_runs_of_others(self, erasure: Erasure) -> Clearing:
+        """Of partitions that were this worker's once: their owners' runs say no more whose events those were. A
+        partition that it takes up meanwhile seals no run before, for that is done by the same thread."""
         for partition, positions in erasure.positions.items():
             if partition not in self._feeder.shared:
-                folder = self._data_path / "index" / str(partition)
                 try:
-                    self._shelf.drop_stale(partition, folder, positions.first, positions.end)
+                    parts = partition, self._folder(partition), positions.first, positions.end
+                    yield from in_background(self._shelf.drop_stale, *parts)
                 except (sqlite.Error, OSError) as error:
                     self._log.warning("index_not_erased", error=str(error), next_step="it goes with the partition")
 
-    def _answer(self, erasure: Erasure, batch: Batch) -> None:
+    def _folder(self, partition: int) -> Path:
+        return self._data_path / "index" / str(partition)
+
+    def _answer(self, erasure: Erasure, log_emptied: bool) -> None:
         """The part is on record with what was deleted."""
-        if batch is self._engine.batch or batch.log_emptied is None:
-            return
-        self._writing = None
         self._log.info("erased_in_part", request=erasure.request, partitions=sorted(erasure.positions))

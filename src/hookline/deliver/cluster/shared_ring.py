@@ -154,7 +154,7 @@ class SharedIndexStore:
             content = _content(folder / name)
             if content is not None and _digest(content) == run.digest:
                 continue  # a step that is done again sends nothing again
-            with self._lock:  # for one run at a time: the event loop may wait for it
+            with self._lock:  # for one run at a time: a partition that is being taken waits for it
                 if content is None:
                     self._remove(partition, epoch, run)
                 else:
@@ -162,13 +162,12 @@ class SharedIndexStore:
 
     def drop_stale(self, partition: int, folder: Path, first: int, end: int) -> None:
         """Remove the runs of a partition of others that hold some of ``[first, end)`` and are not as they are kept."""
-        with self._lock:
-            kept = self._kept(partition, 0)
-            for path in folder.glob("*" + SUFFIX):
-                begins, ends = (int(part) for part in path.stem.split("-"))
-                if ends <= first or end <= begins:
-                    continue
-                if not _is_as_kept(path, kept):
+        for path in folder.glob("*" + SUFFIX):
+            begins, ends = (int(part) for part in path.stem.split("-"))
+            if ends <= first or end <= begins:
+                continue
+            with self._lock:  # for one run at a time, as kept by then: a partition that is being taken waits for it
+                if not _is_as_kept(path, self._kept(partition, 0)):
                     path.unlink(missing_ok=True)
 
     def _kept(self, partition: int, journal_start: int) -> dict[str, _StoredRun]:

@@ -10,6 +10,7 @@ version comes is done here for the one, from the version of the checkpoint to th
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,7 +74,8 @@ class Claims:
 
     def __init__(self, settings: Settings, shelf: SharedIndexStore, steady_ms: Callable[[], int]) -> None:
         location = location_of(settings, "deliver")
-        self.worker = f"{socket.gethostname()}:{os.getpid()}"
+        # Containers on one host's network may have both its name and their process id in common.
+        self.worker = f"{socket.gethostname()}-{secrets.token_hex(3)}:{os.getpid()}"
         self._settings = settings
         self._steady_ms = steady_ms
         self._shelf = shelf

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -91,6 +92,7 @@ class Worker:
         self._is_closing = False
         self._failure: JournalError | None = None
         self._log = logger()
+        self._data_path = settings.data_path
         self._membership = journal_in(settings.data_path / FOLDER).join(
             settings.deliver.session_timeout,
             GroupEvents(
@@ -171,11 +173,20 @@ class Worker:
                 if await self._try_to_take(partition, mark, since_seconds):
                     return
                 await asyncio.sleep(POLL_SECONDS)
-            except (JournalError, sqlite.Error, DatabaseError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else takes the partition
                 if str(error) != logged:
                     logged = str(error)
-                    self._log.warning("partition_not_taken", partition=partition, reason=logged)
+                    self._log_not_taken(partition, error)
                 await asyncio.sleep(AGAIN_SECONDS)
+
+    def _log_not_taken(self, partition: int, error: Exception) -> None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            next_step = f"free space on the disk of {self._data_path}; the partition is then taken"
+            self._log.error("partition_not_taken", partition=partition, reason=str(error), next_step=next_step)
+        elif isinstance(error, (JournalError, sqlite.Error, DatabaseError, OSError)):
+            self._log.warning("partition_not_taken", partition=partition, reason=str(error))
+        else:
+            self._log.error("partition_not_taken", partition=partition, reason=repr(error), exc_info=error)
 
     def _is_wanted(self, partition: int, mark: object) -> bool:
         return not self._is_closing and self._wanted.get(partition) is mark

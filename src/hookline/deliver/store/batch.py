@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from hookline.deliver.lanes.delivery import Moved, moved_mask
@@ -189,12 +189,15 @@ class ReplayedRow(NamedTuple):
 
 
 class ErasureRow(NamedTuple):
-    """Hold what deliver keeps about these positions is to go; ``retries`` are the rows that were closed for it."""
+    """Hold what deliver keeps about the events of ``rows`` is to go; ``retries`` are the rows that were closed for it.
+    The last one for an erasure notes all its ``positions`` as erased."""
 
     request: int
     asked_ms: int
     round: int
     retries: int
+    rows: Sequence[tuple[int, int]]
+    """Partition and offset of each."""
     positions: dict[int, OffsetSet]
 
 
@@ -311,7 +314,10 @@ class Batch:
         self.delivered = {key: count for key, count in self.delivered.items() if not lost(key[1])}
         self.filters = [row for row in self.filters if not lost(row.partition)]
         self.erasures = [
-            row._replace(positions={each: positions for each, positions in row.positions.items() if not lost(each)})
+            row._replace(
+                rows=[each for each in row.rows if not lost(each[0])],
+                positions={each: positions for each, positions in row.positions.items() if not lost(each)},
+            )
             for row in self.erasures
         ]
         self.versions = [row for row in self.versions if not lost(row[0])]

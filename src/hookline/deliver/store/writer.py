@@ -33,6 +33,13 @@ RANGES_KEPT_MS = 30 * 86_400_000
 """Before the newest one: records of lost or discarded ranges whose events the journal no longer keeps."""
 NEWS_KEPT_MAX = 1_000
 """Sentences of sinks, all destinations together: control reads them within seconds."""
+ANSWERS_KEPT_MAX = 100_000
+"""Failed attempts per destination of which the receiver's answer is kept: it may be many times as large as the event.
+The rows stay: they tell an event's status where its dead letter made room for newer ones."""
+ATTEMPTS_PER_TRIM = 1_000
+"""New ones of a destination before older answers are looked for."""
+ANSWERS_PER_TRIM = 10_000
+"""Most that one checkpoint drops of a destination, in a tenth of a second; more than can fail in one millisecond."""
 SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
@@ -81,6 +88,10 @@ class DeliverStore:
         overwrite_deleted(self._write)
         self._mark = commit_mark(self._write)
         self._oldest_usage: int | None = None
+        self._untrimmed: Counter[str] = Counter()
+        """Attempts written since older answers were dropped, by destination."""
+        self._trimmed_ms: dict[str, int] = {}
+        """Up to when a destination's attempts have lost their answers."""
         self.reader = DeliverReader.on(self._read)
         """What was saved, to be read on the event loop."""
         self.rows = RetryRows(self._read, fence)
@@ -108,8 +119,11 @@ class DeliverStore:
             if self._fence is not None:
                 check(self._write, batch.epochs)
             self._write_batch(cursor, batch)
+            self._untrimmed.update(row.destination for row in batch.attempts)
+            trimmed_ms = self._trim_answers(cursor)
             if self._mark is not None:
                 self._mark.put(cursor, batch)
+        self._trimmed_ms.update(trimmed_ms)
 
     def _write_batch(self, cursor: object, batch: Batch) -> None:
         many = cursor.executemany  # type: ignore[attr-defined]
@@ -260,8 +274,7 @@ class DeliverStore:
         many = cursor.executemany  # type: ignore[attr-defined]
         counts = []
         for table in ("remarks", "dead_letters", "attempts"):
-            positions = ((partition, offset) for partition, each in erasure.positions.items() for offset in each)
-            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', positions)
+            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', erasure.rows)
             counts.append(max(0, done.rowcount))
         execute(
             'INSERT INTO erasures (request, asked_at, "round", retries, dead_letters, attempts)'
@@ -369,6 +382,27 @@ class DeliverStore:
             f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {DEAD_LETTERS_MAX})",
             [(destination,) for destination in destinations],
         )
+
+    def _trim_answers(self, cursor: object) -> dict[str, int]:
+        """Drop the oldest answers beyond ``ANSWERS_KEPT_MAX``; return up to when, by destination."""
+        execute = cursor.execute  # type: ignore[attr-defined]
+        trimmed_ms: dict[str, int] = {}
+        for destination in [each for each, count in self._untrimmed.items() if count >= ATTEMPTS_PER_TRIM]:
+            since_ms = self._trimmed_ms.get(destination, 0)
+            of_it = "SELECT at FROM attempts WHERE destination = ?"
+            last = execute(f"{of_it} ORDER BY at DESC LIMIT 1 OFFSET ?", (destination, ANSWERS_KEPT_MAX)).fetchone()
+            step = (destination, since_ms, ANSWERS_PER_TRIM)
+            end = execute(f"{of_it} AND at >= ? ORDER BY at LIMIT 1 OFFSET ?", step).fetchone()
+            if last is None or end is None or last[0] <= end[0]:
+                del self._untrimmed[destination]
+            if last is not None:
+                trimmed_ms[destination] = last[0] if end is None else min(last[0], end[0])
+                execute(
+                    "UPDATE attempts SET error = '', head = NULL"
+                    " WHERE destination = ? AND at >= ? AND at <= ? AND (error <> '' OR head IS NOT NULL)",
+                    (destination, since_ms, trimmed_ms[destination]),
+                )
+        return trimmed_ms
 
     def forget_below(self, partition: int, offset: int) -> None:
         """Drop what is known of events that the journal no longer keeps; their dead letters stay."""

@@ -47,7 +47,8 @@ HERE = "here"
 
 
 class FleetWorker(msgspec.Struct, frozen=True, rename="camel"):
-    """One deliver process. ``worker`` is its host and process id; ``alive`` says whether it still reports."""
+    """One deliver process. ``worker`` is its host, a random part and its process id; ``alive`` says whether it still
+    reports."""
 
     worker: str
     alive: bool

@@ -23,7 +23,7 @@ from hookline.database.postgres import pool as pool_module
 from hookline.database.postgres import sessions
 from hookline.database.postgres.connection import PostgresConnection
 from hookline.database.postgres.pool import CONNECTIONS_MAX, Kind, Real, join
-from hookline.database.sqlite import DatabaseAway, OperationalError
+from hookline.database.sqlite import DatabaseAway, DatabaseLocked, OperationalError
 from tests.postgres import TEMPLATE, PostgresServer
 
 INSERT = "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
@@ -157,6 +157,18 @@ def test_one_that_stands_still_behind_many_statements_at_once_keeps_nobody_from_
         assert other.execute(COUNT).fetchone() == (1,)
 
 
+def test_who_waits_for_its_turn_in_vain_uses_no_connection_up(schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often that is: once the other one has written, the next one can."""
+    monkeypatch.setattr(pool_module, "BUSY_TIMEOUT_SECONDS", 0.1)
+    with closing(connect(schema, synchronous="NORMAL")) as writing, closing(connect(schema)) as waiting:
+        with transaction(writing):
+            for _ in range(CONNECTIONS_MAX + 1):
+                with pytest.raises(DatabaseLocked, match="lock timeout"):
+                    waiting.execute("BEGIN IMMEDIATE")
+        waiting.execute(INSERT, ("a", 1))
+        assert waiting.execute(COUNT).fetchone() == (1,)
+
+
 def test_who_waited_for_its_turn_sees_what_was_written_meanwhile(postgres: PostgresServer, schema: Schema) -> None:
     """Also where an administrator has made it the database's default that a transaction sees one moment: the epochs
     by which old owners are kept from writing are read in it."""
@@ -243,7 +255,7 @@ def test_connections_are_few(postgres: PostgresServer, schema: Schema, monkeypat
     assert postgres.admin(query)[0][0] <= 2
     for each in opened[:2]:
         each.execute("BEGIN")
-    with pytest.raises(OperationalError, match="all 2 connections"):
+    with pytest.raises(DatabaseLocked, match="all 2 connections"):
         opened[2].execute("BEGIN")
     opened[0].execute("COMMIT")
     assert opened[2].execute(COUNT).fetchone() == (0,)

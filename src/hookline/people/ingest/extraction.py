@@ -162,8 +162,10 @@ RECORDS_PER_PAGE = 4_000
 BYTES_PER_PAGE = 4 << 20
 """Of the groups of a page, as they are in the journal, and of what they say of people."""
 BYTES_PER_TURN = 48 << 20
-"""Of what records say of people, rounded up to a group: traits that take six bytes in the journal take sixty as they
+"""Of traits and entries of people, rounded up to a group: traits that take six bytes in the journal take sixty as they
 are stored. Ordinary records come to a quarter of it before there are enough of them for a transaction."""
+JOURNAL_SHARE = 3
+"""This part of a group's bytes counts too: ids may be as long as records."""
 MARK_BYTES = 8
 
 Matched = tuple[int, bytes | None]
@@ -230,16 +232,17 @@ def extracted_in(partition: int, group: Group, matcher: Matcher) -> Iterator[Ext
             yield _said(position, record, view_of(record), matcher)
 
 
-def bytes_of(all_said: Iterable[Extracted]) -> int:
-    """Return about how much memory what records say takes until it is written."""
-    found = 0
-    for said in all_said:
-        found += len(said.user_id) + len(said.anonymous_id)
-        if said.given is not None:
-            found += len(said.given.id) + len(said.given.traits)
-        elif said.matched:
-            found += sum([ENTRY_BYTES + len(value or b"") for _, value in said.matched])
-    return found
+def _bytes_of(said: Iterable[Extracted]) -> int:
+    """Return about how much memory traits and entries take until they are written; ids are counted with the group."""
+    return sum(
+        [
+            len(each.given.traits)
+            if each.given is not None
+            else sum([ENTRY_BYTES if value is None else ENTRY_BYTES + len(value) for _, value in each.matched])
+            for each in said
+            if each.matched or each.given is not None
+        ]
+    )
 
 
 def _pages(
@@ -252,13 +255,13 @@ def _pages(
         # A journal that was put away and begun anew ends before the position: there is nothing to read until then.
         for group in journal.read(partition, min(begin.next_offset, journal.end(partition))):
             said += (more := list(extracted_in(partition, group, matcher)))
-            said_bytes = bytes_of(more)
+            said_bytes = _bytes_of(more)
             position = ReadPosition(group.next_offset, position.missed)
             received_at = group.records[-1].received_at
             read += len(group.records)
             held += len(group.records)
             held_bytes += group.size_bytes + said_bytes
-            read_bytes += said_bytes
+            read_bytes += said_bytes + group.size_bytes // JOURNAL_SHARE
             if held >= RECORDS_PER_PAGE or held_bytes >= BYTES_PER_PAGE:
                 yield Page(partition, position, received_at, said)
                 reported, said, held, held_bytes = position, [], 0, 0

@@ -296,6 +296,8 @@ class Duplicates:
             # Times grow with offsets: when neither the first nor the last one in a part is near enough, none is.
             for candidate in self._candidates(part, record.fingerprint, offset):
                 within = part.times.within(candidate, journal_ms(record), self._window_ms)
+                if within and self._may_be_erased(part, candidate):
+                    within = None
                 if within or (within is None and self._within(candidate, record)):
                     return candidate
         return None
@@ -306,6 +308,14 @@ class Duplicates:
         except OSError as error:  # in doubt it is not a duplicate
             self.failure = str(error)
             return ()
+
+    def _may_be_erased(self, part: Part, candidate: int) -> bool:
+        """Return whether only the record can tell that it was not erased since it was indexed."""
+        try:
+            return part.is_forgotten(candidate)
+        except OSError as error:
+            self.failure = str(error)
+            return True
 
     def _within(self, candidate: int, record: Record) -> bool:
         try:

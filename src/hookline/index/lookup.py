@@ -38,6 +38,31 @@ def find(reader: Reader, index_dir: Path, partition: int, fingerprint: bytes) ->
     return sorted(found)[:OFFSETS_MAX]
 
 
+def find_all(reader: Reader, index_dir: Path, partition: int, fingerprints: Collection[bytes]) -> list[int]:
+    """Return the offsets that hold one of the fingerprints, ascending, rejected and repeated ones included.
+
+    With many of them, what no run covers is read once for all, instead of searched for each.
+    """
+    wanted = frozenset(fingerprints)
+
+    def in_run(run: Run) -> Iterator[int]:
+        for fingerprint in wanted:
+            yield from run.offsets(fingerprint)
+
+    def search(first: int, last: int) -> Iterator[int]:
+        if len(wanted) <= KEYS_SEARCHED_FOR:
+            for fingerprint in wanted:
+                yield from _search(reader, partition, fingerprint, first, last)
+            return
+        for group in read_on(reader, partition, first, last):
+            for offset, record in enumerate(group.records, group.first_offset):
+                if offset < last and record.fingerprint in wanted:
+                    yield offset
+
+    start, end = reader.start(partition), reader.end(partition)
+    return sorted(_look_up(index_dir / str(partition), start, end, in_run, search))
+
+
 def find_users(reader: Reader, index_dir: Path, partition: int, hashes: frozenset[bytes], end: int) -> list[int]:
     """Return the offsets below ``end`` whose record may be of a user with one of these hashes, ascending.
 

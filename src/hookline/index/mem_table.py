@@ -89,6 +89,10 @@ class MemTable(Chains):
         for offset in offsets:
             self._users[offset - self.first_offset] = 0
 
+    def is_forgotten(self, offset: int) -> bool:
+        """Return whether a record's user was overwritten; so it seems, very seldom, of another record too."""
+        return self._users[offset - self.first_offset] == 0
+
     def parts(self) -> Iterator[bytearray | array[int]]:
         """Yield what a run holds of this, in the order of the file: heads, entries, users."""
         yield self._heads

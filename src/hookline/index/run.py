@@ -188,6 +188,11 @@ class Run(Chains):
         finally:
             os.close(descriptor)
 
+    def is_forgotten(self, offset: int) -> bool:
+        """Return whether a record's user was overwritten; so it seems, very seldom, of another record too."""
+        at = self._users_at + (offset - self.first_offset) * USER_HASH_BYTES
+        return not any(self._read(at, USER_HASH_BYTES))
+
     def close(self) -> None:
         """Give the file back."""
         self._close()

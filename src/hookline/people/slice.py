@@ -1,4 +1,5 @@
-"""Facts of some thousand people at once, for judging them one after the other: a few queries for all of them."""
+"""Facts of some thousand people at once, for judging them one after the other: a few queries for all of them, and for
+fewer at a time where their traits are long."""
 
 from __future__ import annotations
 
@@ -13,8 +14,11 @@ from hookline.people.definitions.feature import Entry, Feature, Purpose
 from hookline.people.store import traits
 from hookline.people.store.history import Chunk, by_bucket, chunks_of, ordered, unpack, unpack_of
 from hookline.people.store.store import ProfileStore
-from hookline.people.store.traits import Traits, trait_chunks_of
+from hookline.people.store.traits import Traits, pieces, trait_chunks_of
 
+BYTES_PER_PART = 16 << 20
+"""Of the traits of people, as they are stored, that are in memory at a time."""
+_GROUP_TRAITS = "SELECT id, traits FROM groups WHERE id IN "
 _NOTHING: tuple[Entry, ...] = ()
 _NO_TRAITS: dict[str, object] = {}
 
@@ -32,13 +36,14 @@ def everybody(store: ProfileStore, people_per_slice: int) -> Iterator[list[int]]
 
 
 class PersonInSlice:
-    """Hold what is known of one person of a slice."""
+    """Hold what is known of one person of a slice, until the next one is taken."""
 
-    __slots__ = ("_person", "_slice")
+    __slots__ = ("_person", "_slice", "_traits")
 
     def __init__(self, of: Slice, person: int) -> None:
         self._slice = of
         self._person = person
+        self._traits: Mapping[str, object] | None = None
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
         """Return the events of a feature, sorted by time and position."""
@@ -47,13 +52,15 @@ class PersonInSlice:
     @property
     def traits(self) -> Mapping[str, object]:
         """Return the person's traits as plain JSON values."""
-        found = self._slice.traits.get(self._person)
-        return traits.plain(found) if found else _NO_TRAITS
+        if self._traits is None:  # decoded they take five times as much, so those of one person at a time are
+            stored = self._slice.traits.get(self._person)
+            self._traits = traits.plain(traits.together(stored)) if stored else _NO_TRAITS
+        return self._traits
 
     @property
-    def group_traits(self) -> Sequence[Mapping[str, object]]:
-        """Return the traits of each group the person belongs to."""
-        return [traits.plain(each) for each in self._slice.groups.get(self._person, {}).values()]
+    def group_traits(self) -> Iterator[Mapping[str, object]]:
+        """Yield the traits of each group the person belongs to."""
+        return map(traits.plain, self._slice.traits_of_groups(self._person))
 
     def computed(self, id: str) -> object:
         """Return the value of a computed trait, None when it has none."""
@@ -87,15 +94,59 @@ class Slice:
         self.merged = dict(store.many("SELECT person, into_person FROM merged WHERE into_person IN ", people))
         self._known = {person: person for person in people} | self.merged
         self.entries = {feature: self._entries(feature) for feature in ready.features}
-        self.traits = self._traits() if ready.asks_traits else {}
-        self.groups = self._groups() if ready.asks_groups else {}
+        self._asks_traits, self._asks_groups = ready.asks_traits, ready.asks_groups
+        self.traits: dict[int, list[bytes]] = {}
+        """As they are stored, of the people who are judged now; groups likewise."""
+        self._groups_of: dict[int, set[str]] = {}
+        self._group_bytes: dict[str, int] = {}
+        self._group_traits: dict[str, bytes | None] = {}
         self.values = {key: self._values(numbers[key]) for key in ready.needs if key in numbers}
         self.user_ids = dict(store.many("SELECT id, user_id FROM persons WHERE user_id IS NOT NULL AND id IN ", people))
 
     def facts(self) -> Iterator[tuple[int, PersonInSlice]]:
-        """Everybody, with what is known."""
-        for person in self.people:
-            yield person, PersonInSlice(self, person)
+        """Yield everybody, with what is known until the next one is taken."""
+        for people in self._parts(self.people):
+            self._load(people)
+            for person in people:
+                yield person, PersonInSlice(self, person)
+
+    def traits_of_groups(self, person: int) -> Iterator[Traits]:
+        """Yield the traits of a person's groups; of one who has very many, they are never in memory all at once."""
+        lengths = self._group_bytes
+        for piece in pieces([(group, lengths[group]) for group in self._groups_of.get(person, ())]):
+            stored = self._group_traits or dict(self._store.many(_GROUP_TRAITS, piece))
+            for group in piece:
+                yield traits.unpacked(stored[group])
+
+    def _parts(self, people: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yield people in parts whose traits take no more than ``BYTES_PER_PART``, each with one person at least."""
+        if len(people) > 1 and self._bytes_of(people) > BYTES_PER_PART:
+            yield from self._parts(people[: len(people) // 2])
+            yield from self._parts(people[len(people) // 2 :])
+        else:
+            yield people
+
+    def _bytes_of(self, people: Sequence[int]) -> int:
+        found = 0
+        if self._asks_traits:
+            for query, column in self._trait_queries("length(traits)"):
+                found += sum([length for _, length in self._rows(people, query, column)])
+        if self._asks_groups:
+            found += sum(self._bytes_of_groups(set().union(*self._find_groups(people).values())).values())
+        return found
+
+    def _load(self, people: Sequence[int]) -> None:
+        self.traits, self._groups_of, self._group_bytes, self._group_traits = {}, {}, {}, {}
+        if self._asks_traits:
+            for query, column in self._trait_queries("traits"):
+                for person, stored in self._rows(people, query, column):
+                    self.traits.setdefault(person, []).append(stored)
+        if self._asks_groups:
+            found = self._find_groups(people)
+            lengths = self._group_bytes = self._bytes_of_groups(set().union(*found.values()))
+            self._groups_of = {person: groups & lengths.keys() for person, groups in found.items()}
+            if sum(lengths.values()) <= BYTES_PER_PART:
+                self._group_traits = dict(self._store.many(_GROUP_TRAITS, lengths))
 
     def _entries(self, feature: Feature) -> dict[int, Sequence[Entry]]:
         row = self._store.connection.execute(
@@ -128,37 +179,32 @@ class Slice:
         for bucket, *row in self._store.many(f"{query} IN ", buckets):
             yield from unpack_of(buckets[bucket], *row)
 
-    def _traits(self) -> dict[int, Traits]:
-        found: dict[int, Traits] = {}
-        queries = [("SELECT id, traits FROM persons WHERE traits IS NOT NULL AND", "id")]
+    def _trait_queries(self, what: str) -> Iterator[tuple[str, str]]:
+        """Yield the queries that find this of traits, for ``_rows``, each with the column of the person."""
+        yield f"SELECT id, {what} FROM persons WHERE traits IS NOT NULL AND", "id"
         for chunk in trait_chunks_of(self._store.connection):
-            queries.append((f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND", "person"))
-        for query in queries:
-            for person, stored in self._rows(*query):
-                given = traits.unpacked(stored)
-                if person in found:
-                    traits.add(found[person], given)
-                else:
-                    found[person] = given
+            yield f"SELECT person, {what} FROM new_traits WHERE chunk = {chunk:d} AND", "person"
+
+    def _find_groups(self, people: Sequence[int]) -> dict[int, set[str]]:
+        found: defaultdict[int, set[str]] = defaultdict(set)
+        for person, group in self._rows(people, "SELECT person, group_id FROM memberships WHERE", "person"):
+            found[person].add(group)
         return found
 
-    def _groups(self) -> dict[int, dict[str, Traits]]:
-        found: defaultdict[int, dict[str, Traits]] = defaultdict(dict)
-        query = "SELECT m.person, m.group_id, g.traits FROM memberships m JOIN groups g ON g.id = m.group_id WHERE"
-        for person, group, stored in self._rows(query, "m.person"):
-            found[person][group] = traits.unpacked(stored)
-        return found
+    def _bytes_of_groups(self, groups: Iterable[str]) -> dict[str, int]:
+        return dict(self._store.many("SELECT id, coalesce(length(traits), 0) FROM groups WHERE id IN ", groups))
 
-    def _rows(self, query: str, column: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query that goes on with the condition on the person, who is then the one merged into."""
-        numbers: Iterable[int] = self._known
+    def _rows(self, people: Sequence[int], query: str, column: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query that goes on with the condition on the person, who is then the one merged into.
+        ``people`` are some of these who follow each other."""
+        first, last = people[0], people[-1]
+        numbers = [number for number, person in self._known.items() if first <= person <= last]
         if self._in_a_row:
-            first, last = self.people[0], self.people[-1]
             for number, *row in self._store.connection.execute(f"{query} {column} BETWEEN {first:d} AND {last:d}"):
                 person = self._known.get(number)
-                if person is not None:
+                if person is not None and first <= person <= last:
                     yield person, *row
-            numbers = (number for number in self.merged if not first <= number <= last)
+            numbers = [number for number in numbers if not first <= number <= last]
         for number, *row in self._store.many(f"{query} {column} IN ", numbers):
             yield self._known[number], *row
 

@@ -114,7 +114,8 @@ def span_of(journal: Reader, partitions: range, request: ReplayRequest) -> tuple
 def offset_at(journal: Reader, partition: int, ms: int) -> int:
     """Return the first offset whose record was accepted at or after a time; the end when there is none.
 
-    Records lie in the order of their acceptance, so a search by halves finds it in a few reads.
+    Records lie in the order of their acceptance, so a search by halves finds it in a few reads. Where the wall clock
+    was set back the times do not ascend, and it may find another one: only reading everything would be exact.
     """
     low, high = journal.start(partition), journal.end(partition)
     while low < high:

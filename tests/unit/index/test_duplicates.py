@@ -110,6 +110,22 @@ def test_rejected_and_erased_records_do_not_count(open_index: Open, journal: Jou
     assert _take(index, journal, [record("a", rejected=True), record("a")]) == [(1, 2)]
 
 
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_repeat_of_a_record_that_was_erased_is_none(
+    open_index: Open, journal: JournalInMemory, is_sealed: bool
+) -> None:
+    """Before a restart as well as after it, and a repeat of the repeat is one again."""
+    index = open_index()
+    _take(index, journal, [record("a"), record("b")])
+    if is_sealed:
+        _fill_a_run(index, journal)
+        finish(index)
+    journal.records[0].erased = True
+    assert index.forget_users([0])
+    first = len(journal.records)
+    assert _take(index, journal, [record("a"), record("b"), record("a")]) == [(1, 1), (2, first)]
+
+
 def test_in_doubt_it_is_not_a_duplicate(open_index: Open, journal: JournalInMemory) -> None:
     """When only the earlier record could tell its time and it is gone, the event is delivered."""
     index = open_index()

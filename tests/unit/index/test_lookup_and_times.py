@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hookline.index.chains import SPAN_RECORDS, Times
 from hookline.index.duplicates import DISK_RETRY_SECONDS
 from hookline.index.keys import user_hash, user_hashes
-from hookline.index.lookup import find, find_users
+from hookline.index.lookup import KEYS_SEARCHED_FOR, find, find_all, find_users
 from hookline.journal.record import fingerprint
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish, forget_users
 from tests.unit.index.journal_in_memory import JournalInMemory, record
@@ -41,6 +41,14 @@ def test_runs_and_the_unsealed_tail_are_searched(three_runs: JournalInMemory, tm
     """All offsets are found, rejected ones too, and the journal itself is searched only where no run is."""
     assert find(three_runs, tmp_path, 0, KEY) == [0, 8, 16, 25]
     assert three_runs.searched == [(24, 26)]
+
+
+@pytest.mark.parametrize("others", [0, KEYS_SEARCHED_FOR])
+def test_many_messages_are_found_in_one_pass(three_runs: JournalInMemory, tmp_path: Path, others: int) -> None:
+    """Where there are many, the tail is read once for all of them."""
+    keys = [fingerprint("website", id) for id in ["a", "x", "0-3", *(f"nothing-{number}" for number in range(others))]]
+    assert find_all(three_runs, tmp_path, 0, keys) == [0, 4, 8, 16, 24, 25]
+    assert three_runs.searched == ([] if others else [(24, 26)] * 3)
 
 
 def test_a_lost_run_is_replaced_by_the_journal(three_runs: JournalInMemory, tmp_path: Path) -> None:

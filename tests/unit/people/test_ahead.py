@@ -19,7 +19,7 @@ from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
 from hookline.people import role
 from hookline.people.definitions.feature import Feature
-from hookline.people.ingest import ahead
+from hookline.people.ingest import ahead, extraction
 from hookline.people.ingest.ahead import NotReadAhead
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.role import ProfilesRole
@@ -242,6 +242,14 @@ def test_the_role_has_somebody_read_while_there_is_much(
     assert (profiles.ingest.lag(), profiles.ingest.applied) == (0, EVENTS)
     assert People(profiles.store.connection).by_user_id("user-00000001") is not None
     profiles.close()
+
+
+def test_turns_that_end_early_do_not_end_the_reading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They end where records say much of people; what ends the reading is the end of the journal."""
+    monkeypatch.setattr(extraction, "BYTES_PER_TURN", 1)
+    task = ahead._Task(str(folder), {}, {}, BATCH_RECORDS)
+    pages = [ahead._page(page) for page in ahead._all_turns(task) if page]
+    assert sum(len(page.said) for page in pages) == EVENTS
 
 
 def is_there(pid: int) -> bool:

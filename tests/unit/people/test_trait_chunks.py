@@ -30,6 +30,7 @@ def small_chunks() -> Iterator[None]:
         patch.setattr(traits, "CHUNK_ROWS", 3)
         patch.setattr(traits, "FAN_IN", 2)
         patch.setattr(traits, "PERSONS_PER_STEP", 2)
+        patch.setattr(traits, "BYTES_PER_STEP", 150)
         yield
 
 

@@ -405,7 +405,11 @@ class DeliverStore:
         return trimmed_ms
 
     def forget_below(self, partition: int, offset: int) -> None:
-        """Drop what is known of events that the journal no longer keeps; their dead letters stay."""
+        """Drop what is known of events that the journal no longer keeps.
+
+        Dead letters too: nobody can send them again, and a deletion finds nobody's by events that are gone, though a
+        receiver's answer may name a person.
+        """
         cursor = self._write.cursor()
         # Blocks hold positions and times, nothing of people, and are most of the file: they need not be overwritten.
         if is_file(self._write):
@@ -417,6 +421,7 @@ class DeliverStore:
             overwrite_deleted(self._write)
         for statement in (
             'DELETE FROM attempts WHERE partition = ? AND "offset" < ?',
+            'DELETE FROM dead_letters WHERE partition = ? AND "offset" < ?',
             'DELETE FROM remarks WHERE partition = ? AND "offset" < ?',
             # Filters that later ones replaced before what is kept begins; then lanes that ended there.
             "DELETE FROM lane_filters WHERE partition = ?1 AND EXISTS (SELECT 1 FROM lane_filters AS later"

@@ -173,27 +173,26 @@ class DeletionMessages:
         One more than is known of may be: it was appended before a crash, and the try before it was then accepted.
         """
         messages = self._messages.of(request.number)
-        wanted = [
+        wanted = {
             fingerprint(each.source, self._requests.message_id(request, each.number, each.source, tries))
             for each in messages
             if each.first_ms is not None
             for tries in range(1, each.tries + 2)
-        ]
+        }
         return await self._events.run(lambda: self._find(wanted))
 
-    def _find(self, wanted: Iterable[bytes]) -> dict[int, OffsetSet]:
+    def _find(self, wanted: Collection[bytes]) -> dict[int, OffsetSet]:
         journal = open_reader(self._data_path / "journal")
         try:
-            found: dict[int, set[int]] = {}
-            for print_ in wanted:
-                for partition in journal.partitions():
-                    for offset in lookup.find(journal, self._data_path / "index", partition, print_):
-                        record = journal.get(partition, offset)
-                        if record is not None and not record.erased and record.fingerprint == print_:
-                            found.setdefault(partition, set()).add(offset)
+            found: dict[int, list[int]] = {}
+            for partition in journal.partitions():
+                for offset in lookup.find_all(journal, self._data_path / "index", partition, wanted):
+                    record = journal.get(partition, offset)
+                    if record is not None and not record.erased and record.fingerprint in wanted:
+                        found.setdefault(partition, []).append(offset)
         finally:
             journal.close()
-        return {partition: OffsetSet(sorted(offsets)) for partition, offsets in found.items()}
+        return {partition: OffsetSet(offsets) for partition, offsets in found.items()}
 
 
 def _record(message: Message, user_id: str, now_ms: int) -> Record:

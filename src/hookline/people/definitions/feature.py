@@ -58,8 +58,8 @@ class Facts(Protocol):
         """Return the person's traits as plain JSON values."""
 
     @property
-    def group_traits(self) -> Sequence[Mapping[str, object]]:
-        """Return the traits of each group the person belongs to."""
+    def group_traits(self) -> Iterable[Mapping[str, object]]:
+        """Return the traits of each group the person belongs to, for one look."""
 
     def computed(self, id: str) -> object:
         """Return the value of a computed trait, None when it has none."""

@@ -43,8 +43,11 @@ def person_fields(tree: Node, traits: Mapping[str, ComputedTrait]) -> PersonFiel
         if not by_group:
             yield person
             return
-        for group in facts.group_traits or ({},):
+        group: Mapping[str, object] | None = None
+        for group in facts.group_traits:
             yield {**person, "groupTraits": _plain(group)}
+        if group is None:
+            yield {**person, "groupTraits": {}}
 
     return fields
 

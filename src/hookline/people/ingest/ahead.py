@@ -134,17 +134,19 @@ def main() -> None:
 
 
 def _all_turns(task: _Task) -> Iterator[bytes]:
-    """Yield the pages of one turn after the other, an empty text behind each: the last turn but one came to the end of
-    all partitions, for transactions should not become small, and the last has none."""
+    """Yield the pages of one turn after the other, an empty text behind each: the last turn but one came to where all
+    partitions ended before it, for transactions should not become small, and the last has none."""
     journal, matcher, positions = open_reader(Path(task.folder)), Matcher(task.features), task.positions
     is_near = False
     while not is_near:
-        is_near, before = True, dict(positions)
+        ends, is_near = {partition: journal.end(partition) for partition in journal.partitions()}, True
         for page in turn(journal, positions, matcher, task.batch_records):
             yield _encode(page)
             positions[page.partition] = page.position
-            read = page.position.next_offset - position_in(journal, before, page.partition).next_offset
-            is_near = is_near and read < task.batch_records
+            is_near = False
+        is_near = is_near or all(
+            position_in(journal, positions, partition).next_offset >= end for partition, end in ends.items()
+        )
         yield _END_OF_TURN
     yield _END_OF_TURN
 

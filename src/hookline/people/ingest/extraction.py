@@ -18,7 +18,7 @@ from hookline.journal.record import Record
 from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.people.definitions.feature import Feature
 from hookline.people.store.batch import ReadPosition
-from hookline.people.store.history import pack_undecided, pack_value
+from hookline.people.store.history import ENTRY_BYTES, pack_undecided, pack_value
 from hookline.people.store.traits import packed_given
 
 Scalar = str | int | float | bool | None
@@ -160,7 +160,12 @@ def _rules(
 RECORDS_PER_PAGE = 4_000
 """Whose ids are looked up together, rounded up to a group: queries for few ids are dear."""
 BYTES_PER_PAGE = 4 << 20
-"""Of the groups of a page, as they are in the journal."""
+"""Of the groups of a page, as they are in the journal, and of what they say of people."""
+BYTES_PER_TURN = 48 << 20
+"""Of traits and entries of people, rounded up to a group: traits that take six bytes in the journal take sixty as they
+are stored. Ordinary records come to a quarter of it before there are enough of them for a transaction."""
+JOURNAL_SHARE = 3
+"""This part of a group's bytes counts too: ids may be as long as records."""
 MARK_BYTES = 8
 
 Matched = tuple[int, bytes | None]
@@ -205,10 +210,13 @@ class Page(NamedTuple):
 def turn(
     journal: Reader, positions: Mapping[int, ReadPosition], matcher: Matcher, batch_records: int
 ) -> Iterator[Page]:
-    """Yield what is read for one transaction: of each partition so many records from its position on, rounded up to a
-    group."""
-    for partition in journal.partitions():
-        yield from _pages(journal, partition, position_in(journal, positions, partition), matcher, batch_records)
+    """Yield what is read for one transaction: of each partition so many records from its position on, fewer where they
+    say very much, rounded up to a group."""
+    partitions = journal.partitions()
+    bytes_max = BYTES_PER_TURN // max(1, len(partitions))
+    for partition in partitions:
+        begin = position_in(journal, positions, partition)
+        yield from _pages(journal, partition, begin, matcher, batch_records, bytes_max)
 
 
 def position_in(journal: Reader, positions: Mapping[int, ReadPosition], partition: int) -> ReadPosition:
@@ -224,25 +232,40 @@ def extracted_in(partition: int, group: Group, matcher: Matcher) -> Iterator[Ext
             yield _said(position, record, view_of(record), matcher)
 
 
+def _bytes_of(said: Iterable[Extracted]) -> int:
+    """Return about how much memory traits and entries take until they are written; ids are counted with the group."""
+    return sum(
+        [
+            len(each.given.traits)
+            if each.given is not None
+            else sum([ENTRY_BYTES if value is None else ENTRY_BYTES + len(value) for _, value in each.matched])
+            for each in said
+            if each.matched or each.given is not None
+        ]
+    )
+
+
 def _pages(
-    journal: Reader, partition: int, begin: ReadPosition, matcher: Matcher, batch_records: int
+    journal: Reader, partition: int, begin: ReadPosition, matcher: Matcher, batch_records: int, bytes_max: int
 ) -> Iterator[Page]:
     reported = position = begin
-    read, held, held_bytes, received_at = 0, 0, 0, 0
+    read, read_bytes, held, held_bytes, received_at = 0, 0, 0, 0, 0
     said: list[Extracted] = []
     try:
         # A journal that was put away and begun anew ends before the position: there is nothing to read until then.
         for group in journal.read(partition, min(begin.next_offset, journal.end(partition))):
-            said += extracted_in(partition, group, matcher)
+            said += (more := list(extracted_in(partition, group, matcher)))
+            said_bytes = _bytes_of(more)
             position = ReadPosition(group.next_offset, position.missed)
             received_at = group.records[-1].received_at
             read += len(group.records)
             held += len(group.records)
-            held_bytes += group.size_bytes
+            held_bytes += group.size_bytes + said_bytes
+            read_bytes += said_bytes + group.size_bytes // JOURNAL_SHARE
             if held >= RECORDS_PER_PAGE or held_bytes >= BYTES_PER_PAGE:
                 yield Page(partition, position, received_at, said)
                 reported, said, held, held_bytes = position, [], 0, 0
-            if read >= batch_records:
+            if read >= batch_records or read_bytes >= bytes_max:
                 break
     except (OffsetExpired, JournalCorrupt) as lost:
         position = _passed_over(position, lost.next_offset)

@@ -98,7 +98,7 @@ def _owner(said: Extracted, anonymous: dict[str, int], before: Owners) -> int | 
 
 
 BATCH_RECORDS = 75_000
-"""Read for one transaction, rounded up to a group."""
+"""Read for one transaction, rounded up to a group, if they do not say more of people than ``BYTES_PER_TURN``."""
 
 
 class Ingest:

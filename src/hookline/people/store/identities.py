@@ -54,6 +54,8 @@ class Identities:
         self._anonymous_before: dict[str, int] = {}
         self._moved: dict[int, int] = {}
         """Known users that were merged in this batch, and into whom: ids held in memory may still lead to them."""
+        self._holds_long = False
+        """Whether an id that is held is much longer than ``ID_BYTES``: none is, from this batch to the next, then."""
         self._held = min(max(memory_bytes() // MEMORY_SHARE // (4 * ID_BYTES), KNOWN_LATELY_MIN), KNOWN_LATELY_MAX)
         self._batch = Batch()
 
@@ -61,7 +63,7 @@ class Identities:
         """Write what changes to this batch from now on; the one before is stored."""
         self._batch = batch
         self._first_of_batch = self._next_person
-        if self._moved:
+        if self._moved or self._holds_long:
             self.forget()
         if len(self._users) > self._held:
             self._users_before, self._users = self._users, {}
@@ -72,6 +74,7 @@ class Identities:
         """Hold no id in memory any more; between batches only."""
         self._users, self._anonymous, self._moved = {}, {}, {}
         self._users_before, self._anonymous_before = {}, {}
+        self._holds_long = False
 
     def abandon(self) -> None:
         """Take back what the batch changed, which will not be written: its numbers of new persons are given again."""
@@ -102,9 +105,11 @@ class Identities:
                 new_anonymous.add(anonymous_id)
         missing = _missing(new_users, users, self._users_before)
         if missing:
+            self._holds_long = self._holds_long or any_long(missing)
             users |= self._store.users(missing)
         missing = _missing(new_anonymous, anonymous, self._anonymous_before)
         if missing:
+            self._holds_long = self._holds_long or any_long(missing)
             anonymous |= self._store.anonymous(missing)
         self._look_for_user_ids(doubtful)
 

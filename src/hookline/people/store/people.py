@@ -116,10 +116,7 @@ class Person:
 
     def traits(self) -> Traits:
         """Return the traits with where they come from, the ones that were taken back included."""
-        found: Traits = {}
-        for stored in stored_traits(self._connection, self.numbers):
-            traits.add(found, traits.unpacked(stored))
-        return found
+        return traits.together(stored_traits(self._connection, self.numbers))
 
     def groups(self) -> list[Membership]:
         """Return the groups, each with its traits."""

@@ -139,12 +139,12 @@ class SearchIndex:
     def _build(self, first: int, end: int) -> None:
         execute, found = self._store.connection.execute, dict[int, Traits]()
         query = "SELECT id, traits FROM persons WHERE traits IS NOT NULL AND id >= ? AND id < ?"
-        rows = execute(query, (first, end)).fetchall()
+        for person, stored in execute(query, (first, end)):
+            self._collect(found, person, stored)
         for chunk in trait_chunks_of(self._store.connection):
             query = "SELECT person, traits FROM new_traits WHERE chunk = ? AND person >= ? AND person < ?"
-            rows += execute(query, (chunk, first, end)).fetchall()
-        for person, stored in rows:
-            self._collect(found, person, stored)
+            for person, stored in execute(query, (chunk, first, end)):
+                self._collect(found, person, stored)
         self._write(found)
 
     def _collect(self, found: dict[int, Traits], person: int, stored: bytes) -> None:
@@ -153,10 +153,16 @@ class SearchIndex:
             traits.add(found.setdefault(person, {}), more)
 
     def _write(self, found: Mapping[int, Traits]) -> None:
+        people = sorted(found.items())
+        for first in range(0, len(people), PERSONS_PER_STEP):  # what is known of each may be long
+            self._write_some(people[first : first + PERSONS_PER_STEP])
+
+    def _write_some(self, found: Sequence[tuple[int, Traits]]) -> None:
         query = "SELECT person, traits FROM search_people WHERE person IN "
-        known = {person: traits.unpacked(stored) for person, stored in self._store.many(query, found)} if found else {}
+        people = [person for person, _ in found]
+        known = {person: traits.unpacked(stored) for person, stored in self._store.many(query, people)}
         changed = []
-        for person, more in sorted(found.items()):
+        for person, more in found:
             before = known.get(person, {})
             after = dict(before)
             traits.add(after, more)

@@ -236,14 +236,11 @@ class ProfileStore:
         self.trait_chunks.add(batch.traits)
         self.search.add(batch.traits)
         groups = {key_of(group): more for group, more in batch.groups.items()}
-        known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", groups))
-        insert_many(
-            self.connection,
-            "groups",
-            ("id", "traits"),
-            [(group, traits.merged(more, known.get(group))) for group, more in groups.items()],
-            overwriting(("id",), ("traits",)),
-        )
+        lengths = dict(self.many("SELECT id, coalesce(length(traits), 0) FROM groups WHERE id IN ", groups))
+        self._write_groups((group, traits.merged(more)) for group, more in groups.items() if group not in lengths)
+        for piece in traits.pieces(lengths.items()):
+            known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", piece))
+            self._write_groups((group, traits.merged(groups[group], known[group])) for group in piece)
         if self.tracks:
             query = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
             self.touch(person for (person,) in self.many(query, [group for group, more in groups.items() if more]))
@@ -255,6 +252,9 @@ class ProfileStore:
             overwriting(("group_id", "person"), ("since", "place"))
             + " WHERE (excluded.since, excluded.place) < (memberships.since, memberships.place)",
         )
+
+    def _write_groups(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        insert_many(self.connection, "groups", ("id", "traits"), list(rows), overwriting(("id",), ("traits",)))
 
     def _write_history(self, batch: Batch) -> None:
         if not batch.entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -105,10 +105,18 @@ def merged(parts: Sequence[bytes], stored: bytes | None = None) -> bytes:
     """Return the bytes to store of what stands in several, in any order, and of what is stored already."""
     if len(parts) == 1 and not stored:
         return parts[0]
-    known = unpacked(stored)
+    return _encode(together([stored, *parts]))
+
+
+def together(parts: Iterable[bytes | None]) -> Traits:
+    """Return the traits that stand in several stored bytes, in any order."""
+    known: Traits = {}
     for part in parts:
-        add(known, unpacked(part))
-    return _encode(known)
+        if known:
+            add(known, unpacked(part))
+        else:
+            known = unpacked(part)
+    return known
 
 
 def unpacked(stored: bytes | None) -> Traits:
@@ -121,6 +129,10 @@ CHUNK_ROWS = 25_000
 FAN_IN = 32
 """So many closed chunks are folded together."""
 PERSONS_PER_STEP = 10_000
+BYTES_PER_STEP = 16 << 20
+"""Of stored traits that are in memory at a time, rounded up to a person or group: the traits of one may be 8 MB."""
+
+Id = TypeVar("Id", int, str)
 
 
 class Keeps(Protocol):
@@ -155,17 +167,14 @@ class TraitChunks:
         if not given:
             return
         chunk, rows = self._open()
-        query = f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND person IN "
-        known = dict(self._store.many(query, given)) if rows else {}
-        insert_many(
-            self._connection,
-            "new_traits",
-            ("chunk", "person", "traits"),
-            [(chunk, person, merged(given[person], known.get(person))) for person in sorted(given)],
-            overwriting(("chunk", "person"), ("traits",)),
-        )
+        where = f"FROM new_traits WHERE chunk = {chunk:d} AND person IN "
+        lengths = dict(self._store.many(f"SELECT person, length(traits) {where}", given)) if rows else {}
+        self._write(chunk, [(person, merged(given[person])) for person in sorted(given) if person not in lengths])
+        for piece in pieces(sorted(lengths.items())):
+            known = dict(self._store.many(f"SELECT person, traits {where}", piece))
+            self._write(chunk, [(person, merged(given[person], known[person])) for person in piece])
         query = replacing("trait_chunks", ("chunk",), ("people",))
-        self._connection.execute(query, (chunk, rows + len(given) - len(known)))
+        self._connection.execute(query, (chunk, rows + len(given) - len(lengths)))
 
     def fold(self) -> bool:
         """Take one step of folding closed chunks; return whether there was one to take.
@@ -176,14 +185,24 @@ class TraitChunks:
         if fold is None:
             return False
         starts = [start for chunk in fold.chunks if (start := self._first(chunk, fold.person)) is not None]
+        end = self._end(fold.chunks, min(starts)) if starts else 0
         with self._store.transaction() as execute:
             if starts:
-                self._move(fold.chunks, min(starts), min(starts) + PERSONS_PER_STEP)
+                self._move(fold.chunks, min(starts), end)
             else:
                 execute(f"DELETE FROM trait_chunks WHERE chunk IN ({_listed(fold.chunks)})")
         crash_point("profiles.traits_folded")
-        self._fold = _Fold(fold.chunks, min(starts) + PERSONS_PER_STEP) if starts else None
+        self._fold = _Fold(fold.chunks, end) if starts else None
         return True
+
+    def _write(self, chunk: int, rows: Sequence[tuple[int, bytes]]) -> None:
+        insert_many(
+            self._connection,
+            "new_traits",
+            ("chunk", "person", "traits"),
+            [(chunk, *row) for row in rows],
+            overwriting(("chunk", "person"), ("traits",)),
+        )
 
     def _open(self) -> tuple[int, int]:
         """Return the chunk that takes what is new, and how many rows it has."""
@@ -202,6 +221,22 @@ class TraitChunks:
         ((first,),) = self._connection.execute(query, (chunk, person)).fetchall()
         return None if first is None else int(first)
 
+    def _end(self, chunks: list[int], first: int) -> int:
+        """Return the first person whose traits do not move in this step."""
+        end = first + PERSONS_PER_STEP
+        while end - first > 1 and self._bytes(chunks, first, end) > BYTES_PER_STEP:
+            end = first + (end - first) // 2
+        return end
+
+    def _bytes(self, chunks: list[int], first: int, end: int) -> int:
+        query = (
+            "SELECT (SELECT coalesce(sum(length(traits)), 0) FROM persons WHERE id >= ? AND id < ?)"
+            " + (SELECT coalesce(sum(length(traits)), 0) FROM new_traits"
+            f" WHERE chunk IN ({_listed(chunks)}) AND person >= ? AND person < ?)"
+        )
+        ((found,),) = self._connection.execute(query, (first, end, first, end)).fetchall()
+        return int(found)
+
     def _move(self, chunks: list[int], first: int, end: int) -> None:
         execute = self._connection.execute
         query = "SELECT id, traits FROM persons WHERE id >= ? AND id < ? AND traits IS NOT NULL"
@@ -219,6 +254,20 @@ class TraitChunks:
             [(merged(found[person]), person) for person in sorted(found)],
         )
         execute(f"DELETE {where}", (first, end))
+
+
+def pieces(lengths: Iterable[tuple[Id, int]]) -> Iterator[list[Id]]:
+    """Yield the ids of rows in pieces of ``BYTES_PER_STEP``, each with one at least; ``lengths`` are ids and bytes."""
+    piece: list[Id] = []
+    held = 0
+    for id, length in lengths:
+        if piece and held + length > BYTES_PER_STEP:
+            yield piece
+            piece, held = [], 0
+        piece.append(id)
+        held += length
+    if piece:
+        yield piece
 
 
 def stored_traits(connection: Connection, numbers: Iterable[int]) -> list[bytes]:

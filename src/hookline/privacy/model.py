@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from hookline.database.connection import replacing
+from hookline.privacy.identities import Identities
 from hookline.privacy.suppressions import PrivacyStore
 
 PEOPLE_MAX = 1_000
@@ -44,7 +45,7 @@ class Person(NamedTuple):
     number: int
     digest: bytes
     user_id: str | None
-    identities: tuple[str, ...] | None
+    identities: Identities | None
     identity_count: int
     events: int
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from hookline.privacy import identities
 from hookline.privacy.id_digest import IdDigests
+from hookline.privacy.identities import Identities
 from hookline.privacy.model import Action, DeletionRequest, Erased, Person, State
 from hookline.privacy.search import SearchResult
 from hookline.privacy.shared_erased import CHANGES as ERASURES
@@ -69,7 +71,7 @@ class Requests:
                     (number, position, self._of.of(id), id),
                 )
             if action != "delete":
-                self._suppressions.add(execute, ids, author, number)
+                self._suppressions.add(execute, identities.given(ids), author, number)
         made = self.get(number)
         assert made is not None
         return made
@@ -105,15 +107,15 @@ class Requests:
             (number,),
         )
         return [
-            Person(number, digest, user_id, _ids(identities), count, events)
-            for number, digest, user_id, identities, count, events in rows
+            Person(number, digest, user_id, None if ids is None else identities.from_text(ids), count, events)
+            for number, digest, user_id, ids, count, events in rows
         ]
 
-    def suppress_found(self, number: int, author: str, identities: Sequence[Sequence[str]]) -> None:
+    def suppress_found(self, number: int, author: str, found: Sequence[Identities]) -> None:
         """The look-up is done and nothing is to be deleted: every identity is suppressed, and no id is kept."""
         now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
-            for position, ids in enumerate(identities):
+            for position, ids in enumerate(found):
                 self._suppressions.add(execute, ids, author, number)
                 execute(
                     "UPDATE deletion_people SET user_id = NULL, identities = NULL, identity_count = ?"
@@ -155,7 +157,7 @@ class Requests:
             execute(
                 "UPDATE deletion_people SET identities = ?, identity_count = ?, events = events + ?"
                 " WHERE request = ? AND number = ?",
-                (_json(tuple(ids)), len(ids), found.events[position].total(), request.number, position),
+                (identities.to_text(ids), len(ids), found.events[position].total(), request.number, position),
             )
         for number, source, events, destinations in planned:
             query = "UPDATE deletion_messages SET events = events + ? WHERE request = ? AND number = ? AND source = ?"
@@ -246,7 +248,3 @@ class Requests:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _ids(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else msgspec.json.decode(text, type=tuple[str, ...])

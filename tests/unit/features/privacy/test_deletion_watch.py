@@ -21,7 +21,6 @@ from hookline.features.privacy.service import (
     delete_messages,
     deletion_requests,
     deletion_watch,
-    id_digests,
     privacy_store,
     suppressions,
 )
@@ -96,7 +95,8 @@ def evidence(control: Running) -> tuple[dict[str, int], dict[str, list[str]]]:
 
 
 def test_events_of_further_ids_that_arrive_meanwhile_are_erased(control: Running) -> None:
-    """And of ids that these events are the first to name; others' stay. Destinations are told, each once."""
+    """And of ids that these events are the first to name; others' stay, also of a user who has an id that is an
+    anonymous one of the person. Destinations are told, each once."""
     for path, body in (
         *(("/sources", source(id)) for id in ("site", "app")),
         *(("/destinations", destination(id, sources=[of])) for id, of in (("crm", "site"), ("mail", "app"))),
@@ -104,15 +104,16 @@ def test_events_of_further_ids_that_arrive_meanwhile_are_erased(control: Running
         assert control.api("POST", path, body).status == 201
     control.append(record("m1", anonymousId="a1"), record("m2", userId="other"))
     collect = Collect(control)
-    collect.late[2] = [record("late", userId="a1", anonymousId="a2"), record("later", userId="a2", source="app")]
-    collect.late[3] = [record("last", userId="a2")]
+    collect.late[2] = [record("late", anonymousId="a2"), record("later", userId="", anonymousId="a2", source="app")]
+    collect.late[3] = [record("last", userId="", anonymousId="a2"), record("m3", userId="a2", anonymousId="a1")]
     deletion_requests(control.services).create(["u1"], "both", "me")
     request = carry_out(control, collect)
-    assert left_of(control) == ["m2"]
+    assert left_of(control) == ["m2", "m3"]
     assert evidence(control) == ({"app": 1, "site": 3}, {"app": ["mail"], "site": ["crm"]})
     assert deletion_requests(control.services).erased(request.number).events == 4
-    of = id_digests(control.services).of
-    assert all(suppressions(control.services).get(of(id)) is not None for id in ("u1", "a1", "a2"))
+    find = suppressions(control.services).find
+    assert [find(id, is_user=False) is not None for id in ("u1", "a1", "a2")] == [True] * 3
+    assert [find(id, is_user=True) is not None for id in ("u1", "a1", "a2")] == [True, False, False]
 
 
 def test_what_is_refused_again_and_again_holds_no_request_up(control: Running) -> None:

@@ -133,6 +133,14 @@ class Messages:
         )
         return [_message(row) for row in rows]
 
+    def open(self) -> dict[int, list[Message]]:
+        """Return the messages that are not closed, by request."""
+        rows = self._store.database.rows(f"SELECT request, {_COLUMNS} FROM deletion_messages WHERE state <> 'closed'")
+        found: dict[int, list[Message]] = {}
+        for request, *row in rows:
+            found.setdefault(request, []).append(_message(tuple(row)))
+        return found
+
     def count(self, request: int) -> tuple[int, int]:
         """Return how many delete messages a request comes to, and how many of them are still open."""
         row = self._store.database.row(

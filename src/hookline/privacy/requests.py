@@ -22,6 +22,9 @@ Planned = tuple[int, str, int, tuple[str, ...]]
 """A delete message to be sent: person, affected source, how many events it has of them, enabled destinations."""
 
 OPEN_MAX = 1_000
+"""Requests that are being carried out, one after the other."""
+WAITING_MAX = 20_000
+"""Requests that only wait for receivers, for up to 30 days: one receiver that is down must not end all others."""
 _COLUMNS = (
     "id, at, author, action, state, updated_at, done_at,"
     " (SELECT count(*) FROM deletion_people WHERE request = deletion_requests.id), round"
@@ -29,12 +32,9 @@ _COLUMNS = (
 
 
 class TooManyRequests(Exception):
-    """So many requests are under way that another one has to wait."""
+    """So many requests are under way that another one has to wait; the message says what for."""
 
     code = "too_many_deletion_requests"
-
-    def __init__(self) -> None:
-        super().__init__(f"{OPEN_MAX} deletion requests are under way; wait for some of them")
 
 
 class Requests:
@@ -56,9 +56,16 @@ class Requests:
         """Take a request; whom it suppresses is on the list with it. Raise TooManyRequests, TooManySuppressed."""
         now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
-            ((under_way,),) = execute("SELECT count(*) FROM deletion_requests WHERE state <> 'done'").fetchall()
-            if under_way >= OPEN_MAX:
-                raise TooManyRequests
+            counts = "SELECT count(*), count(CASE WHEN state = 'waiting' THEN 1 END) FROM deletion_requests"
+            ((under_way, waiting),) = execute(f"{counts} WHERE state <> 'done'").fetchall()
+            if under_way - waiting >= OPEN_MAX:
+                raise TooManyRequests(f"{OPEN_MAX} deletion requests are under way; wait for some of them")
+            # To suppress, no receiver is asked.
+            if waiting >= WAITING_MAX and action != "suppress":
+                raise TooManyRequests(
+                    f"{waiting} deletion requests wait for receivers that have not accepted their delete messages;"
+                    " repair, resume or delete these destinations (see hookline notices list)"
+                )
             ((number,),) = execute(
                 "INSERT INTO deletion_requests (at, author, action, state, updated_at, round)"
                 " VALUES (?1, ?2, ?3, 'looking', ?1, 0) RETURNING id",
@@ -95,7 +102,8 @@ class Requests:
     def under_way(self) -> list[DeletionRequest]:
         """Return the requests that are not done, oldest first."""
         rows = self._store.database.rows(
-            f"SELECT {_COLUMNS} FROM deletion_requests WHERE state <> 'done' ORDER BY id LIMIT ?", (OPEN_MAX,)
+            f"SELECT {_COLUMNS} FROM deletion_requests WHERE state <> 'done' ORDER BY id LIMIT ?",
+            (OPEN_MAX + WAITING_MAX,),
         )
         return [DeletionRequest(*row) for row in rows]
 

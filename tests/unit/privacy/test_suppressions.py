@@ -205,3 +205,20 @@ def test_requests_under_way_are_bounded(folder: Folder, monkeypatch: pytest.Monk
     with pytest.raises(TooManyRequests):
         folder.requests.create(["u3"], "suppress", "me")
     assert folder.suppressions.get(folder.digests.of("u3")) is None
+
+
+def test_requests_that_only_wait_for_receivers_hold_no_others_up(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have a bound of their own, whose error says what they wait for; whoever only suppresses waits for nobody."""
+    monkeypatch.setattr(requests, "OPEN_MAX", 1)
+    monkeypatch.setattr(requests, "WAITING_MAX", 2)
+    for id in ("u1", "u2"):
+        request = folder.requests.create([id], "delete", "me")
+        with pytest.raises(TooManyRequests, match="under way"):
+            folder.requests.create(["u3"], "suppress", "me")
+        folder.requests.wait(request, Erased())
+    with pytest.raises(TooManyRequests, match="wait for receivers"):
+        folder.requests.create(["u3"], "delete", "me")
+    assert folder.requests.create(["u3"], "suppress", "me").action == "suppress"
+    assert [each.state for each in folder.requests.under_way()] == ["waiting", "waiting", "looking"]

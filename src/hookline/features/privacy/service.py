@@ -195,7 +195,8 @@ class DeletionWatch:
         return bool(requests)
 
     def _due(self, requests: Sequence[DeletionRequest]) -> list[DeletionRequest]:
-        return [each for each in requests if each.state != "waiting" or self._messages.are_due(each)]
+        due = self._messages.due([each for each in requests if each.state == "waiting"])
+        return [each for each in requests if each.state != "waiting" or each.number in due]
 
     async def _advance(self, request: DeletionRequest) -> None:
         """Do steps until one has to wait for somebody else."""

@@ -175,13 +175,13 @@ class Messages:
     def look_again(self, message: int, receipts: Sequence[Receipt], due_ms: int) -> None:
         """Some destination has not answered yet; ``receipts`` are of those that have."""
         with self._store.database.transaction() as execute:
-            _add(execute, message, receipts)
+            add_receipts(execute, message, receipts)
             execute("UPDATE deletion_messages SET due = ? WHERE id = ?", (due_ms, message))
 
     def settle(self, message: Message, receipts: Sequence[Receipt], again: NextTry | None) -> None:
         """This try has ended everywhere: note what is final, and send it ``again`` to the others, if it goes on."""
         with self._store.database.transaction() as execute:
-            _add(execute, message.id, receipts)
+            add_receipts(execute, message.id, receipts)
             if again is None:
                 execute("UPDATE deletion_messages SET state = 'closed' WHERE id = ?", (message.id,))
             else:
@@ -221,7 +221,8 @@ class NextTry(NamedTuple):
     due_ms: int
 
 
-def _add(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
+def add_receipts(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
+    """Note what is final of a message, in a transaction of the caller's."""
     for receipt in receipts:
         execute(_PUT_RECEIPT, (message, *receipt))
 

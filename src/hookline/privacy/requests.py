@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from hookline.journal.record import SYNC_SOURCE
 from hookline.privacy import identities
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.identities import Identities
-from hookline.privacy.model import Action, DeletionRequest, Erased, Person, State
+from hookline.privacy.model import Action, DeletionRequest, Erased, Person, Receipt, State, add_receipts
 from hookline.privacy.search import SearchResult
 from hookline.privacy.shared_erased import CHANGES as ERASURES
 from hookline.privacy.suppressions import CHANGES as SUPPRESSIONS
@@ -20,6 +21,12 @@ from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_of
 
 Planned = tuple[int, str, int, tuple[str, ...]]
 """A delete message to be sent: person, affected source, how many events it has of them, enabled destinations."""
+
+NOTHING_SENT = "filtered"
+DISABLED = (
+    "this destination is disabled, so what Hookline wrote there was not searched. Enable it and repeat the request, or"
+    " delete the person there by hand"
+)
 
 OPEN_MAX = 1_000
 """Requests that are being carried out, one after the other."""
@@ -136,10 +143,17 @@ class Requests:
             )
         self._store.empty_log()
 
-    def plan(self, request: DeletionRequest, found: SearchResult, planned: Sequence[Planned]) -> None:
-        """The look-up is done: write down what is to be erased and who is to be told."""
+    def plan(
+        self, request: DeletionRequest, found: SearchResult, planned: Sequence[Planned], disabled: Sequence[str] = ()
+    ) -> None:
+        """The look-up is done: write down what is to be erased and who is to be told, and that the ``disabled``
+        destinations, which may have rows of anybody, are not."""
+        now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
             self._plan(execute, request, found, planned)
+            query = "SELECT id FROM deletion_messages WHERE request = ? AND source = ?"
+            for (message,) in execute(query, (request.number, SYNC_SOURCE)).fetchall() if disabled else ():
+                add_receipts(execute, message, [Receipt(id, NOTHING_SENT, DISABLED, now_ms) for id in disabled])
 
     def plan_again(
         self, request: DeletionRequest, cleared: Erased, found: SearchResult, planned: Sequence[Planned]

@@ -235,7 +235,7 @@ class DeletionWatch:
             self._requests.suppress_found(request.number, request.author, found.ids)
             return
         self._forget(found)
-        self._requests.plan(request, found, self._planned(found))
+        self._requests.plan(request, found, self._planned(found), self._disabled_sinks())
 
     def _forget(self, found: SearchResult) -> None:
         ids = set(found.owners())
@@ -255,7 +255,8 @@ class DeletionWatch:
 
     def _planned(self, found: SearchResult) -> list[Planned]:
         """Return who is told: for each person every source that has data of them, at its enabled destinations, and the
-        destinations that have data of them from syncs alone."""
+        destinations that have data of them from syncs alone. What Hookline writes itself may have rows of anybody whose
+        events are gone."""
         by_source: dict[str, list[str]] = {}
         enabled = [stored.object for stored in self._connections.destinations() if stored.lane is not None]
         for destination in enabled:
@@ -264,11 +265,20 @@ class DeletionWatch:
         planned: list[Planned] = []
         for person, (events, synced_to) in enumerate(zip(found.events, found.synced_to, strict=True)):
             reached = {id for source in events for id in by_source.get(source, ())}
-            by_sync = [each.id for each in enabled if each.id in synced_to and each.id not in reached]
+            others = [
+                each.id for each in enabled if (each.id in synced_to or is_sink(each.kind)) and each.id not in reached
+            ]
+            if others or self._disabled_sinks():
+                events[SYNC_SOURCE] += 0
             for source, count in sorted(events.items()):
-                to = by_sync if source == SYNC_SOURCE else by_source.get(source, ())
+                to = others if source == SYNC_SOURCE else by_source.get(source, ())
                 planned.append((person, source, count, tuple(to)))
         return planned
+
+    def _disabled_sinks(self) -> list[str]:
+        """Return the destinations whose rows nobody searches."""
+        stored = (each for each in self._connections.destinations() if each.lane is None)
+        return [each.object.id for each in stored if is_sink(each.object.kind)]
 
     async def _erase(self, request: DeletionRequest) -> None:
         await self._messages.send(request)

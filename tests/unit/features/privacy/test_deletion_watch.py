@@ -116,6 +116,29 @@ def test_events_of_further_ids_that_arrive_meanwhile_are_erased(control: Running
     assert [find(id, is_user=True) is not None for id in ("u1", "a1", "a2")] == [True, False, False]
 
 
+def test_what_hookline_writes_itself_is_searched_whatever_its_sources(control: Running) -> None:
+    """It may have rows of somebody whose events are gone, of a source that is no longer connected; of a disabled one
+    the evidence says that it was not searched. Other receivers hear nothing."""
+    files = {"kind": "files", "settings": {"where": "folder"}}
+    for path, body in (
+        ("/sources", source("site")),
+        ("/sources", source("app")),
+        ("/destinations", destination("crm", sources=["app"])),
+        ("/destinations", destination("kept", sources=["app"]) | files),
+        ("/destinations", destination("off", enabled=False) | files),
+    ):
+        assert control.api("POST", path, body).status == 201
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    request = carry_out(control, Collect(control))
+    assert request.state == "waiting"
+    (person,) = control.api("GET", "/deletion-requests/dr1/evidence").json["people"]
+    (affected,) = person["sources"]
+    assert (affected["source"], affected["events"]) == ("profiles", 0)
+    told = {each["destination"]: each["status"] for each in affected["destinations"]}
+    assert told == {"kept": "open", "off": "filtered"}
+    assert "disabled" in next(each["reason"] for each in affected["destinations"] if each["destination"] == "off")
+
+
 def test_what_is_refused_again_and_again_holds_no_request_up(control: Running) -> None:
     """It has no user, and may name a short id by chance, for as long as anybody sends it."""
     control.append(record("m1", userId="1"))

@@ -374,12 +374,19 @@ def _unusual(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) ->
 
 
 def concerns(suppressed: Suppressed, head: Head) -> bool:
-    """Return whether an event names a suppressed person: as its user, its anonymous id or, in an alias, who it was
-    before."""
-    for id in (head.user_id, head.anonymous_id, head.previous_id):
-        if id is not None and (id if id.__class__ is str else text(id)) in suppressed:
+    """Return whether an event is a suppressed person's: by its user id, without one by its anonymous id, and in an
+    alias by who the user was before.
+
+    An anonymous id beside a user id decides nothing: it may be a device of several users, or a constant of the client.
+    """
+    user_id = text(head.user_id)
+    if user_id:
+        if user_id in suppressed:
             return True
-    return False
+    elif (anonymous_id := text(head.anonymous_id)) and suppressed.has_anonymous(anonymous_id):
+        return True
+    # Who it was before may have been a user or an anonymous person.
+    return bool(previous_id := text(head.previous_id)) and suppressed.has_anonymous(previous_id)
 
 
 def concerned(suppressed: Suppressed, heads: Sequence[Head]) -> list[int]:

@@ -8,6 +8,7 @@ the raw bytes of the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,13 +30,12 @@ def find(reader: Reader, index_dir: Path, partition: int, fingerprint: bytes) ->
     ``index_dir`` is the folder of all partitions. What no run covers (the newest records, and ranges whose run is
     gone) is searched for in the journal itself.
     """
+    folder, start, end = index_dir / str(partition), reader.start(partition), reader.end(partition)
 
-    def search(first: int, last: int) -> Iterator[int]:
-        yield from _search(reader, partition, fingerprint, first, last)
+    def search(first: int, last: int) -> list[int]:
+        return _search(reader, partition, fingerprint, first, last)
 
-    start, end = reader.start(partition), reader.end(partition)
-    found = _look_up(index_dir / str(partition), start, end, lambda run: run.offsets(fingerprint), search)
-    return sorted(found)[:OFFSETS_MAX]
+    return list(islice(_ascending(folder, start, end, lambda run: run.offsets(fingerprint), search), OFFSETS_MAX))
 
 
 def find_all(reader: Reader, index_dir: Path, partition: int, fingerprints: Collection[bytes]) -> list[int]:
@@ -45,33 +45,31 @@ def find_all(reader: Reader, index_dir: Path, partition: int, fingerprints: Coll
     """
     wanted = frozenset(fingerprints)
 
-    def in_run(run: Run) -> Iterator[int]:
-        for fingerprint in wanted:
-            yield from run.offsets(fingerprint)
+    def in_run(run: Run) -> list[int]:
+        return sorted({offset for fingerprint in wanted for offset in run.offsets(fingerprint)})
 
-    def search(first: int, last: int) -> Iterator[int]:
+    def search(first: int, last: int) -> Iterable[int]:
         if len(wanted) <= KEYS_SEARCHED_FOR:
-            for fingerprint in wanted:
-                yield from _search(reader, partition, fingerprint, first, last)
-            return
-        for group in read_on(reader, partition, first, last):
-            for offset, record in enumerate(group.records, group.first_offset):
-                if offset < last and record.fingerprint in wanted:
-                    yield offset
+            return sorted(
+                {each for fingerprint in wanted for each in _search(reader, partition, fingerprint, first, last)}
+            )
+        return [
+            offset
+            for group in read_on(reader, partition, first, last)
+            for offset, record in enumerate(group.records, group.first_offset)
+            if offset < last and record.fingerprint in wanted
+        ]
 
-    start, end = reader.start(partition), reader.end(partition)
-    return sorted(_look_up(index_dir / str(partition), start, end, in_run, search))
+    folder, start, end = index_dir / str(partition), reader.start(partition), reader.end(partition)
+    return list(_ascending(folder, start, end, in_run, search))
 
 
-def find_users(reader: Reader, index_dir: Path, partition: int, hashes: frozenset[bytes], end: int) -> list[int]:
-    """Return the offsets below ``end`` whose record may be of a user with one of these hashes, ascending.
+def find_users(reader: Reader, index_dir: Path, partition: int, hashes: frozenset[bytes], end: int) -> Iterator[int]:
+    """Yield the offsets below ``end`` whose record may be of a user with one of these hashes, ascending; holds no more
+    than those of one run.
 
     What it costs does not depend on how many events there are of others, but for those that no run covers yet.
     """
-
-    def in_run(run: Run) -> Iterator[int]:
-        for user in hashes:
-            yield from run.offsets_of_user(user)
 
     def search(first: int, last: int) -> Iterator[int]:
         for group in read_on(reader, partition, first, last):
@@ -79,49 +77,44 @@ def find_users(reader: Reader, index_dir: Path, partition: int, hashes: frozense
                 if offset < last and user_hash(record.user_key) in hashes:
                     yield offset
 
-    return sorted(_look_up(index_dir / str(partition), reader.start(partition), end, in_run, search))
+    folder, start = index_dir / str(partition), reader.start(partition)
+    return _ascending(folder, start, end, lambda run: run.offsets_of_users(hashes), search)
 
 
-def _look_up(
+def _ascending(
     folder: Path,
     start: int,
     end: int,
     in_run: Callable[[Run], Iterable[int]],
     search: Callable[[int, int], Iterable[int]],
-) -> set[int]:
-    found: set[int] = set()
-    covered: list[tuple[int, int]] = []
-    for path in sorted(folder.glob("*" + SUFFIX)):
+) -> Iterator[int]:
+    """Yield what sealed runs know, and between and behind them what a search of the journal finds."""
+    for first, last, path in reversed(_runs(folder)):
+        if last <= start or first >= end:
+            continue
         try:
             run = Run(path)
+            try:
+                found = [offset for offset in in_run(run) if start <= offset < end]
+            finally:
+                run.close()
         except (OSError, RunDamaged):  # dropped at this moment, or not usable: the journal is searched instead
             continue
-        try:
-            found.update(offset for offset in in_run(run) if start <= offset < end)
-            covered.append((run.first_offset, run.next_offset))
-        except OSError:
-            continue
-        finally:
-            run.close()
-    for first, last in _gaps(covered, start, end):
-        found.update(search(first, last))
-    return found
-
-
-def _gaps(covered: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    for first, last in sorted(covered):
         if start < first:
-            yield start, min(first, end)
-        start = max(start, last)
+            yield from search(start, first)
+        yield from found
+        start = last
     if start < end:
-        yield start, end
+        yield from search(start, end)
 
 
 def _search(reader: Reader, partition: int, fingerprint: bytes, first: int, last: int) -> list[int]:
     try:
-        return list(reader.find(partition, fingerprint, first, last))
+        return list(islice(reader.find(partition, fingerprint, first, last), OFFSETS_MAX))
     except OffsetExpired as expired:  # retention was quicker; only what is still kept counts
-        return list(reader.find(partition, fingerprint, expired.start, last)) if expired.start < last else []
+        if expired.start >= last:
+            return []
+        return list(islice(reader.find(partition, fingerprint, expired.start, last), OFFSETS_MAX))
 
 
 STRETCH_MIN = 256

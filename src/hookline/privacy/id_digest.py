@@ -42,6 +42,12 @@ class IdDigests:
         begun.update(id.encode("utf-8", "surrogatepass"))
         return begun.digest()
 
+    def of_anonymous(self, id: str) -> bytes:
+        """Return the hash of an id that is an anonymous id alone: another one than ``of`` returns."""
+        return blake2b(
+            id.encode("utf-8", "surrogatepass"), key=self.key, digest_size=DIGEST_BYTES, person=b"anonymous"
+        ).digest()
+
     def message_id(self, *parts: object) -> str:
         """Return the messageId of what is told about a person: always the same one for the same parts, and no
         id in it."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from hookline.database.connection import replacing
+from hookline.privacy.identities import Identities
 from hookline.privacy.suppressions import PrivacyStore
 
 PEOPLE_MAX = 1_000
@@ -44,7 +45,7 @@ class Person(NamedTuple):
     number: int
     digest: bytes
     user_id: str | None
-    identities: tuple[str, ...] | None
+    identities: Identities | None
     identity_count: int
     events: int
 
@@ -132,6 +133,14 @@ class Messages:
         )
         return [_message(row) for row in rows]
 
+    def open(self) -> dict[int, list[Message]]:
+        """Return the messages that are not closed, by request."""
+        rows = self._store.database.rows(f"SELECT request, {_COLUMNS} FROM deletion_messages WHERE state <> 'closed'")
+        found: dict[int, list[Message]] = {}
+        for request, *row in rows:
+            found.setdefault(request, []).append(_message(tuple(row)))
+        return found
+
     def count(self, request: int) -> tuple[int, int]:
         """Return how many delete messages a request comes to, and how many of them are still open."""
         row = self._store.database.row(
@@ -166,13 +175,13 @@ class Messages:
     def look_again(self, message: int, receipts: Sequence[Receipt], due_ms: int) -> None:
         """Some destination has not answered yet; ``receipts`` are of those that have."""
         with self._store.database.transaction() as execute:
-            _add(execute, message, receipts)
+            add_receipts(execute, message, receipts)
             execute("UPDATE deletion_messages SET due = ? WHERE id = ?", (due_ms, message))
 
     def settle(self, message: Message, receipts: Sequence[Receipt], again: NextTry | None) -> None:
         """This try has ended everywhere: note what is final, and send it ``again`` to the others, if it goes on."""
         with self._store.database.transaction() as execute:
-            _add(execute, message.id, receipts)
+            add_receipts(execute, message.id, receipts)
             if again is None:
                 execute("UPDATE deletion_messages SET state = 'closed' WHERE id = ?", (message.id,))
             else:
@@ -212,7 +221,8 @@ class NextTry(NamedTuple):
     due_ms: int
 
 
-def _add(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
+def add_receipts(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
+    """Note what is final of a message, in a transaction of the caller's."""
     for receipt in receipts:
         execute(_PUT_RECEIPT, (message, *receipt))
 

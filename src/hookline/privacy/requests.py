@@ -8,8 +8,11 @@ from typing import Any
 
 import msgspec
 
+from hookline.journal.record import SYNC_SOURCE
+from hookline.privacy import identities
 from hookline.privacy.id_digest import IdDigests
-from hookline.privacy.model import Action, DeletionRequest, Erased, Person, State
+from hookline.privacy.identities import Identities
+from hookline.privacy.model import Action, DeletionRequest, Erased, Person, Receipt, State, add_receipts
 from hookline.privacy.search import SearchResult
 from hookline.privacy.shared_erased import CHANGES as ERASURES
 from hookline.privacy.suppressions import CHANGES as SUPPRESSIONS
@@ -19,7 +22,16 @@ from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_of
 Planned = tuple[int, str, int, tuple[str, ...]]
 """A delete message to be sent: person, affected source, how many events it has of them, enabled destinations."""
 
+NOTHING_SENT = "filtered"
+DISABLED = (
+    "this destination is disabled, so what Hookline wrote there was not searched. Enable it and repeat the request, or"
+    " delete the person there by hand"
+)
+
 OPEN_MAX = 1_000
+"""Requests that are being carried out, one after the other."""
+WAITING_MAX = 20_000
+"""Requests that only wait for receivers, for up to 30 days: one receiver that is down must not end all others."""
 _COLUMNS = (
     "id, at, author, action, state, updated_at, done_at,"
     " (SELECT count(*) FROM deletion_people WHERE request = deletion_requests.id), round"
@@ -27,12 +39,9 @@ _COLUMNS = (
 
 
 class TooManyRequests(Exception):
-    """So many requests are under way that another one has to wait."""
+    """So many requests are under way that another one has to wait; the message says what for."""
 
     code = "too_many_deletion_requests"
-
-    def __init__(self) -> None:
-        super().__init__(f"{OPEN_MAX} deletion requests are under way; wait for some of them")
 
 
 class Requests:
@@ -54,9 +63,16 @@ class Requests:
         """Take a request; whom it suppresses is on the list with it. Raise TooManyRequests, TooManySuppressed."""
         now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
-            ((under_way,),) = execute("SELECT count(*) FROM deletion_requests WHERE state <> 'done'").fetchall()
-            if under_way >= OPEN_MAX:
-                raise TooManyRequests
+            counts = "SELECT count(*), count(CASE WHEN state = 'waiting' THEN 1 END) FROM deletion_requests"
+            ((under_way, waiting),) = execute(f"{counts} WHERE state <> 'done'").fetchall()
+            if under_way - waiting >= OPEN_MAX:
+                raise TooManyRequests(f"{OPEN_MAX} deletion requests are under way; wait for some of them")
+            # To suppress, no receiver is asked.
+            if waiting >= WAITING_MAX and action != "suppress":
+                raise TooManyRequests(
+                    f"{waiting} deletion requests wait for receivers that have not accepted their delete messages;"
+                    " repair, resume or delete these destinations (see hookline notices list)"
+                )
             ((number,),) = execute(
                 "INSERT INTO deletion_requests (at, author, action, state, updated_at, round)"
                 " VALUES (?1, ?2, ?3, 'looking', ?1, 0) RETURNING id",
@@ -69,7 +85,7 @@ class Requests:
                     (number, position, self._of.of(id), id),
                 )
             if action != "delete":
-                self._suppressions.add(execute, ids, author, number)
+                self._suppressions.add(execute, identities.given(ids), author, number)
         made = self.get(number)
         assert made is not None
         return made
@@ -93,7 +109,8 @@ class Requests:
     def under_way(self) -> list[DeletionRequest]:
         """Return the requests that are not done, oldest first."""
         rows = self._store.database.rows(
-            f"SELECT {_COLUMNS} FROM deletion_requests WHERE state <> 'done' ORDER BY id LIMIT ?", (OPEN_MAX,)
+            f"SELECT {_COLUMNS} FROM deletion_requests WHERE state <> 'done' ORDER BY id LIMIT ?",
+            (OPEN_MAX + WAITING_MAX,),
         )
         return [DeletionRequest(*row) for row in rows]
 
@@ -105,15 +122,15 @@ class Requests:
             (number,),
         )
         return [
-            Person(number, digest, user_id, _ids(identities), count, events)
-            for number, digest, user_id, identities, count, events in rows
+            Person(number, digest, user_id, None if ids is None else identities.from_text(ids), count, events)
+            for number, digest, user_id, ids, count, events in rows
         ]
 
-    def suppress_found(self, number: int, author: str, identities: Sequence[Sequence[str]]) -> None:
+    def suppress_found(self, number: int, author: str, found: Sequence[Identities]) -> None:
         """The look-up is done and nothing is to be deleted: every identity is suppressed, and no id is kept."""
         now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
-            for position, ids in enumerate(identities):
+            for position, ids in enumerate(found):
                 self._suppressions.add(execute, ids, author, number)
                 execute(
                     "UPDATE deletion_people SET user_id = NULL, identities = NULL, identity_count = ?"
@@ -126,10 +143,17 @@ class Requests:
             )
         self._store.empty_log()
 
-    def plan(self, request: DeletionRequest, found: SearchResult, planned: Sequence[Planned]) -> None:
-        """The look-up is done: write down what is to be erased and who is to be told."""
+    def plan(
+        self, request: DeletionRequest, found: SearchResult, planned: Sequence[Planned], disabled: Sequence[str] = ()
+    ) -> None:
+        """The look-up is done: write down what is to be erased and who is to be told, and that the ``disabled``
+        destinations, which may have rows of anybody, are not."""
+        now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
             self._plan(execute, request, found, planned)
+            query = "SELECT id FROM deletion_messages WHERE request = ? AND source = ?"
+            for (message,) in execute(query, (request.number, SYNC_SOURCE)).fetchall() if disabled else ():
+                add_receipts(execute, message, [Receipt(id, NOTHING_SENT, DISABLED, now_ms) for id in disabled])
 
     def plan_again(
         self, request: DeletionRequest, cleared: Erased, found: SearchResult, planned: Sequence[Planned]
@@ -155,7 +179,7 @@ class Requests:
             execute(
                 "UPDATE deletion_people SET identities = ?, identity_count = ?, events = events + ?"
                 " WHERE request = ? AND number = ?",
-                (_json(tuple(ids)), len(ids), found.events[position].total(), request.number, position),
+                (identities.to_text(ids), len(ids), found.events[position].total(), request.number, position),
             )
         for number, source, events, destinations in planned:
             query = "UPDATE deletion_messages SET events = events + ? WHERE request = ? AND number = ? AND source = ?"
@@ -246,7 +270,3 @@ class Requests:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _ids(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else msgspec.json.decode(text, type=tuple[str, ...])

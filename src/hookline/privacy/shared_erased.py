@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import msgspec
-
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ChangeFeed, Followed, counted
 from hookline.journal.port import JournalBackend
 from hookline.outcomes.reader import DeliverReader
+from hookline.privacy import identities
+from hookline.privacy.identities import Identities
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -25,8 +25,6 @@ from hookline.telemetry.log import logger
 CHANGES = "erasures"
 """Their name in ``privacy_changes``."""
 NUMBER = "SELECT next FROM privacy_changes WHERE name = ?"
-
-_decode = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class Erasure(NamedTuple):
@@ -52,11 +50,14 @@ class ErasureFeed(ChangeFeed[list[Erasure]]):
     def __init__(self, location: DatabaseLocation) -> None:
         super().__init__(location, "privacy", counted(NUMBER, CHANGES), _waiting)
 
-    def ids(self, request: int) -> list[str]:
+    def ids(self, request: int) -> Identities:
         """Everybody's ids in a request; none once they are forgotten."""
         query = "SELECT identities FROM deletion_people WHERE request = ? AND identities IS NOT NULL"
+        found: Identities = {}
         with self.reading() as connection:
-            return [id for (text,) in connection.execute(query, (request,)) for id in _decode(text)]
+            for (text,) in connection.execute(query, (request,)):
+                identities.add(found, identities.from_text(text))
+        return found
 
 
 def _waiting(connection: Connection) -> list[Erasure]:

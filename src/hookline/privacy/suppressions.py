@@ -7,7 +7,7 @@ A list that cannot be read is not "nobody": DatabaseUnreadable says so, before c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -32,12 +32,13 @@ REMEMBERED_ID_BYTES_MAX = 1_024
 
 
 class Suppressed:
-    """Answers for ids; never empty, because where nobody is suppressed nobody is asked about."""
+    """Answers for ids of either kind; never empty, because where nobody is suppressed nobody is asked about."""
 
     def __init__(self, digests: Iterable[bytes], of: IdDigests) -> None:
         self.digests = frozenset(digests)
         self._of = of
         self._answers = Remembered(self._look_up, REMEMBERED_BYTES_MAX, REMEMBERED_ID_BYTES_MAX)
+        self._anonymous = Remembered(self._look_up_anonymous, REMEMBERED_BYTES_MAX, REMEMBERED_ID_BYTES_MAX)
 
     @classmethod
     def of(cls, digests: Iterable[bytes], key: bytes) -> Suppressed:
@@ -55,8 +56,15 @@ class Suppressed:
     def __contains__(self, id: str) -> bool:
         return self._answers[id]
 
+    def has_anonymous(self, id: str) -> bool:
+        """Return whether somebody is suppressed by this id as an anonymous one; ``in`` says so of a user id."""
+        return self._anonymous[id]
+
     def _look_up(self, id: str) -> bool:
         return self._of.of(id) in self.digests
+
+    def _look_up_anonymous(self, id: str) -> bool:
+        return self._of.of(id) in self.digests or self._of.of_anonymous(id) in self.digests
 
 
 CHANGES = "suppressions"
@@ -95,8 +103,8 @@ class SuppressionLookup(Followed):
         self._data_path = data_path
 
     def withheld(self, ids: Iterable[str]) -> set[str]:
-        """Return of which of these ids nothing is to be sent: they are on the list now, or a request that names them is
-        erasing what is stored. Raise DatabaseUnreadable, or DatabaseAway."""
+        """Return of which of these user ids nothing is to be sent: they are on the list now, or a request that names
+        them is erasing what is stored. Raise DatabaseUnreadable, or DatabaseAway."""
         anybody = (
             f"SELECT 1 FROM suppressions UNION ALL SELECT 1 FROM deletion_requests r WHERE {_BEING_ERASED} LIMIT 1"
         )
@@ -187,13 +195,13 @@ class Suppressions:
         self._of = of
         self._now_ms = now_ms
 
-    def add(self, execute: Callable[..., Any], ids: Iterable[str], author: str, request: int) -> None:
+    def add(self, execute: Callable[..., Any], ids: Mapping[str, bool], author: str, request: int) -> None:
         """Suppress ids in a transaction of the caller's, who tells of the change; raise TooManySuppressed."""
         now_ms = self._now_ms()
-        for id in ids:
+        for id, is_user in ids.items():
             execute(
                 "INSERT INTO suppressions (digest, at, author, request) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (self._of.of(id), now_ms, author, request),
+                (self._of.of(id) if is_user else self._of.of_anonymous(id), now_ms, author, request),
             )
         ((count,),) = execute("SELECT count(*) FROM suppressions").fetchall()
         if count > SUPPRESSED_MAX:
@@ -201,11 +209,24 @@ class Suppressions:
 
     def lift(self, digests: Iterable[bytes]) -> int:
         """Store the events of these again from now on; return how many were on the list."""
+        return self._lift((digest,) for digest in digests)
+
+    def lift_ids(self, ids: Iterable[str]) -> int:
+        """Do the same for ids, those that count as an anonymous id alone included; return how many were on the list."""
+        return self._lift((self._of.of(id), self._of.of_anonymous(id)) for id in ids)
+
+    def _lift(self, each_digests: Iterable[tuple[bytes, ...]]) -> int:
         lifted = 0
         with self._store.change(CHANGES) as execute:
-            for digest in digests:
-                lifted += execute("DELETE FROM suppressions WHERE digest = ?", (digest,)).rowcount
+            for digests in each_digests:
+                marks = ",".join("?" * len(digests))
+                lifted += execute(f"DELETE FROM suppressions WHERE digest IN ({marks})", digests).rowcount > 0
         return lifted
+
+    def find(self, id: str, is_user: bool) -> Suppression | None:
+        """Return the one that a user id is suppressed by, or an anonymous id."""
+        both = self.get(self._of.of(id))
+        return both if both is not None or is_user else self.get(self._of.of_anonymous(id))
 
     def get(self, digest: bytes) -> Suppression | None:
         """Return the one with this hash."""

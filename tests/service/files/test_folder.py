@@ -50,6 +50,23 @@ def test_kills_in_the_middle_lose_and_double_nothing(new_hookline: NewHookline, 
     assert ids_there(root_of(hookline)) == sorted(sent)
 
 
+def test_files_of_a_source_that_is_gone_are_searched_too(new_hookline: NewHookline) -> None:
+    """A destination keeps rows of sources that it is no longer connected to."""
+    site, app = ({"id": id, "name": id, "type": "server", "writeKeys": [f"wk_{id}"]} for id in ("site", "app"))
+    with new_hookline(files(), sources=[site, app]) as hookline:
+        gone, kept = send_batch(hookline, "anna"), send_batch(hookline, "bert")
+        wait_for(hookline, [*gone, *kept])
+        changed = {**files(), "sources": ["app"]}
+        assert hookline.api("PUT", "destinations/lake", changed).status == 200
+        asked = hookline.api("POST", "deletion-requests", {"userId": "anna", "action": "delete"}).json["id"]
+
+        def done() -> bool:
+            return bool(hookline.api("GET", f"deletion-requests/{asked}/evidence").json["complete"])
+
+        wait_until(done, SETTLE_SECONDS, what="the request done")
+        assert sorted(ids_there(root_of(hookline))) == sorted(kept)
+
+
 def test_a_deletion_request_reaches_the_files(new_hookline: NewHookline) -> None:
     """The person's rows are gone, others' are there, and the destination has accepted the message only then; the
     request's evidence counts rows and files."""

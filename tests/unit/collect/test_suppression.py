@@ -18,10 +18,11 @@ from tests.unit.collect.wire import OTHER_KEY, TRACK, Running
 
 @pytest.fixture
 def suppressing(edge: Running, tmp_path: Path) -> Iterator[Running]:
-    """An edge that stores nothing of u9, of the anonymous a9 and of the user 9."""
+    """An edge that stores nothing of u9, of 9, of a9 of either kind, and of the anonymous f9, which was found."""
     digests = load(tmp_path)
     edge.edge.counters.suppressed.clear()
-    edge.call(edge.edge.suppress, Suppressed([digests.of(id) for id in ("u9", "a9", "9")], digests))
+    hashes = [*map(digests.of, ("u9", "a9", "9")), digests.of_anonymous("f9")]
+    edge.call(edge.edge.suppress, Suppressed(hashes, digests))
     yield edge
     edge.call(edge.edge.suppress, None)
 
@@ -29,23 +30,34 @@ def suppressing(edge: Running, tmp_path: Path) -> Iterator[Running]:
 NAMED: list[dict[str, Any]] = [
     {"userId": "u9"},
     {"userId": 9},
-    {"userId": "u1", "anonymousId": "a9"},
     {"userId": None, "anonymousId": "a9"},
+    {"userId": None, "anonymousId": "f9"},
+    {"userId": "", "anonymousId": 9},
 ]
 
 
 @pytest.mark.parametrize("ids", NAMED)
 def test_a_call_is_answered_and_not_stored(suppressing: Running, ids: dict[str, Any]) -> None:
-    """By any id that it names: 200 with its messageId, no record, one counted."""
+    """By its user id, and without one by its anonymous id: 200 with its messageId, no record, one counted."""
     answer = suppressing.post("/v1/track", {**TRACK, **ids})
     assert (answer.status, answer.json) == (200, {"success": True, "messageId": "m1"})
     assert suppressing.memory.records == []
     assert dict(suppressing.edge.counters.suppressed) == {"web": 1}
 
 
-def test_an_alias_of_a_suppressed_person_is_not_stored(suppressing: Running) -> None:
-    """Who somebody was before is an id of a person too."""
-    assert suppressing.post("/v1/alias", {"userId": "u1", "previousId": "u9"}).status == 200
+@pytest.mark.parametrize("ids", [{"userId": "f9"}, {"userId": "u1", "anonymousId": "a9"}])
+def test_an_event_of_another_user_is_stored(suppressing: Running, ids: dict[str, Any]) -> None:
+    """A user who has the id that was somebody's anonymous one, and one who shares a device, or a constant of the
+    client, with somebody."""
+    assert suppressing.post("/v1/track", {**TRACK, **ids}).status == 200
+    assert len(suppressing.memory.records) == 1
+    assert dict(suppressing.edge.counters.suppressed) == {}
+
+
+@pytest.mark.parametrize("previous_id", ["u9", 9, "f9"])
+def test_an_alias_of_a_suppressed_person_is_not_stored(suppressing: Running, previous_id: str | int) -> None:
+    """Who somebody was before is an id of a person too, of either kind."""
+    assert suppressing.post("/v1/alias", {"userId": "u1", "previousId": previous_id}).status == 200
     assert suppressing.memory.records == []
 
 
@@ -65,7 +77,7 @@ def test_of_a_batch_the_others_are_stored(suppressing: Running) -> None:
         {"type": "track", "messageId": "bad", "userId": "u1"},
         {"type": "track", "messageId": "bad and gone", "userId": "u9"},
         {"type": {}, "messageId": "unreadable and gone", "userId": "u9"},
-        {**TRACK, "type": "track", "messageId": "gone too", "anonymousId": "a9"},
+        {**TRACK, "type": "track", "messageId": "gone too", "userId": None, "anonymousId": "a9"},
     ]
     answer = suppressing.post("/v1/batch", {"batch": items}).json
     assert (answer["success"], answer["accepted"]) == (True, 3)

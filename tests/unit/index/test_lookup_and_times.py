@@ -51,6 +51,16 @@ def test_many_messages_are_found_in_one_pass(three_runs: JournalInMemory, tmp_pa
     assert three_runs.searched == ([] if others else [(24, 26)] * 3)
 
 
+def test_of_an_id_that_repeats_without_end_the_oldest_are_found(
+    three_runs: JournalInMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no more is looked at than they take: neither the newer runs nor the journal."""
+    monkeypatch.setattr("hookline.index.lookup.OFFSETS_MAX", 2)
+    max((tmp_path / "0").glob("*.run")).write_bytes(b"damaged")  # the journal would be searched instead
+    assert find(three_runs, tmp_path, 0, KEY) == [0, 8]
+    assert three_runs.searched == []
+
+
 def test_a_lost_run_is_replaced_by_the_journal(three_runs: JournalInMemory, tmp_path: Path) -> None:
     """A range whose run is gone or damaged is searched in the journal."""
     runs = sorted((tmp_path / "0").glob("*.run"))
@@ -82,13 +92,13 @@ def test_users_are_found_until_they_are_forgotten(open_index: Open, journal: Jou
     finish(index)
     wanted = frozenset((user_hash("u0"),))
     end = len(journal.records)
-    assert find_users(journal, tmp_path, 0, wanted, end) == list(range(0, end, 3))
-    assert find_users(journal, tmp_path, 0, wanted, 4) == [0, 3]
+    assert list(find_users(journal, tmp_path, 0, wanted, end)) == list(range(0, end, 3))
+    assert list(find_users(journal, tmp_path, 0, wanted, 4)) == [0, 3]
     assert forget_users(index, [0, 6, 9])
     index.feed(journal.records[RUN_EVENTS + 2 :], RUN_EVENTS + 2)
     index.feed([record(f"n{n}", user="u1") for n in range(RUN_EVENTS)], end)
     finish(index)
-    assert find_users(journal, tmp_path, 0, wanted, end) == [3]
+    assert list(find_users(journal, tmp_path, 0, wanted, end)) == [3]
     assert [run.offsets_of_user(user_hash("u0")) for run in index._sealed.runs] == [[3], []]
     index.close()
 

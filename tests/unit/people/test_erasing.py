@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hookline.people.store.catalog import FeatureCatalog
 from hookline.people.store.history import ENTRY_BYTES
 from hookline.people.store.people import People
 from hookline.people.sync import sync
+from hookline.privacy.identities import given
 from hookline.replays.offset_set import OffsetSet
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import record
@@ -52,13 +54,30 @@ def order(id: str, total: int = 5, **who: Any) -> Record:
     return record("track", id, event="Order", properties={"total": total}, **who)
 
 
-def erase(profiles: Profiles, *ids: str, positions: OffsetSet | None = None) -> Erased:
+def erase(profiles: Profiles, *ids: str, anonymous: Sequence[str] = (), positions: OffsetSet | None = None) -> Erased:
     """Erase as the role does."""
     with profiles.store.transaction() as execute:
-        erased = Erasing(profiles.store, execute, {0: positions or OffsetSet()}).erase(ids)
+        identities = given(ids) | dict.fromkeys(anonymous, False)
+        erased = Erasing(profiles.store, execute, {0: positions or OffsetSet()}).erase(identities)
     profiles.ingest.forget()
     assert profiles.store.empty_log()
     return erased
+
+
+def test_an_anonymous_id_that_was_found_is_no_user(profiles: Profiles) -> None:
+    """A user who has the id that was somebody's anonymous one stays, with all their ids; one whose anonymous id it is
+    goes when no user has it."""
+    profiles.journal.append(
+        record("identify", "m1", userId="7", anonymousId="42", traits={"plan": "x"}),
+        record("identify", "m2", userId="42", anonymousId="9001", traits={"plan": "pro"}),
+        order("m3", anonymousId="a1"),
+    )
+    profiles.sync_all()
+    assert erase(profiles, "7", anonymous=("42", "a1"), positions=OffsetSet([0, 2])).people == 2
+    other = People(profiles.store.connection).by_user_id("42")
+    assert other is not None
+    assert [tuple(each) for each in other.identities()] == [("user", "42"), ("anonymous", "9001")]
+    assert set(other.traits()) == {"plan"}
 
 
 def test_nothing_is_left_of_a_person_of_many_numbers(profiles: Profiles) -> None:

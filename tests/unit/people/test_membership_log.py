@@ -7,6 +7,7 @@ import pytest
 from hookline.people.ingest.erasing import Erasing
 from hookline.people.store import people
 from hookline.people.store.people import People, changes_of
+from hookline.privacy.identities import given
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import record
 from tests.unit.people.test_sync_model import READY, Profiles
@@ -85,7 +86,7 @@ def test_it_goes_with_the_person_and_with_the_audience(profiles: Profiles) -> No
         plan(profiles, number, value, userId="u")
         plan(profiles, number + 10, value, userId="v")
     with profiles.store.transaction() as execute:
-        Erasing(profiles.store, execute, {}).erase(["u"])
+        Erasing(profiles.store, execute, {}).erase(given(["u"]))
     query = "SELECT count(DISTINCT person) FROM membership_changes"
     assert profiles.store.connection.execute(query).fetchone() == (1,)
     assert len(history(profiles, "v")) == 3

@@ -12,6 +12,7 @@ from hookline.people.ingest.erasing import Erasing
 from hookline.people.store import search
 from hookline.people.store.search import PeopleSearch, bounds, normal
 from hookline.people.store.store import ProfileStore
+from hookline.privacy.identities import given
 from hookline.replays.offset_set import OffsetSet
 from tests.unit.conftest import LocationOf
 from tests.unit.people.memory_journal import NOW_MS, record
@@ -128,7 +129,7 @@ def test_what_goes_with_somebody_else_is_not_found(profiles: Profiles) -> None:
     take(profiles, identify("stays", "device", name="Stays"), identify(None, "device", email="both@x.test"))
     assert found(profiles, "both@") == ["stays"]
     with profiles.store.transaction() as execute:
-        Erasing(profiles.store, execute, {0: OffsetSet([0, 2])}).erase(["gone", "device"])
+        Erasing(profiles.store, execute, {0: OffsetSet([0, 2])}).erase(given(["gone", "device"]))
     profiles.ingest.forget()
     assert found(profiles, "both@") == found(profiles, "gone@") == []
     assert found(profiles, "stays") == ["stays"]
@@ -138,7 +139,7 @@ def test_nothing_of_an_erased_person_is_left(profiles: Profiles) -> None:
     """Not in the rows of others who shared a device with them, either."""
     take(profiles, identify("gone", "device", email="gone@x.test"), identify("stays", email="stays@x.test"))
     with profiles.store.transaction() as execute:
-        Erasing(profiles.store, execute, {0: OffsetSet()}).erase(["gone"])
+        Erasing(profiles.store, execute, {0: OffsetSet()}).erase(given(["gone"]))
     profiles.ingest.forget()
     assert (found(profiles, "gone"), found(profiles, "stays@")) == ([], ["stays"])
     terms = [term for (term,) in profiles.store.connection.execute("SELECT DISTINCT term FROM search_terms")]

@@ -13,6 +13,7 @@ from hookline.privacy import id_digest, requests
 from hookline.privacy.model import Erased
 from hookline.privacy.requests import Requests, TooManyRequests
 from hookline.privacy.search import SearchResult
+from hookline.privacy.shared_erased import ErasureFeed
 from hookline.privacy.suppressions import (
     IDS_PER_QUERY,
     PrivacyStore,
@@ -59,6 +60,44 @@ def test_a_reader_learns_of_every_change_and_only_then(folder: Folder) -> None:
     assert folder.suppressions.lift([folder.digests.of("u1")]) == 1
     assert folder.feed.changed()
     assert folder.feed.current is None
+
+
+def test_an_anonymous_id_that_was_found_suppresses_no_user(folder: Folder, location_of: LocationOf) -> None:
+    """Not at collect, not for syncs; and lifting by the id lifts what it stands for of either kind."""
+    request = folder.requests.create(["mallory"], "both", "me")
+    found = SearchResult(["mallory"])
+    found.ids[0]["alice"] = False
+    folder.requests.plan(request, found, [])
+    assert folder.feed.changed()
+    current = folder.feed.current
+    assert current is not None
+    assert ("mallory" in current, "alice" in current) == (True, False)
+    assert (current.has_anonymous("mallory"), current.has_anonymous("alice")) == (True, True)
+    assert not current.has_anonymous("bob")
+    lookup = SuppressionLookup(location_of("privacy"), folder.path)
+    assert lookup.withheld(["mallory", "alice"]) == {"mallory"}
+    lookup.close()
+    assert folder.suppressions.find("alice", is_user=True) is None
+    assert folder.suppressions.find("alice", is_user=False) is not None
+    folder.requests.create(["alice"], "suppress", "me")
+    assert folder.suppressions.lift_ids(["alice", "mallory", "bob"]) == 2
+    assert folder.suppressions.count() == 0
+
+
+def test_the_kinds_of_ids_are_kept_until_they_are_erased(folder: Folder, location_of: LocationOf) -> None:
+    """For a second look, and for profiles; ids that an older version wrote down count as both."""
+    request = folder.requests.create(["u1", "u2"], "both", "me")
+    found = SearchResult(["u1", "u2"])
+    found.ids[0] |= {"a1": False, "p1": True}
+    found.ids[1] |= {"a1": False, "a2": False}
+    folder.requests.plan(request, found, [])
+    assert [person.identities for person in folder.requests.people(request.number)] == found.ids
+    feed = ErasureFeed(location_of("privacy"))
+    assert feed.ids(request.number) == {"u1": True, "p1": True, "u2": True, "a1": False, "a2": False}
+    feed.close()
+    with folder.store.database.transaction() as execute:
+        execute("UPDATE deletion_people SET identities = ? WHERE number = 0", ('["u1","a1"]',))
+    assert folder.requests.people(request.number)[0].identities == {"u1": True, "a1": True}
 
 
 @pytest.mark.parametrize("backend", ["postgres"], indirect=True)  # a file is on one machine, with the key beside it
@@ -131,17 +170,17 @@ def test_the_ids_of_a_request_that_is_done_are_in_no_file(folder: Folder) -> Non
     made = folder.requests.create(["person-of-the-test"], "suppress", "me")
     assert b"person-of-the-test" in folder.bytes()
     folder.requests.create([f"other-{n}" for n in range(500)], "suppress", "me")
-    folder.requests.suppress_found(made.number, "me", [("person-of-the-test", "anonymous-of-the-test")])
+    folder.requests.suppress_found(made.number, "me", [{"person-of-the-test": True, "anonymous-of-the-test": False}])
     assert b"-of-the-test" not in folder.bytes()
     assert folder.feed.changed()
     assert folder.feed.current is not None
-    assert "anonymous-of-the-test" in folder.feed.current
+    assert folder.feed.current.has_anonymous("anonymous-of-the-test")
 
 
 def test_a_request_is_found_by_the_id_it_was_made_for(folder: Folder) -> None:
     """Also when it is done and the id is no longer kept."""
     made = folder.requests.create(["u1", "u2"], "suppress", "me")
-    folder.requests.suppress_found(made.number, "me", [("u1",), ("u2",)])
+    folder.requests.suppress_found(made.number, "me", [{"u1": True}, {"u2": True}])
     assert [each.number for each in folder.requests.newest(5, user_id="u2")] == [made.number]
     assert folder.requests.newest(5, user_id="u3") == []
     assert [person.user_id for person in folder.requests.people(made.number)] == [None, None]
@@ -166,3 +205,20 @@ def test_requests_under_way_are_bounded(folder: Folder, monkeypatch: pytest.Monk
     with pytest.raises(TooManyRequests):
         folder.requests.create(["u3"], "suppress", "me")
     assert folder.suppressions.get(folder.digests.of("u3")) is None
+
+
+def test_requests_that_only_wait_for_receivers_hold_no_others_up(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have a bound of their own, whose error says what they wait for; whoever only suppresses waits for nobody."""
+    monkeypatch.setattr(requests, "OPEN_MAX", 1)
+    monkeypatch.setattr(requests, "WAITING_MAX", 2)
+    for id in ("u1", "u2"):
+        request = folder.requests.create([id], "delete", "me")
+        with pytest.raises(TooManyRequests, match="under way"):
+            folder.requests.create(["u3"], "suppress", "me")
+        folder.requests.wait(request, Erased())
+    with pytest.raises(TooManyRequests, match="wait for receivers"):
+        folder.requests.create(["u3"], "delete", "me")
+    assert folder.requests.create(["u3"], "suppress", "me").action == "suppress"
+    assert [each.state for each in folder.requests.under_way()] == ["waiting", "waiting", "looking"]

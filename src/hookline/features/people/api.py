@@ -44,7 +44,7 @@ class Persons(Controller):
             return person_view(reader.profiles, person, known) if reader.profiles and person else None, owned
 
         found, owned = await person_log(services).read(look)
-        refuse(await asyncio.to_thread(withheld, services, asked.id, owned, found is not None))
+        refuse(await asyncio.to_thread(withheld, services, asked, owned, found is not None))
         if found is None:
             unkept = "" if known.audiences or known.traits else f" {NOT_KEPT}"
             raise Problem(404, "not_found", f"Nothing is known about a person with this id.{unkept}")
@@ -87,7 +87,7 @@ class Persons(Controller):
 
         page, owned = await person_log(services).read(look)
         is_known = bool(page.items) or after is not None
-        refuse(await asyncio.to_thread(withheld, services, asked.id, owned, is_known))
+        refuse(await asyncio.to_thread(withheld, services, asked, owned, is_known))
         return page
 
 

@@ -11,7 +11,7 @@ from hookline.api.problem import Problem
 from hookline.api.services import Services
 from hookline.events.timestamps import iso
 from hookline.features.people.service import ProfileReader, profile_log
-from hookline.features.people.view import without_withheld
+from hookline.features.people.view import either, without_withheld
 from hookline.people.store.search import PersonRow
 
 
@@ -84,7 +84,9 @@ def _position(after: str | None) -> tuple[int, int] | None:
 
 
 def _shown(services: Services, rows: Iterable[PersonRow]) -> list[PersonSummary]:
-    return [_summary(row) for row in without_withheld(services, rows, lambda row: row.id)]
+    return [
+        _summary(row) for row in without_withheld(services, rows, lambda row: either(row.user_id, row.anonymous_id))
+    ]
 
 
 def _summary(row: PersonRow) -> PersonSummary:

@@ -282,7 +282,7 @@ class PersonScreens(Controller):
             people=found.items,
             indexed=int(found.indexed * 100),
             searched=services.settings.people.search_traits,
-            anonymous=await asyncio.to_thread(without_withheld, services, anonymous, lambda each: each.identity.id),
+            anonymous=await asyncio.to_thread(without_withheld, services, anonymous, lambda each: each.identity),
             first_href="/people" if after else "",
             after_href=address("/people", {"after": found.after}) if found.after else "",
             is_defined=_is_defined(defined(services)),
@@ -314,7 +314,7 @@ async def _show(request: PageRequest, services: Services, asked: Identity) -> Re
         )
     )
     is_known = view.person is not None or bool(view.moments) or "after" in query
-    hidden = await asyncio.to_thread(withheld, services, asked.id, view.owned, is_known)
+    hidden = await asyncio.to_thread(withheld, services, asked, view.owned, is_known)
     if hidden is not None:
         return screen(request, "person_withheld.html", "people", asked=asked, hidden=hidden)
     if not is_known:
@@ -334,7 +334,7 @@ async def _show(request: PageRequest, services: Services, asked: Identity) -> Re
 
 async def _identity_of(services: Services, id: str) -> Identity | None:
     """Whose id it is: a user's before a device's; None when it is nobody's."""
-    if await asyncio.to_thread(withheld, services, id, None, False) is not None:
+    if await asyncio.to_thread(withheld, services, Identity("anonymous", id), None, False) is not None:
         return Identity("user", id)
     return await person_log(services).read(lambda reader: _looked_up(reader, id))
 

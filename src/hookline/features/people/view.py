@@ -14,13 +14,14 @@ from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.events.timestamps import iso
 from hookline.features.events.log import event_name, parse_cursor
 from hookline.features.people.service import FoundPerson, PersonReader, ProfileReader, person_log
-from hookline.features.privacy.service import deletion_requests, id_digests, suppressions
+from hookline.features.privacy.service import deletion_requests, suppressions
 from hookline.journal.record import Record
 from hookline.people.ingest.extraction import RecordView, text, view_of
 from hookline.people.store.people import Identity, Membership, Person
 from hookline.people.store.traits import Traits
 from hookline.people.sync.results import TRUE, SyncResult
 from hookline.people.timeline import Ownership
+from hookline.privacy.identities import given
 from hookline.privacy.model import DeletionRequest, request_id
 
 REQUESTS_LOOKED_AT = 20
@@ -54,27 +55,29 @@ def refuse(found: Withheld | None) -> None:
         raise Problem(404, "person_erased", found.says)
 
 
-def withheld(services: Services, asked: str, owned: Ownership | None, is_known: bool) -> Withheld | None:
+def withheld(services: Services, asked: Identity, owned: Ownership | None, is_known: bool) -> Withheld | None:
     """Return whether nothing may be shown of the person that was asked for by one id; ``owned`` has all that are known.
 
     Of somebody with a user id that is what counts: an anonymous id may be on the list because it was another's too.
     Somebody whose data was erased and of whom something was stored since is a person like any other. Asks a database,
     so not on an event loop.
     """
-    others = (owned.users or owned.anonymous) if owned is not None else ()
+    others = [Identity("user", id) for id in owned.users] if owned is not None else []
+    if owned is not None and not others:
+        others = [Identity("anonymous", id) for id in owned.anonymous]
     ids = list(dict.fromkeys([asked, *others]))[:IDENTITIES_LOOKED_AT]
-    for id in ids:
-        suppression = suppressions(services).get(id_digests(services).of(id))
+    for each in ids:
+        suppression = suppressions(services).find(each.id, each.kind == "user")
         if suppression is not None:
-            request = None if suppression.request is None else request_id(suppression.request)
-            return Withheld("suppressed", iso(suppression.at_ms), request)
+            by = None if suppression.request is None else request_id(suppression.request)
+            return Withheld("suppressed", iso(suppression.at_ms), by)
     erasing = _being_erased(services)
-    for id in ids:
-        if (found := erasing.get(id)) is not None:
+    for each in ids:
+        if (found := erasing.get(each)) is not None:
             return Withheld("erasing", iso(found.at_ms), request_id(found.number))
-    for each in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=asked) if not is_known else ():
-        if each.action != "suppress":
-            return Withheld("erased", iso(each.done_ms or each.updated_ms), request_id(each.number))
+    for request in deletion_requests(services).newest(REQUESTS_LOOKED_AT, user_id=asked.id) if not is_known else ():
+        if request.action != "suppress":
+            return Withheld("erased", iso(request.done_ms or request.updated_ms), request_id(request.number))
     return None
 
 
@@ -84,7 +87,7 @@ async def withheld_person(services: Services, *asked: Identity) -> Withheld | No
     def look(reader: PersonReader) -> Withheld | None:
         found = [reader.find(each) for each in asked]
         known = next((each for each in found if each.person is not None), found[0])
-        return withheld(services, asked[0].id, known.owned, known.person is not None)
+        return withheld(services, asked[0], known.owned, known.person is not None)
 
     return await person_log(services).read(look)
 
@@ -92,23 +95,32 @@ async def withheld_person(services: Services, *asked: Identity) -> Withheld | No
 T = TypeVar("T")
 
 
-def without_withheld(services: Services, items: Iterable[T], id_of: Callable[[T], str]) -> list[T]:
+def without_withheld(services: Services, items: Iterable[T], who: Callable[[T], Identity]) -> list[T]:
     """Return a list without the people of whom nothing may be shown; asks a database, so not on an event loop."""
-    digest, suppressed, erasing = id_digests(services).of, suppressions(services), _being_erased(services)
-    known = ((each, id_of(each)) for each in items)
-    return [each for each, id in known if id not in erasing and suppressed.get(digest(id)) is None]
+    suppressed, erasing = suppressions(services), _being_erased(services)
+    known = ((each, who(each)) for each in items)
+    return [
+        each
+        for each, identity in known
+        if identity not in erasing and suppressed.find(identity.id, identity.kind == "user") is None
+    ]
 
 
-def _being_erased(services: Services) -> dict[str, DeletionRequest]:
+def either(user_id: str | None, anonymous_id: str | None) -> Identity:
+    """Return the identity that a list shows of a person: the user id where there is one."""
+    return Identity("anonymous", anonymous_id or "") if user_id is None else Identity("user", user_id)
+
+
+def _being_erased(services: Services) -> dict[Identity, DeletionRequest]:
     """Return each id that is being erased with its request; those that only wait for receivers have erased theirs."""
     requests = deletion_requests(services)
     return {
-        id: request
+        Identity(kind, id): request
         for request in requests.under_way()
         if request.action != "suppress" and request.state in ERASING
         for person in requests.people(request.number)
-        for id in (person.user_id, *(person.identities or ()))
-        if id is not None
+        for id, is_user in (given(filter(None, (person.user_id,))) | (person.identities or {})).items()
+        for kind in (("user", "anonymous") if is_user else ("anonymous",))
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -191,26 +192,28 @@ class SuppressionsApi(Controller):
 
     @post("/lift", status_code=200, needs="editor")
     async def lift_suppressions(self, services: FromServices, data: JSONBody[Lifting]) -> Lifted:
-        """Stop suppressing these user ids or anonymous ids. Their events are stored again within a second."""
+        """Stop suppressing these ids, as user ids and as anonymous ids. Their events are stored again within a
+        second."""
         if (data.user_id is None) == (data.user_ids is None):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
         ids = data.user_ids or (data.user_id or "",)
-        return Lifted(_lift(services, [id_digests(services).of(id) for id in ids]))
+        lifted = suppressions(services).lift_ids(ids)
+        _note_lifted(id_digests(services).of(id) for id in ids)
+        return Lifted(lifted)
 
     @delete("/{digest:str}", needs="editor")
     async def delete_suppression(self, services: FromServices, digest: FromPath[str]) -> None:
         """Stop suppressing the id with this hash."""
         if suppressions(services).get(_digest(digest)) is None:
             raise not_found("suppression", digest)
-        _lift(services, [_digest(digest)])
+        suppressions(services).lift([_digest(digest)])
+        _note_lifted([_digest(digest)])
 
 
-def _lift(services: Services, digests: list[bytes]) -> int:
-    lifted = suppressions(services).lift(digests)
+def _note_lifted(digests: Iterable[bytes]) -> None:
     changed = (AuditChange("suppressions", digest.hex(), True, None) for digest in digests)
     the_call().changed("suppressions", *changed)
-    return lifted
 
 
 def _view(suppression: Suppression) -> SuppressionView:

@@ -16,6 +16,8 @@ from hookline.database.read_only import ReadOnly
 from hookline.people.definitions.definition import Key
 from hookline.people.store.people import People, Person
 from hookline.people.sync.results import SyncResults
+from hookline.privacy import identities
+from hookline.privacy.identities import Identities
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX
 from hookline.replays.model import ReplayRequest
@@ -119,13 +121,13 @@ class ErasedProfiles:
         """Return whether there are profiles at all."""
         return self._database.open() is not None
 
-    def ids_of(self, user_ids: Sequence[str]) -> dict[str, list[str]]:
+    def ids_of(self, user_ids: Sequence[str]) -> dict[str, Identities]:
         """By user id every id of the same person, before and after an alias."""
-        return {
-            user_id: [identity.id for identity in person.identities()[:IDENTITIES_MAX]]
-            for user_id, person in zip(user_ids, self._people(user_ids), strict=True)
-            if person is not None
-        }
+        found: dict[str, Identities] = {}
+        for user_id, person in zip(user_ids, self._people(user_ids), strict=True):
+            for identity in () if person is None else person.identities()[:IDENTITIES_MAX]:
+                identities.add(found.setdefault(user_id, {}), {identity.id: identity.kind == "user"})
+        return found
 
     def sources_of(self, user_ids: Sequence[str]) -> list[set[str]]:
         """For each user id the sources that gave the person traits, of events that are gone by now too."""

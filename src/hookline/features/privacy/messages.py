@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -65,15 +65,17 @@ class DeletionMessages:
         self._looks_ms: dict[int, int] = {}
         """By message whose next try is planned: when the try before it is looked at again."""
 
-    def are_due(self, request: DeletionRequest) -> bool:
-        """Return whether some message of a request is to be sent or looked at now, or none is open any more."""
+    def due(self, requests: Sequence[DeletionRequest]) -> set[int]:
+        """Return the numbers of those of which some message is to be sent or looked at now, or none is open any more;
+        one look for all, because thousands may wait for one receiver."""
         now_ms = self._steady_ms()
-        due = [
-            each.due_ms <= now_ms or self._may_be_accepted(each, now_ms)
-            for each in self._messages.of(request.number)
-            if each.state != "closed"
-        ]
-        return any(due) or not due
+        by_request = self._messages.open() if requests else {}
+        return {
+            request.number
+            for request in requests
+            if not (messages := by_request.get(request.number))
+            or any(each.due_ms <= now_ms or self._may_be_accepted(each, now_ms) for each in messages)
+        }
 
     async def send(self, request: DeletionRequest) -> None:
         """Append what is due, unless the try before it was accepted or waits again; one that was appended before a

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import date, timedelta
+from itertools import chain
 
 from hookline.api.services import Services, control_database, part
 from hookline.beats import Bell
@@ -36,11 +37,12 @@ from hookline.journal.port import JournalError
 from hookline.journal.record import SYNC_SOURCE
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.reader import DeliverReader
-from hookline.privacy import id_digest
+from hookline.privacy import id_digest, identities
 from hookline.privacy.id_digest import IdDigests
+from hookline.privacy.identities import Identities
 from hookline.privacy.model import DeletionRequest, Erased, Messages, Person, request_id
 from hookline.privacy.requests import Planned, Requests
-from hookline.privacy.search import SearchResult, search, synced
+from hookline.privacy.search import SearchResult, message_ids, search, synced
 from hookline.privacy.suppressions import PrivacyStore, Suppressions, TooManySuppressed
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
@@ -193,7 +195,8 @@ class DeletionWatch:
         return bool(requests)
 
     def _due(self, requests: Sequence[DeletionRequest]) -> list[DeletionRequest]:
-        return [each for each in requests if each.state != "waiting" or self._messages.are_due(each)]
+        due = self._messages.due([each for each in requests if each.state == "waiting"])
+        return [each for each in requests if each.state != "waiting" or each.number in due]
 
     async def _advance(self, request: DeletionRequest) -> None:
         """Do steps until one has to wait for somebody else."""
@@ -223,21 +226,23 @@ class DeletionWatch:
         people = self._requests.people(request.number)
         given = [person.user_id or "" for person in people]
         known, sources = self._profiles.ids_of(given), self._profiles.sources_of(given)
-        found = search(self._data_path, given, None, lambda id: known.get(id, ()))
+        found = search(self._data_path, given, None, lambda id: known.get(id, {}))
         for events, gave_traits in zip(found.events, sources, strict=True):
             events.update(dict.fromkeys(gave_traits, 0))  # they had data of the person, and are told too
         self._add_synced(found, self._profiles.synced_by(given))
         crash_point("privacy.looked_up")
         if request.action == "suppress":
-            self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
+            self._requests.suppress_found(request.number, request.author, found.ids)
             return
         self._forget(found)
-        self._requests.plan(request, found, self._planned(found))
+        self._requests.plan(request, found, self._planned(found), self._disabled_sinks())
 
     def _forget(self, found: SearchResult) -> None:
         ids = set(found.owners())
-        self._forgetting.forget(ids, found.message_ids)
-        self._planner.forget(ids, found.message_ids)
+        slices = message_ids(self._data_path, found.positions)
+        for some in chain([next(slices, set[str]())], slices):
+            self._forgetting.forget(ids, some)
+            self._planner.forget(ids, some)
 
     def _add_synced(self, found: SearchResult, synced_by: Sequence[Collection[tuple[str, str]]]) -> None:
         """Note where syncs have sent something about each person, also what the journal no longer holds."""
@@ -250,7 +255,8 @@ class DeletionWatch:
 
     def _planned(self, found: SearchResult) -> list[Planned]:
         """Return who is told: for each person every source that has data of them, at its enabled destinations, and the
-        destinations that have data of them from syncs alone."""
+        destinations that have data of them from syncs alone. What Hookline writes itself may have rows of anybody whose
+        events are gone."""
         by_source: dict[str, list[str]] = {}
         enabled = [stored.object for stored in self._connections.destinations() if stored.lane is not None]
         for destination in enabled:
@@ -259,11 +265,20 @@ class DeletionWatch:
         planned: list[Planned] = []
         for person, (events, synced_to) in enumerate(zip(found.events, found.synced_to, strict=True)):
             reached = {id for source in events for id in by_source.get(source, ())}
-            by_sync = [each.id for each in enabled if each.id in synced_to and each.id not in reached]
+            others = [
+                each.id for each in enabled if (each.id in synced_to or is_sink(each.kind)) and each.id not in reached
+            ]
+            if others or self._disabled_sinks():
+                events[SYNC_SOURCE] += 0
             for source, count in sorted(events.items()):
-                to = by_sync if source == SYNC_SOURCE else by_source.get(source, ())
+                to = others if source == SYNC_SOURCE else by_source.get(source, ())
                 planned.append((person, source, count, tuple(to)))
         return planned
+
+    def _disabled_sinks(self) -> list[str]:
+        """Return the destinations whose rows nobody searches."""
+        stored = (each for each in self._connections.destinations() if each.lane is None)
+        return [each.object.id for each in stored if is_sink(each.object.kind)]
 
     async def _erase(self, request: DeletionRequest) -> None:
         await self._messages.send(request)
@@ -288,7 +303,9 @@ class DeletionWatch:
     async def _clear_again(self, request: DeletionRequest, erased: Erased) -> bool:
         """Have erased what was stored about the people since the look-up; return whether there was anything."""
         people = self._requests.people(request.number)
-        ids = frozenset(id for person in people for id in person.identities or ())
+        ids: Identities = {}
+        for person in people:
+            identities.add(ids, person.identities or {})
         if not ids:  # they are forgotten, and these were the delete messages
             return False
         if request.action == "both":
@@ -302,14 +319,15 @@ class DeletionWatch:
                 self._requests.plan_again(request, erased, found, self._planned(found))
             return are_theirs
         # A sync may have told something about them between the look-up and the end of their profile.
-        synced_to = await asyncio.to_thread(synced, self._data_path, ids) if self._profiles.exist else {}
+        users = frozenset(id for id, is_user in ids.items() if is_user)  # a sync is about users alone
+        synced_to = await asyncio.to_thread(synced, self._data_path, users) if self._profiles.exist else {}
         if synced_to:
             self._requests.clear_again(request, erased, synced_to)
         return bool(synced_to)
 
     def _search_again(self, request: DeletionRequest, people: Sequence[Person]) -> SearchResult:
-        known = {person.user_id or "": person.identities or () for person in people}
-        found = search(self._data_path, list(known), None, lambda id: known.get(id, ()))
+        known = {person.user_id or "": person.identities or {} for person in people}
+        found = search(self._data_path, list(known), None, lambda id: known.get(id, {}))
         for number, source in self._requests.sources(request.number):
             found.events[number][source] += 0  # their destinations have their messages already
         return found

@@ -4,7 +4,7 @@ events told of others."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hookline.database.sqlite import DatabaseNotMade
@@ -69,10 +69,11 @@ class Erasing:
         self._execute = execute
         self._positions = positions
 
-    def erase(self, ids: Iterable[str]) -> Erased:
-        """Take out everybody who is known by one of the ids."""
+    def erase(self, ids: Mapping[str, bool]) -> Erased:
+        """Take out everybody who is known by one of the ids; ``ids`` says of each whether it is a user id too."""
         wanted = [key_of(id) for id in ids]
-        people, sharing = self._who(wanted)
+        users = [key_of(id) for id, is_user in ids.items() if is_user]
+        people, sharing = self._who(wanted, frozenset(users))
         numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
         groups = {group for group, *_ in self._store.many(_GROUPS, numbers)}
         entries = self._history(numbers, lambda position: True)
@@ -84,7 +85,7 @@ class Erasing:
         for (definition,) in list(self._execute("SELECT id FROM definitions")):
             for table in BY_DEFINITION:
                 self._delete(table, f"definition = {definition:d} AND person", numbers)
-        self._delete("identities", "kind = 0 AND id", wanted)
+        self._delete("identities", "kind = 0 AND id", users)
         self._delete("identities", "kind = 1 AND id", wanted)
         self._delete("repointed", "id", wanted)
         entries += self._others(sharing - people, groups)
@@ -92,12 +93,13 @@ class Erasing:
         identities.forget(self._store.connection)
         return Erased(len(people), entries)
 
-    def _who(self, keys: list[str]) -> tuple[set[int], set[int]]:
+    def _who(self, keys: list[str], users: Collection[str]) -> tuple[set[int], set[int]]:
         """Return who goes, and who has, or had, one of the anonymous ids and is somebody else."""
         people: set[int] = set()
         sharing: set[int] = set()
-        for kind, person, user_id in self._store.many(_WHO, keys):
-            (people if kind == USER or user_id is None else sharing).add(person)
+        for kind, id, person, user_id in self._store.many(_WHO, keys):
+            if kind != USER or id in users:
+                (people if kind == USER or user_id is None else sharing).add(person)
         sharing.update(person for (person,) in self._store.many(_BEFORE, keys))
         return people, sharing
 
@@ -181,7 +183,7 @@ class Erasing:
 
 
 _WHO = (
-    "SELECT i.kind, p.id, p.user_id FROM identities i LEFT JOIN merged m ON m.person = i.person"
+    "SELECT i.kind, i.id, p.id, p.user_id FROM identities i LEFT JOIN merged m ON m.person = i.person"
     " JOIN persons p ON p.id = coalesce(m.into_person, i.person) WHERE i.id IN "
 )
 _BEFORE = (

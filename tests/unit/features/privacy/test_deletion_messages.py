@@ -249,16 +249,16 @@ def test_a_try_that_is_accepted_after_it_was_refused_ends_the_message(tmp_path: 
     seen = RefusedByOne(Settings(data_dir=str(tmp_path)))
     messages, message = sending.watch(seen), sending.message
     assert not asyncio.run(messages.all_closed(sending.request))
-    assert messages.are_due(sending.request)  # nothing is remembered across a restart
+    assert messages.due([sending.request])  # nothing is remembered across a restart
     asyncio.run(messages.send(sending.request))
-    assert not messages.are_due(sending.request)
+    assert not messages.due([sending.request])
     assert [each.destination for each in sending.messages.unacknowledged(0)] == ["mail"]
     if by == "replay":
         seen.replays = (ReplayStatus("rp1", DeliveryStatus.DELIVERED),)
     else:
         seen.status = DeliveryStatus.DELIVERED
     sending.clock.ms += after_ms
-    assert messages.are_due(sending.request)
+    assert messages.due([sending.request])
     asyncio.run(messages.send(sending.request))  # there is no journal to append to
     assert asyncio.run(messages.all_closed(sending.request))
     assert seen.asked == message.message_id

@@ -47,7 +47,10 @@ def test_a_request_is_taken_carried_out_and_names_nobody(control: Running) -> No
     assert done["doneAt"] is not None
     assert '"u1"' not in json.dumps(done)
     listed = {item["digest"] for item in control.api("GET", "/suppressions").json["items"]}
-    assert listed == {id_digests(control.services).of(id).hex() for id in ("u1", "a1")}
+    of = id_digests(control.services)
+    assert listed == {of.of("u1").hex(), of.of_anonymous("a1").hex()}
+    assert control.api("POST", "/suppressions/lift", {"userIds": ["u1", "a1", "a2"]}).json == {"lifted": 2}
+    assert control.api("GET", "/suppressions").json["items"] == []
 
 
 BAD: list[dict[str, Any]] = [

@@ -21,7 +21,6 @@ from hookline.features.privacy.service import (
     delete_messages,
     deletion_requests,
     deletion_watch,
-    id_digests,
     privacy_store,
     suppressions,
 )
@@ -96,7 +95,8 @@ def evidence(control: Running) -> tuple[dict[str, int], dict[str, list[str]]]:
 
 
 def test_events_of_further_ids_that_arrive_meanwhile_are_erased(control: Running) -> None:
-    """And of ids that these events are the first to name; others' stay. Destinations are told, each once."""
+    """And of ids that these events are the first to name; others' stay, also of a user who has an id that is an
+    anonymous one of the person. Destinations are told, each once."""
     for path, body in (
         *(("/sources", source(id)) for id in ("site", "app")),
         *(("/destinations", destination(id, sources=[of])) for id, of in (("crm", "site"), ("mail", "app"))),
@@ -104,15 +104,39 @@ def test_events_of_further_ids_that_arrive_meanwhile_are_erased(control: Running
         assert control.api("POST", path, body).status == 201
     control.append(record("m1", anonymousId="a1"), record("m2", userId="other"))
     collect = Collect(control)
-    collect.late[2] = [record("late", userId="a1", anonymousId="a2"), record("later", userId="a2", source="app")]
-    collect.late[3] = [record("last", userId="a2")]
+    collect.late[2] = [record("late", anonymousId="a2"), record("later", userId="", anonymousId="a2", source="app")]
+    collect.late[3] = [record("last", userId="", anonymousId="a2"), record("m3", userId="a2", anonymousId="a1")]
     deletion_requests(control.services).create(["u1"], "both", "me")
     request = carry_out(control, collect)
-    assert left_of(control) == ["m2"]
+    assert left_of(control) == ["m2", "m3"]
     assert evidence(control) == ({"app": 1, "site": 3}, {"app": ["mail"], "site": ["crm"]})
     assert deletion_requests(control.services).erased(request.number).events == 4
-    of = id_digests(control.services).of
-    assert all(suppressions(control.services).get(of(id)) is not None for id in ("u1", "a1", "a2"))
+    find = suppressions(control.services).find
+    assert [find(id, is_user=False) is not None for id in ("u1", "a1", "a2")] == [True] * 3
+    assert [find(id, is_user=True) is not None for id in ("u1", "a1", "a2")] == [True, False, False]
+
+
+def test_what_hookline_writes_itself_is_searched_whatever_its_sources(control: Running) -> None:
+    """It may have rows of somebody whose events are gone, of a source that is no longer connected; of a disabled one
+    the evidence says that it was not searched. Other receivers hear nothing."""
+    files = {"kind": "files", "settings": {"where": "folder"}}
+    for path, body in (
+        ("/sources", source("site")),
+        ("/sources", source("app")),
+        ("/destinations", destination("crm", sources=["app"])),
+        ("/destinations", destination("kept", sources=["app"]) | files),
+        ("/destinations", destination("off", enabled=False) | files),
+    ):
+        assert control.api("POST", path, body).status == 201
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    request = carry_out(control, Collect(control))
+    assert request.state == "waiting"
+    (person,) = control.api("GET", "/deletion-requests/dr1/evidence").json["people"]
+    (affected,) = person["sources"]
+    assert (affected["source"], affected["events"]) == ("profiles", 0)
+    told = {each["destination"]: each["status"] for each in affected["destinations"]}
+    assert told == {"kept": "open", "off": "filtered"}
+    assert "disabled" in next(each["reason"] for each in affected["destinations"] if each["destination"] == "off")
 
 
 def test_what_is_refused_again_and_again_holds_no_request_up(control: Running) -> None:
@@ -148,10 +172,10 @@ def test_nobody_waits_while_much_is_written_about_many_people(
     assert here < 5
 
 
-def test_requests_that_wait_for_a_receiver_cost_one_look_each(
+def test_requests_that_wait_for_a_receiver_cost_one_look_together(
     control: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a thread: there may be a thousand, for thirty days, and PostgreSQL far away. What is due is not left out."""
+    """In a thread: there may be thousands, for thirty days, and PostgreSQL far away. What is due is not left out."""
     requests, messages = deletion_requests(control.services), delete_messages(control.services)
     for number in range(5):
         made = requests.create([f"u{number}"], "delete", "me")
@@ -169,7 +193,7 @@ def test_requests_that_wait_for_a_receiver_cost_one_look_each(
 
     monkeypatch.setattr(database, "rows", noting)
     assert asyncio.run(deletion_watch(control.services).look())
-    assert threads == {"asyncio": 6}
+    assert threads == {"asyncio": 2}
     messages.settle(message, (), None)
     asyncio.run(deletion_watch(control.services).look())
     states = [each.state for number in range(5) if (each := requests.get(number + 1)) is not None]

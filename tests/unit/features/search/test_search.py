@@ -67,7 +67,7 @@ def test_nobody_is_found_whose_data_is_withheld(people: People) -> None:
     of_earlier_id = requests.create(["zora-before"], "delete", "somebody")
     assert "person" in search(people.control, "zora@")
     found = SearchResult(["zora-before"])
-    found.ids[0]["u-zora"] = None
+    found.ids[0]["u-zora"] = True
     requests.plan(of_earlier_id, found, [])
     assert "person" not in search(people.control, "zora@")
     requests.finish(of_earlier_id.number)

@@ -23,7 +23,7 @@ from hookline.features.audiences.api.objects import stored_audience
 from hookline.features.audiences.service import Explanation, explanation_of, preview_requests
 from hookline.features.people.api import asked_for
 from hookline.features.people.service import ProfileReader, profile_log
-from hookline.features.people.view import refuse, withheld_person, without_withheld
+from hookline.features.people.view import either, refuse, withheld_person, without_withheld
 from hookline.people.previews import (
     ID_PREFIX,
     PREVIEWS_MAX,
@@ -147,7 +147,7 @@ def _members(services: Services, reader: ProfileReader, audience: str, limit: in
         )
         for each in page
     ]
-    shown = without_withheld(services, views, lambda each: each.user_id or each.anonymous_id or "")
+    shown = without_withheld(services, views, lambda each: either(each.user_id, each.anonymous_id))
     return Listing(shown, str(page[-1].person) if len(found) > limit else None)
 
 
@@ -334,4 +334,4 @@ def _sampled(services: Services, reader: ProfileReader, sample: list[Sampled]) -
         )
         for person, value in people
     ]
-    return tuple(without_withheld(services, found, lambda each: each.user_id or each.anonymous_id or ""))
+    return tuple(without_withheld(services, found, lambda each: either(each.user_id, each.anonymous_id)))

@@ -29,7 +29,7 @@ from hookline.features.connections.api.objects import (
 )
 from hookline.features.people.api import asked_for
 from hookline.features.people.service import ProfileReader, profile_log
-from hookline.features.people.view import refuse, withheld_person, without_withheld
+from hookline.features.people.view import either, refuse, withheld_person, without_withheld
 from hookline.people.definitions.definition import Key
 from hookline.people.sync.results import empty_value
 
@@ -289,5 +289,5 @@ def _values(
         )
         for each in page
     ]
-    shown = without_withheld(services, values, lambda each: each.user_id or each.anonymous_id or "")
+    shown = without_withheld(services, values, lambda each: either(each.user_id, each.anonymous_id))
     return Listing(shown, str(page[-1].person) if len(found) > limit else None)

@@ -10,7 +10,7 @@ from hookline.connections.definitions.model import Audience
 from hookline.features.audiences.pages.progress import AUDIENCE
 from hookline.features.audiences.service import overlap_of
 from hookline.features.people.service import ProfileReader, profile_log
-from hookline.features.people.view import without_withheld
+from hookline.features.people.view import either, without_withheld
 from hookline.web.lists import person_href
 
 SHOWN = 5
@@ -83,5 +83,5 @@ async def comparison_page(services: Services, a: str, b: str) -> ComparisonPage:
 def _people(services: Services, reader: ProfileReader, numbers: Sequence[int]) -> list[ComparedPerson]:
     found = [reader.people.person(number) for number in numbers]
     ids = [(each.user_id, each.anonymous_id() if each.user_id is None else None) for each in found]
-    people = [ComparedPerson(user or anonymous or "", person_href(user, anonymous)) for user, anonymous in ids]
-    return without_withheld(services, people, lambda each: each.name)
+    shown = without_withheld(services, ids, lambda each: either(*each))
+    return [ComparedPerson(user or anonymous or "", person_href(user, anonymous)) for user, anonymous in shown]

@@ -166,7 +166,7 @@ async def people_tab(services: Services, definition: Definition, after: str) -> 
     above = id_number(after) or 0
     rows = await profile_log(services).read(lambda reader: _rows(reader, definition, above)) or []
     page = [row for _, row in rows[:ROWS]]
-    shown = await asyncio.to_thread(without_withheld, services, page, lambda row: row.name)
+    shown = await asyncio.to_thread(without_withheld, services, page, _identity)
     path = section.href(definition.id, section.people)
     return PeopleTab(
         rows=shown,
@@ -174,6 +174,10 @@ async def people_tab(services: Services, definition: Definition, after: str) -> 
         first=path if above else "",
         after=address(path, {}, after=rows[ROWS - 1][0]) if len(rows) > ROWS else "",
     )
+
+
+def _identity(row: PersonRow) -> Identity:
+    return Identity("anonymous" if row.is_anonymous else "user", row.name)
 
 
 def _rows(reader: ProfileReader, definition: Definition, above: int) -> list[tuple[int, PersonRow]]:

@@ -217,7 +217,8 @@ class Connection(Outbound):
         if self.unproven:
             self._clients.prove(self)
         self._clients.counters.body_bytes += self._size
-        self.deadline = math.inf
+        if not self._writing_paused:  # whoever leaves answers unread has a deadline already
+            self.deadline = math.inf
         if self._clients.draining or not parser.should_keep_alive():
             exchange.close = True
             self._phase = CLOSING

@@ -14,11 +14,11 @@ import msgspec
 
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
 from hookline.collect.batch import (
-    BATCH,
     Batch,
     BrowserAddresses,
     about_library,
     is_of_browser,
+    read_batch,
     records_in_steps,
     records_of,
     write_key_of,
@@ -447,10 +447,7 @@ class Intake:
         return source
 
     def _read_batch(self, exchange: Exchange, body: bytes) -> tuple[Batch, bytes, Arrival]:
-        try:
-            batch, body, repaired = load(body, BATCH, None)
-        except msgspec.ValidationError:
-            raise BadBody("invalid_body") from None
+        batch, body, repaired = read_batch(body)
         self._counters.repaired_surrogates += repaired
         source = exchange.source or self._found(exchange, self._batch_key(exchange, batch))
         if len(body) > source.batch_bytes:

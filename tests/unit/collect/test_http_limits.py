@@ -393,6 +393,16 @@ def test_whole_requests_behind_unread_answers_give_no_more_time(start: Callable[
     edge.until(lambda: edge.edge.counters.open_connections == 0)
 
 
+def test_unread_answers_are_bounded(start: Callable[..., Running]) -> None:
+    """They count like unfinished requests; a client that leaves more of them unread than that is closed."""
+    edge = start(buffered_bytes_max=1_000_000)
+    batch = zipped({"batch": [0] * 2_500})  # the answer is two thousand times as long
+    wire = edge.wire().send(request("/v1/batch", batch, Content_Encoding="gzip") * 100)
+    edge.until(lambda: edge.edge.counters.connections == 1 and edge.edge.counters.open_connections == 0)
+    assert edge.edge.counters.buffered_bytes == 0
+    wire.socket.close()
+
+
 def test_a_reset_while_waiting_harms_nobody(start: Callable[..., Running]) -> None:
     """An answer to a connection that was reset goes nowhere; the others of the same commit get theirs."""
     edge = start()

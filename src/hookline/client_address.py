@@ -103,12 +103,15 @@ def _forwarded_hops(text: str) -> Iterator[str]:
 
 
 def _address(text: str) -> Address | None:
-    """Return an address as proxies write it, with or without a port."""
+    """Return an address as proxies write it, with or without a port. A zone is left away: it says something only where
+    the address is used, and may hold any characters."""
     found = _WITH_PORT.fullmatch(text)
     try:
         address = ip_address((found[1] or found[2] or "") if found else text)
     except ValueError:
         return None
+    if address.version == 6 and address.scope_id is not None:
+        address = IPv6Address(int(address))
     return getattr(address, "ipv4_mapped", None) or address
 
 

@@ -6,6 +6,7 @@ source is a website and the library that its event names is one for browsers, wh
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from hookline.collect.decode import (
     STORED_BYTES_MORE,
     BadBody,
     any_nested_deeper,
+    load,
     nested_deeper,
 )
 from hookline.collect.http.answers import WARNINGS_MAX, ListedWarning, RejectedItem
@@ -138,7 +140,48 @@ class Batch(msgspec.Struct, rename="camel", gc=False):
 
 
 BATCH = msgspec.json.Decoder(Batch)
+
+LARGE_BODY_BYTES = 128 * 1024
+"""A body below holds 64 thousand items at most, which are counted once they are there: 4 ms."""
+_NO_ITEM = msgspec.Raw()
+_Items = msgspec.defstruct(
+    "_Items",
+    [(f"item_{number}", msgspec.Raw, _NO_ITEM) for number in range(BATCH_EVENTS_MAX)],
+    array_like=True,
+    forbid_unknown_fields=True,
+    gc=False,
+)
+"""An array of which the item after the last that is allowed ends the decoding: of a list, ``max_length`` is looked at
+when all of it is there. A few hundred bytes of gzip hold hundreds of thousands."""
+
+
+class _LargeBatch(msgspec.Struct, rename="camel", gc=False):
+    batch: _Items | None  # type: ignore[valid-type]
+    write_key: msgspec.Raw = _ABSENT
+    sent_at: msgspec.Raw = _ABSENT
+    context: msgspec.Raw = _ABSENT
+    integrations: msgspec.Raw = _ABSENT
+
+
+_LARGE_BATCH = msgspec.json.Decoder(_LargeBatch)
+_TOO_MANY_ITEMS = f"Expected `array` of at most length {BATCH_EVENTS_MAX}"
 _SCALAR: msgspec.json.Decoder[Scalar] = msgspec.json.Decoder(Scalar)
+
+
+def read_batch(body: bytes) -> tuple[Batch, bytes, int]:
+    """Return the envelope, the body as it is to be stored, and how many surrogates were repaired; raise BadBody."""
+    try:
+        if len(body) < LARGE_BODY_BYTES:
+            return load(body, BATCH, None)
+        large, body, repaired = load(body, _LARGE_BATCH, None)
+    except msgspec.ValidationError as error:
+        code = "too_many_events" if str(error).startswith(_TOO_MANY_ITEMS) else "invalid_body"
+        raise BadBody(code) from None
+    items = None
+    if large.batch is not None:
+        all_items = msgspec.structs.astuple(large.batch)
+        items = list(all_items[: bisect_left(all_items, True, key=lambda item: item is _NO_ITEM)])
+    return Batch(items, large.write_key, large.sent_at, large.context, large.integrations), body, repaired
 
 
 def write_key_of(batch: Batch) -> object:

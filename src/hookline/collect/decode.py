@@ -92,9 +92,11 @@ UNPROVEN_CONNECTIONS_MAX = 1_024
 """Connections of one address that have not sent one whole request yet; browsers open some ahead, and networks of
 providers have many users behind one address, each of whom needs a fraction of a second."""
 BUFFERED_BYTES_MAX = 128 * 1024 * 1024
-"""Unfinished heads and bodies of all connections."""
+"""Unfinished heads and bodies of all connections, requests behind too many unanswered ones, and unread answers."""
 PIPELINED_MAX = 32
-"""Unanswered requests of one connection before it is read no further."""
+"""Unanswered requests of one connection before it is read no further; and how many it may end in one turn, roughly."""
+FEED_BYTES = 8 * 1024
+"""A longer read is parsed head by head and body by body: hundreds of requests may be in it."""
 BACKLOG_CONNECTIONS = 1_024
 
 RETRY_AFTER_SECONDS = 5

@@ -3,7 +3,8 @@
 While the requests of one source alone come in, each is taken in the turn of the loop it arrives in; that costs one
 comparison. Once several sources send, each has a share of every turn. What is beyond it, and all batches, waits in its
 source's queue and is worked off between turns, a few hundred microseconds at a time and source by source, so that a
-request of anybody else never waits for more than one such slice.
+request of anybody else never waits for more than one such slice. So it is for one source alone, once its batches take
+too much of one turn, until nothing waits.
 
 A source that does not come to the end of its queue is greedy. What it appends goes to the disk with what others append,
 and by itself only every few milliseconds: an event of somebody else seldom finds the disk busy with a flood.
@@ -20,6 +21,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import inf
 from typing import NamedTuple, Protocol
 
 from hookline.collect.http.clients import is_fair
@@ -42,6 +44,9 @@ TURN_SECONDS = 0.0003
 QUIET_TURN_SECONDS = 0.005
 """The same, once everything waits in queues: nothing was taken at once for ``QUIET_SECONDS``, nobody waits for us."""
 QUIET_SECONDS = 0.5
+ALONE_TURN_SECONDS = 0.025
+"""What one source's batches may take of a turn while nobody else sends; the rest of them waits as if somebody did. A
+few kilobytes of gzip hold seconds of work, all of which would be done before anybody else is looked at."""
 CONTENDED_SECONDS = 60.0
 """Once nobody else has sent anything for so long, and nothing waits, a source's requests are all taken at once."""
 YIELDED_TURNS_MAX = 2
@@ -159,9 +164,12 @@ class FairTurns:
         self.last: Who = None
         """Whose request came last; while ``contended`` is false and it stays the same, nothing has to be asked."""
         self.contended = False
+        self._taken_seconds = 0.0
+        """What was taken at once in this turn without being asked for."""
         self.waiting_bytes = 0
         self._clock = clock
-        self._others_at = self._at_once_at = 0.0
+        self._others_at = -inf
+        self._at_once_at = 0.0
         self._spent: dict[Who, float] = {}
         self._queues: OrderedDict[Who, _Queue] = OrderedDict()
         self._begun: OrderedDict[Who, _Queue] = OrderedDict()
@@ -171,9 +179,10 @@ class FairTurns:
     def must_wait(self, who: Who, body_bytes: float) -> bool:
         """Return whether a request is beyond its source's share of this turn; count it if it is not."""
         if who is not self.last:
-            self.contended = self.contended or self.last is not None
+            if self.last is not None:
+                self.contended = True
+                self._others_at = self._clock()
             self.last = who
-            self._others_at = self._clock()
         if not self.contended:
             return False
         self._schedule()
@@ -183,6 +192,13 @@ class FairTurns:
         self._spent[who] = spent
         self._at_once_at = self._clock()
         return False
+
+    def count(self, seconds: float) -> None:
+        """Count what one request of a source that sends alone took; past the bound of a turn, the next ones wait."""
+        self._schedule()
+        self._taken_seconds += seconds
+        if self._taken_seconds > ALONE_TURN_SECONDS:
+            self.contended = True
 
     def step_aside(self) -> None:
         """Let the next turns go to what was just appended; greedy sources' records go along with it."""
@@ -205,6 +221,7 @@ class FairTurns:
     def run_turn(self) -> bool:
         """Work off what one turn allows; return whether more waits."""
         self._spent.clear()
+        self._taken_seconds = 0.0
         if self._turns_to_yield and self._yielded_turns < YIELDED_TURNS_MAX:
             self._turns_to_yield -= 1
             self._yielded_turns += 1

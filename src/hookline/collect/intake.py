@@ -14,11 +14,11 @@ import msgspec
 
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
 from hookline.collect.batch import (
-    BATCH,
     Batch,
     BrowserAddresses,
     about_library,
     is_of_browser,
+    read_batch,
     records_in_steps,
     records_of,
     write_key_of,
@@ -57,7 +57,7 @@ from hookline.collect.item import HEAD, RAW_HEAD, Arrival, Head, concerns, read_
 from hookline.collect.rate_limits import RateLimited, RateLimits
 from hookline.connections.model import Snapshot, Source
 from hookline.events.warnings import EventWarning, warnings_of
-from hookline.journal.port import JournalAway, JournalFailed, JournalFull
+from hookline.journal.port import JournalAway, JournalBusy, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.privacy.suppressions import Suppressed
 from hookline.telemetry.log import logger
@@ -230,7 +230,12 @@ class Intake:
                 if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
                     self._refuse(exchange, "overloaded")
                 return
+        if route.kind is _SINGLE and not exchange.gzipped:
+            self._take_now(exchange, route, body)
+            return
+        began = self._clock()
         self._take_now(exchange, route, body)
+        fair.count(self._clock() - began)
 
     def _client(self, exchange: Exchange) -> Who:
         """Return whose a request is while its source is not known."""
@@ -447,10 +452,7 @@ class Intake:
         return source
 
     def _read_batch(self, exchange: Exchange, body: bytes) -> tuple[Batch, bytes, Arrival]:
-        try:
-            batch, body, repaired = load(body, BATCH, None)
-        except msgspec.ValidationError:
-            raise BadBody("invalid_body") from None
+        batch, body, repaired = read_batch(body)
         self._counters.repaired_surrogates += repaired
         source = exchange.source or self._found(exchange, self._batch_key(exchange, batch))
         if len(body) > source.batch_bytes:
@@ -561,7 +563,9 @@ class Intake:
     def _note_failure(self, error: BaseException) -> str:
         if isinstance(error, JournalFull):
             # Not longer than a client is told to wait: a load balancer must find us ready again without our traffic.
-            self._full_until = self._clock() + RETRY_AFTER_SECONDS
+            # Who sends more at once than may wait for the disk says nothing about the calls of others.
+            if not isinstance(error, JournalBusy):
+                self._full_until = self._clock() + RETRY_AFTER_SECONDS
             return JournalAway.code if isinstance(error, JournalAway) else JournalFull.code
         if isinstance(error, JournalFailed):
             self._failed = True

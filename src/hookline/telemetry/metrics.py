@@ -71,7 +71,9 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_shed_connections_total": Metric(
         "counter", "connections", "Idle connections closed early to make room for others.", "collect"
     ),
-    "hookline_collect_buffered_bytes": Metric("gauge", "bytes", "Heads and bodies of unfinished requests.", "collect"),
+    "hookline_collect_buffered_bytes": Metric(
+        "gauge", "bytes", "Unfinished and held requests, and unread answers.", "collect"
+    ),
     "hookline_collect_source_last_event_seconds": Metric(
         "gauge", "seconds", "When a source last sent an event, since the epoch.", "collect", "source"
     ),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from hookline.collect import decode
+from hookline.collect.batch import LARGE_BODY_BYTES, read_batch
 from hookline.events.timestamps import iso
 from tests.unit.collect.wire import TRACK, Answer, Running, sized, zipped
 
@@ -150,6 +152,29 @@ def test_event_count_boundary(edge: Running) -> None:
     edge.memory.records.clear()
     answer = _batch(edge, [small] * 2_501)
     assert (answer.status, edge.reason(answer)) == (413, "too_many_events")
+
+
+@pytest.mark.parametrize("padding", [0, LARGE_BODY_BYTES])
+def test_events_are_counted_in_large_bodies_too(edge: Running, padding: int) -> None:
+    """A body in which the events are counted as they are read has the same limit, and the same envelope."""
+    small = {"type": "page", "userId": "u"}
+    envelope = {"context": {"locale": "de"}, "padding": "x" * padding}
+    assert _batch(edge, [small] * 2_500, **envelope).json["accepted"] == 2_500
+    assert {record.envelope for record in edge.memory.records} == {b'{"context":{"locale": "de"}}'}
+    assert _batch(edge, [small] * 2_501, **envelope).code == "too_many_events"
+    assert _batch(edge, [], **envelope).json["accepted"] == 0
+    assert edge.post("/v1/batch", {"batch": {}, **envelope}).code == "invalid_body"
+
+
+def test_a_flood_of_tiny_items_is_not_taken_apart() -> None:
+    """A few hundred bytes of gzip hold hundreds of thousands of items: what they would take is never taken."""
+    body = b'{"batch":[' + b"0," * 250_000 + b"0]}"
+    tracemalloc.start()
+    with pytest.raises(decode.BadBody, match="too_many_events"):
+        read_batch(body)
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < len(body)
 
 
 def test_event_bytes_boundary(edge: Running) -> None:

@@ -78,6 +78,22 @@ async def test_one_source_alone_never_waits() -> None:
 
 
 @on_a_loop
+async def test_one_source_alone_waits_for_what_would_make_a_turn_long() -> None:
+    """Once its batches took so much of a turn, whatever else it sends waits, until nothing does any more."""
+    turns = Turns()
+    turns.fair.must_wait("a", inf)
+    turns.fair.count(fair_turns.ALONE_TURN_SECONDS)
+    assert not turns.fair.contended
+    turns.fair.count(STEP_SECONDS)
+    assert turns.fair.contended
+    assert turns.fair.must_wait("a", inf)
+    turns.add("a", 1)
+    while turns.fair.run_turn():
+        pass
+    assert not turns.fair.contended
+
+
+@on_a_loop
 async def test_a_share_of_a_turn_is_bounded() -> None:
     """Small requests of one source are taken until its share is spent, those of others all the same, and then anew."""
     fair = Turns().fair
@@ -230,6 +246,23 @@ def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Ru
         answer = wire.answer().json
         assert (answer["accepted"], [item["index"] for item in answer["rejected"]]) == (300, [300])
     ids = [record.message_id for record in edge.memory.records if record.rejection is None and record.source == "web"]
+    assert ids == [f"b{number}-{index}" for number in range(5) for index in range(300)]
+
+
+def test_batches_of_one_source_do_not_make_one_long_turn(
+    start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many that arrive together, a few bytes each, are taken apart in many turns, and answered in their order."""
+    monkeypatch.setattr(fair_turns, "ALONE_TURN_SECONDS", 0.0)
+    edge = start()
+    wire = edge.wire().send(request("/v1/track", TRACK))
+    assert wire.answer().status == 200
+    (client,) = edge.edge._clients._open
+    batches = [request("/v1/batch", _batch(number), Content_Encoding="gzip") for number in range(5)]
+    taken_in_one_turn = edge.call(lambda: client.data_received(b"".join(batches)) or len(edge.memory.records))
+    assert taken_in_one_turn == 1 + 301
+    assert [wire.answer().json["accepted"] for _ in batches] == [300] * 5
+    ids = [record.message_id for record in edge.memory.records[1:] if record.rejection is None]
     assert ids == [f"b{number}-{index}" for number in range(5) for index in range(300)]
 
 

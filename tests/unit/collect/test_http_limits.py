@@ -14,6 +14,7 @@ from tests.service.waiting import wait_until
 from tests.unit.collect.wire import TRACK, Running, request, sized, zipped
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+GET_WHOLE = GET + b"\r\n"
 
 
 def _padded(head_bytes: int) -> bytes:
@@ -342,7 +343,7 @@ def test_a_client_that_reads_no_answers_is_dropped(start: Callable[..., Running]
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     client.connect(edge.address)
     client.setblocking(False)
-    asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
+    asked = GET_WHOLE * 500
     edge.until(lambda: edge.edge.counters.open_connections)
     stalled = 0
     while stalled < 200:
@@ -366,7 +367,7 @@ def test_a_client_that_reads_no_answers_is_dropped(start: Callable[..., Running]
 def test_between_requests_too_unread_answers_have_thirty_seconds(start: Callable[..., Running]) -> None:
     """No half of a request is there whose own limit would end the connection."""
     edge = start()
-    wire = edge.wire().send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    wire = edge.wire().send(GET_WHOLE)
     assert wire.answer().status == 200
     (client,) = edge.edge._clients._open
     edge.call(client.pause_writing)  # as the transport does when its buffer is full
@@ -374,6 +375,32 @@ def test_between_requests_too_unread_answers_have_thirty_seconds(start: Callable
     assert edge.call(lambda: edge.edge.counters.open_connections) == 1
     edge.pass_seconds(2)
     edge.until(lambda: edge.edge.counters.open_connections == 0)
+
+
+def test_whole_requests_behind_unread_answers_give_no_more_time(start: Callable[..., Running]) -> None:
+    """What was read together with the request whose answer is not read changes nothing about the thirty seconds."""
+    edge = start()
+    wire = edge.wire().send(GET_WHOLE)
+    assert wire.answer().status == 200
+    (client,) = edge.edge._clients._open
+
+    def receive() -> None:
+        client.pause_writing()  # as the transport does when its buffer is full
+        client.data_received(GET_WHOLE * 2)
+
+    edge.call(receive)
+    edge.pass_seconds(31)
+    edge.until(lambda: edge.edge.counters.open_connections == 0)
+
+
+def test_unread_answers_are_bounded(start: Callable[..., Running]) -> None:
+    """They count like unfinished requests; a client that leaves more of them unread than that is closed."""
+    edge = start(buffered_bytes_max=1_000_000)
+    batch = zipped({"batch": [0] * 2_500})  # the answer is two thousand times as long
+    wire = edge.wire().send(request("/v1/batch", batch, Content_Encoding="gzip") * 100)
+    edge.until(lambda: edge.edge.counters.connections == 1 and edge.edge.counters.open_connections == 0)
+    assert edge.edge.counters.buffered_bytes == 0
+    wire.socket.close()
 
 
 def test_a_reset_while_waiting_harms_nobody(start: Callable[..., Running]) -> None:

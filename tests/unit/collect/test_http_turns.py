@@ -10,7 +10,7 @@ import pytest
 
 from hookline.collect.decode import PIPELINED_MAX
 from hookline.collect.http.connection import Connection
-from hookline.journal.port import JournalFailed, JournalFull
+from hookline.journal.port import JournalBusy, JournalFailed, JournalFull
 from tests.unit.collect.wire import KEY, SNAPSHOT, TRACK, Running, Wire, basic, request, sized
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -46,6 +46,52 @@ def test_a_flood_of_pipelined_requests_waits_outside(start: Callable[..., Runnin
         edge.call(edge.memory.release)
     assert [wire.answer().json["messageId"] for _ in names] == names
     sender.join()
+
+
+def test_one_read_holds_no_more_requests_than_may_be_unanswered(start: Callable[..., Running]) -> None:
+    """What is behind them in the same read is kept, counted, and looked at once answers were written."""
+    edge = start()
+    wire = edge.wire().send(GET)
+    wire.answer()
+    (client,) = edge.edge._clients._open
+    edge.memory.hold = True
+    names = [f"m{number}" for number in range(200)]
+    calls = b"".join(request("/v1/track", {**TRACK, "messageId": name}) for name in names)
+    assert edge.call(lambda: client.data_received(calls) or len(edge.memory.held)) == PIPELINED_MAX
+    assert edge.edge.counters.buffered_bytes > 0
+    edge.memory.hold = False
+    while edge.memory.held:
+        edge.call(edge.memory.release)
+    assert [wire.answer().json["messageId"] for _ in names] == names
+    assert edge.edge.counters.buffered_bytes == 0
+
+
+def test_requests_that_are_answered_at_once_share_the_turns(start: Callable[..., Running]) -> None:
+    """One read full of them does not keep others waiting until it is through."""
+    edge = start()
+    wire = edge.wire().send(GET)
+    wire.answer()
+    (client,) = edge.edge._clients._open
+    answered = edge.edge.counters.requests
+    assert edge.call(lambda: client.data_received(GET * 1_000) or answered[b"200"]) == 1 + PIPELINED_MAX
+    assert [wire.answer().status for _ in range(1_000)] == [200] * 1_000
+
+
+def test_what_one_read_held_is_counted_and_bounded(start: Callable[..., Running]) -> None:
+    """Beyond the room for what is not taken yet, the connection is 503 behind the answers that it is owed."""
+    edge = start(buffered_bytes_max=10_000)
+    edge.memory.hold = True
+    wire = edge.wire().send(request("/v1/track", TRACK) * 200)
+    edge.until(lambda: len(edge.memory.held) >= PIPELINED_MAX)
+    edge.memory.hold = False
+    while edge.memory.held:
+        edge.call(edge.memory.release)
+    statuses = []
+    while not statuses or statuses[-1] == 200:
+        statuses.append(wire.answer().status)
+    assert statuses[-1] == 503
+    assert wire.closed()
+    assert edge.edge.counters.buffered_bytes == 0
 
 
 def test_a_malformed_request_waits_its_turn(start: Callable[..., Running]) -> None:
@@ -207,6 +253,14 @@ def test_no_answer_but_503_when_nothing_is_stored(
     assert edge.edge.counters.accepted == 0
     assert edge.ask(GET.replace(b"healthz", b"readyz")).status == 503
     assert edge.ask(GET).status == 200
+
+
+def test_more_than_may_wait_for_the_disk_leaves_the_edge_ready(start: Callable[..., Running]) -> None:
+    """It is 503 for what is too much; a balancer goes on sending the calls of others here."""
+    edge = start()
+    edge.memory.error = JournalBusy("busy")
+    assert edge.post("/v1/track", TRACK).code == "journal_full"
+    assert edge.ask(GET.replace(b"healthz", b"readyz")).status == 200
 
 
 def test_a_full_journal_comes_back_by_itself(start: Callable[..., Running]) -> None:

@@ -217,6 +217,22 @@ def test_more_than_may_wait_is_refused(open_appender: Any, journal: Path) -> Non
     assert stored_ids(journal) == ["m0", "m1"]
 
 
+def test_a_refusal_keeps_no_records(open_appender: Any) -> None:
+    """What was too much is not held in memory by the error that says so."""
+
+    async def run() -> BaseException | None:
+        appender = open_appender(pending_bytes_max=1_000)
+        refused = asyncio.get_running_loop().create_future()
+        appender.append_soon([a_record(0, body=b"x" * 10_000)], refused.set_result)
+        error = await refused
+        await appender.close()
+        return error
+
+    error = asyncio.run(run())
+    assert isinstance(error, JournalBusy)
+    assert error.__traceback__ is None
+
+
 def test_one_unstorable_record_fails_alone(open_appender: Any, journal: Path) -> None:
     """A record that cannot be encoded fails its own call; calls that share its commit are stored."""
     broken = a_record(1)

@@ -164,7 +164,8 @@ class Clients:
             client.address.unproven -= 1
 
     def buffer(self, address: Address, more_bytes: int) -> bool:
-        """Account for bytes of unfinished requests (negative: given back); False when there are too many."""
+        """Account for bytes of unfinished requests and of unread answers (negative: given back); False when there are
+        too many."""
         counters, before = self.counters, address.buffered_bytes
         address.buffered_bytes += more_bytes
         counters.buffered_bytes += more_bytes

@@ -44,7 +44,9 @@ class Connection(Outbound):
         "_exchange",
         "_fed_bytes",
         "_head",
+        "_held",
         "_intake",
+        "_is_reading_soon",
         "_ordinal",
         "_parser",
         "_reserved_bytes",
@@ -63,6 +65,9 @@ class Connection(Outbound):
         """Whether the last thing heard is a CR between requests: an empty line there is passed over (RFC 9112 2.2)."""
         self._fed_bytes = self._shared_bytes = self._size = self._chunks = self._reserved_bytes = 0
         self._exchange: Exchange | None = None
+        self._held = b""
+        """What was received and waits until answers are no longer behind; the transport is paused meanwhile."""
+        self._is_reading_soon = False
         self._body: bytes | bytearray = b""
         self._whole: bytes | None = None
         """What was received while idle: if it turns out to be one whole request, its head may be remembered."""
@@ -81,6 +86,7 @@ class Connection(Outbound):
         """Forget everything; answers that come later go nowhere."""
         self._parser = None  # the parser holds this object: without this the pair would wait for the collector
         self._release()
+        self._hold(b"")
         super().connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
@@ -97,18 +103,10 @@ class Connection(Outbound):
         elif self._phase == CLOSING:
             self._discard(len(data))
             return
-        ordinal, was_idle = self._ordinal, self._phase == IDLE
-        if was_idle and data[0] == _LF and not self._after_cr:
-            self._refuse("malformed_request")  # llhttp would pass over a bare LF here
-            return
-        self._feed(data)
-        self._after_cr = self._phase == IDLE and data[-1] == _CR
-        if self._phase == HEAD or self._phase == BODY:
-            if self._ordinal == ordinal or (was_idle and self._ordinal == ordinal + 1):
-                self._fed_bytes += len(data)
-            else:
-                self._shared_bytes = len(data)  # how much of it is this request's, nobody says
-            self._hold_to_bounds()
+        if len(data) <= decode.FEED_BYTES or self._is_one(data):
+            self._read(data)
+        else:
+            self._read_in_parts(data)
         if len(self._queue) >= decode.PIPELINED_MAX:
             self._pause_reading()
 
@@ -217,7 +215,8 @@ class Connection(Outbound):
         if self.unproven:
             self._clients.prove(self)
         self._clients.counters.body_bytes += self._size
-        self.deadline = math.inf
+        if not self._writing_paused:  # whoever leaves answers unread has a deadline already
+            self.deadline = math.inf
         if self._clients.draining or not parser.should_keep_alive():
             exchange.close = True
             self._phase = CLOSING
@@ -232,6 +231,85 @@ class Connection(Outbound):
             self._intake.take(exchange, body)
 
     # Private.
+
+    @property
+    def _missing_bytes(self) -> int:
+        """Return how many bytes the body that is being read still needs; 0 when that is not known."""
+        if self._phase != BODY or self._exchange is None:
+            return 0
+        return max(0, int(self._exchange.headers.get(b"content-length", 0)) - self._size)
+
+    def _is_one(self, data: bytes) -> bool:
+        """Return whether nothing can be behind the request that is being read, or begins here."""
+        if self._phase == BODY:
+            return self._missing_bytes >= len(data)
+        # Without a CR behind the first head there is no second one.
+        return self._whole is not None and data.find(_CR, data.find(HEAD_END) + len(HEAD_END)) < 0
+
+    def _read_in_parts(self, data: bytes) -> None:
+        """Read on until too many requests are unanswered, or answers unread; hold the rest until that is over.
+
+        The rest waits for the next turn of the loop as well once many requests have ended in this one.
+        """
+        ordinal, start = self._ordinal, 0
+        while start < len(data):
+            is_behind = self._writing_paused or len(self._queue) >= decode.PIPELINED_MAX
+            is_enough = is_behind or self._ordinal - ordinal >= decode.PIPELINED_MAX
+            if is_enough and self._phase == IDLE:  # a request that has begun has a deadline
+                self._pause_reading()
+                self._hold(data[start:])
+                if not is_behind:
+                    self._resume_reading()
+                return
+            if self._phase == CLOSING:
+                break
+            part_bytes = self._part_bytes(data, start)
+            self._read(data[start : start + part_bytes])
+            start += part_bytes
+        self._hold(b"")
+
+    def _part_bytes(self, data: bytes, start: int) -> int:
+        """Return how much of what was received to read before looking again: one head, or what is left of a body."""
+        if self._phase == BODY:
+            return self._missing_bytes or decode.FEED_BYTES
+        end = data.find(HEAD_END, start, start + decode.FEED_BYTES)
+        return decode.FEED_BYTES if end < 0 else end + len(HEAD_END) - start
+
+    def _hold(self, data: bytes) -> None:
+        grown_bytes, self._held = len(data) - len(self._held), data
+        if grown_bytes and self.address is not None and not self._clients.buffer(self.address, grown_bytes):
+            self._refuse("overloaded")
+
+    def _resume_reading(self) -> None:
+        if not self._held:
+            super()._resume_reading()
+        elif not self._is_reading_soon:
+            self._is_reading_soon = True
+            asyncio.get_running_loop().call_soon(self._read_held)
+
+    def _read_held(self) -> None:
+        self._is_reading_soon = False
+        if self._writing_paused or len(self._queue) >= decode.PIPELINED_MAX // 2:
+            return
+        data = self._held
+        if data:
+            self._read_in_parts(data)
+        if not self._held:
+            super()._resume_reading()
+
+    def _read(self, data: bytes) -> None:
+        ordinal, was_idle = self._ordinal, self._phase == IDLE
+        if was_idle and data[0] == _LF and not self._after_cr:
+            self._refuse("malformed_request")  # llhttp would pass over a bare LF here
+            return
+        self._feed(data)
+        self._after_cr = self._phase == IDLE and data[-1] == _CR
+        if self._phase == HEAD or self._phase == BODY:
+            if self._ordinal == ordinal or (was_idle and self._ordinal == ordinal + 1):
+                self._fed_bytes += len(data)
+            else:
+                self._shared_bytes = len(data)  # how much of it is this request's, nobody says
+            self._hold_to_bounds()
 
     def _take_known(self, known: KnownHead, body: bytes) -> None:
         """Do what the parser's callbacks come to, for a whole request whose head they have judged before."""

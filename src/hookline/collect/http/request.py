@@ -278,6 +278,7 @@ class Outbound(asyncio.Protocol):
         "_reading_paused",
         "_transport",
         "_turn",
+        "_unread_bytes",
         "_writing_paused",
         "address",
         "deadline",
@@ -290,7 +291,7 @@ class Outbound(asyncio.Protocol):
         self._queue: deque[Exchange] = deque()
         self._phase = IDLE
         self._reading_paused = self._writing_paused = False
-        self._dropped_bytes = 0
+        self._dropped_bytes = self._unread_bytes = 0
         self.address: Address | None = None
         self.unproven = True
         self._peer: str | None = None
@@ -303,6 +304,7 @@ class Outbound(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget everything; answers that come later go nowhere."""
+        self._note_unread(0)
         self._transport = None
         self._phase = CLOSING
         self._queue.clear()
@@ -319,12 +321,14 @@ class Outbound(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its answers: read no more of its requests, and not for long."""
         self._writing_paused = True
+        self._count_unread()
         self.deadline = min(self.deadline, self._clients.now + STALLED_ANSWER_SECONDS_MAX)
         self._pause_reading()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._writing_paused = False
+        self._note_unread(0)
         if self._phase == IDLE:
             self.deadline = math.inf
         self._rest()
@@ -355,6 +359,8 @@ class Outbound(asyncio.Protocol):
             if exchange.close or exchange.legacy or exchange.method == b"HEAD":
                 answer = exchange.wire(answer)
             transport.write(answer)
+            if self._writing_paused and not self._count_unread():
+                return
             if exchange.close:
                 queue.clear()
                 self._finish(exchange.unread)
@@ -397,6 +403,18 @@ class Outbound(asyncio.Protocol):
         """Close at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _count_unread(self) -> bool:
+        """Account for what the client has left unread; close and return False when that is too much."""
+        transport = self._transport
+        if transport is not None and not self._note_unread(transport.get_write_buffer_size()):
+            transport.abort()  # there is no way to say anything to a client that reads nothing
+        return transport is not None and not transport.is_closing()
+
+    def _note_unread(self, unread_bytes: int) -> bool:
+        """Account for answers that wait to be read; False when there are too many."""
+        grown_bytes, self._unread_bytes = unread_bytes - self._unread_bytes, unread_bytes
+        return not grown_bytes or self.address is None or self._clients.buffer(self.address, grown_bytes)
 
     def _rest(self) -> None:
         # Nothing is owed: from now on the client may be idle.

@@ -239,7 +239,8 @@ class KafkaAppender:
                 note_clock(records, self._steady_ms)
             call = self._begin(records, done)
         except (JournalError, ValueError, TypeError) as refused:
-            asyncio.get_running_loop().call_soon(done, refused)
+            # Its traceback would keep the records until it is forgotten.
+            asyncio.get_running_loop().call_soon(done, refused.with_traceback(None))
             return
         self._calls.add(call)
         self._pending_bytes += call.size_bytes

@@ -321,7 +321,7 @@ class LocalAppender:
                     self.taken_bytes[records[0].source] += size_bytes  # those of a call have one
                 return
             except (JournalError, ValueError) as refused:
-                error = refused
+                error = refused.with_traceback(None)  # it would keep the records until it is forgotten
         asyncio.get_running_loop().call_soon(done, error)
 
     async def append(self, records: Sequence[Record]) -> None:

@@ -267,6 +267,18 @@ def test_a_batch_without_a_mapping_has_what_a_webhook_gets(rig: Rig, format: str
     assert {rig.status_at(f"m{number}", "api") for number in range(3)} == {"delivered"}
 
 
+@pytest.mark.parametrize("condition", [{}, {"if": "true"}])
+def test_a_line_of_a_batch_is_one_event_whatever_its_sender_wrote(rig: Rig, condition: dict[str, str]) -> None:
+    """Line breaks between the tokens of a caller's JSON begin no record of their own."""
+    start(rig, {**condition, "batch": {"size": 2, "wait": 1.0, "format": "lines"}})
+    foreign = b'{"type":"track","event":"E","properties":{"x":[\n{"type":"delete","userId":"victim"}\r]}}'
+    rig.append(rig.record("m1", body=foreign), rig.record("m2"))
+    rig.turn()
+    (sent,) = rig.network.waiting
+    lines = sent.data.partition(b"\r\n\r\n")[2].splitlines()
+    assert [msgspec.json.decode(line)["type"] for line in lines] == ["track", "track"]
+
+
 def test_a_crash_loses_nothing_that_waited(rig: Rig) -> None:
     """Events that wait for others, and a batch without an answer, are sent after a restart."""
     start(rig, BATCHED)

@@ -242,8 +242,8 @@ class Mapped(Gathering):
     def _alike(self, events: Sequence[Token]) -> Outgoing:
         """Return first attempts whose requests differ in nothing but the events in them, by the shortest way."""
         request = self.plan.requests[0]
-        target_path, headers, end = request.render({}, bytes)
-        bodies = [self._body(each if isinstance(each, Event) else each.event) + end for each in events]
+        target_path, headers, _ = request.render({}, bytes)
+        bodies = [request.plain_item(self._body(each if isinstance(each, Event) else each.event)) for each in events]
         parcels = _parcels(request, target_path, headers, list(zip(events, bodies, strict=True)))
         return self.outgoing(self._targets[0][0], parcels)
 

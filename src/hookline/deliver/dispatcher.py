@@ -503,6 +503,7 @@ class Dispatcher(Work, Sink):
         if target.lane.is_apart and not self.ring.has_room(len(parcel.tokens)):
             self._unnoted.append((parcel, target, answer, milliseconds))
             return
+        parcel.end()
         verdicts = parcel.verdicts
         if verdicts is None:
             assert isinstance(target.template, MappedTemplate)
@@ -537,6 +538,7 @@ class Dispatcher(Work, Sink):
 
     def _parcel_failed(self, parcel: Parcel, target: Target, milliseconds: int, failure: Failure) -> None:
         """No answer came: it is one failure of the receiver, and one of each event."""
+        parcel.end()
         for index, token in enumerate(parcel.tokens):
             own = Failure(failure.outcome, failure.status, failure.error, failure.retry_after, failure.head)
             self._answered_alone(token, target, milliseconds, own, counts=index == 0)

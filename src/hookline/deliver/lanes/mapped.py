@@ -53,6 +53,9 @@ class Parcel:
         self.verdicts: Sequence[Verdict] | None = None
         """What became of each; None: the answer says it."""
 
+    def end(self) -> None:
+        """Say that its result has come."""
+
 
 class RequestParcel(Parcel):
     """Several events in one HTTP request, and what it is made of."""

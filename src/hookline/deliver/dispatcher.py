@@ -511,7 +511,10 @@ class Dispatcher(Work, Sink):
         if (
             isinstance(parcel, RequestParcel)
             and len(parcel.tokens) > 1
-            and (are_refused_together(verdicts, answer.status) or says_too_much(verdicts, answer))
+            and (
+                are_refused_together(verdicts, answer.status)
+                or says_too_much(verdicts, answer, parcel.answer_bytes_max)
+            )
         ):
             if self._halved(parcel, target):
                 return

@@ -59,7 +59,9 @@ class Judge:
         self._items = success.items
         self._others_retry = success.others == "retry"
         texts = [text for text in (success.condition, success.refused, success.retry) if text is not None]
-        self._asks_headers = any(path[0] == "headers" for text in texts for path in paths_in(parse(text)))
+        asked = {path[0] for text in texts for path in paths_in(parse(text))}
+        asked |= {rule.path.partition(".")[0] for rule in success.items}
+        self._asks_body, self._asks_headers = "body" in asked, "headers" in asked
 
     def whole(self, status: int, head: str, body: bytes) -> Verdict:
         """Return what an answer to a request by itself means."""
@@ -98,7 +100,7 @@ class Judge:
     def _fields(self, status: int, head: str, body: bytes) -> dict[str, Json]:
         fields: dict[str, Json] = {"status": status}
         try:
-            fields["body"] = msgspec.json.decode(body) if body else {}
+            fields["body"] = msgspec.json.decode(body) if body and self._asks_body else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             fields["body"] = _CUT if body.lstrip()[:1] in (b"{", b"[") else {}
         fields["text"] = body[:TEXT_CHARACTERS_MAX].decode("utf-8", "replace")

@@ -11,7 +11,7 @@ import pytest
 
 from hookline.connections.model import Destination, Pause
 from hookline.deliver.cluster.fence import Fence
-from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX
+from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
@@ -377,6 +377,24 @@ def test_a_batch_whose_answer_is_too_long_is_halved_until_it_can_be_read(rig: Ri
         rig.turn()
     assert [len(body_of(each)) for each in rig.network.sent] == [10, 5, 5]
     assert [rig.status_at(f"m{number}", "api") for number in range(10)] == ["delivered"] * 10
+
+
+NAMED = {"items": [{"path": "body.failed", "entries": "named"}]}
+
+
+@pytest.mark.parametrize(
+    ("count", "success", "answer_bytes_max"),
+    [(1, NAMED, ANSWER_BYTES_MAX), (100, NAMED, 100 * ANSWER_BYTES_PER_EVENT), (100, {}, ANSWER_BYTES_MAX)],
+)
+def test_no_more_is_read_of_an_answer_than_it_may_have_to_say(
+    rig: Rig, count: int, success: dict[str, Any], answer_bytes_max: int
+) -> None:
+    """Of one event, or where no rule asks what became of each, it is little, whatever the receiver sends."""
+    start(rig, {**ONE, "batch": {"size": 100, "wait": 0}, **({"success": success} if success else {})})
+    rig.append(*[f"m{number}" for number in range(count)])
+    rig.turn()
+    (sent,) = rig.network.waiting
+    assert (len(body_of(sent)), sent.answer_bytes_max) == (count, answer_bytes_max)
 
 
 @pytest.mark.parametrize("how", ["stop", "pause", "lease"])

@@ -75,10 +75,13 @@ class Judge:
             return [whole] * count
         named: dict[int, Verdict] = {}
         found = False
+        listed = count
         for rule in self._items:
             entries = _at(fields, rule.path)
             if isinstance(entries, dict | list):
                 found = True
+                if rule.entries == "each":
+                    listed = min(listed, len(entries))
                 for index, verdict in _entries(rule, entries, status, count):
                     if verdict.accepted is False or index not in named:
                         named[index] = verdict
@@ -89,13 +92,18 @@ class Judge:
             return [whole] * count
         if whole.accepted:
             others = ACCEPTED
-        elif self._others_retry:
+        elif self._others_retry or whole.retry:  # what fails as a whole has accepted nobody
             others = Verdict(False, retry=True, of_event=True, error="refused with others of its batch", status=status)
         else:
             others = ACCEPTED
         if not whole.accepted and not any(not each.accepted for each in named.values()):
             return [whole] * count  # it names nobody: the answer is about all
-        return [named.get(index, others) for index in range(count)]
+        verdicts = [named.get(index, others) for index in range(count)]
+        if whole.accepted and listed < count:
+            words = "the answer has fewer entries than the batch has events, and none for this one"
+            unlisted = Verdict(False, retry=True, error=words, status=status)
+            verdicts[listed:] = [named.get(index, unlisted) for index in range(listed, count)]
+        return verdicts
 
     def _fields(self, status: int, head: str, body: bytes) -> dict[str, Json]:
         fields: dict[str, Json] = {"status": status}

@@ -18,7 +18,7 @@ from hookline.expressions.lexer import ExpressionError
 from hookline.kinds.catalog import OWN, Kind, kind_of, kinds, missing_extra
 from hookline.kinds.mapping import MappingError
 from hookline.kinds.model import Auth, Json, KindSettings, Request
-from hookline.kinds.requests import CompiledRequest, Plan
+from hookline.kinds.requests import TARGET_SAFE, CompiledRequest, Plan
 from hookline.kinds.settings import change_secrets, schema_of, secrets_in, settings_problems, with_usual
 from hookline.kinds.sink import sink_module
 from hookline.secret_references import MASK, check_secret, is_reference, stands_for_stored
@@ -142,10 +142,16 @@ def without_stand_ins(text: str) -> str:
     return _STAND_IN.sub(MASK, text)
 
 
+def sent_forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it may stand in a request: as it is, and percent-encoded for a path, a query or a whole URL."""
+    for text in {secret, secret.rstrip("/")} - {""}:
+        yield from {text, *(quote(text, safe=safe) for safe in ("", "/", TARGET_SAFE))}
+
+
 def shown_url(request: CompiledRequest, secrets: Sequence[str]) -> str:
     """Return a request's URL as everybody may see it: of one that a secret is a part of only the origin."""
     url = request.sample_url
-    if not any(secret and (secret in url or quote(secret, safe="") in url) for secret in secrets):
+    if not any(form in url for secret in secrets for form in sent_forms(secret)):
         return request.named_url
     receiver = parse_receiver_url(url)
     return f"{receiver.scheme}://{receiver.host_header}/{MASK}"

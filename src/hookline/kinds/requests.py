@@ -35,7 +35,7 @@ Fields = dict[str, Json]
 
 _PLACE = re.compile(r"\{\{\{?\s*([^{}]*?)\s*\}?\}\}")
 # RFC 3986 sub-delims, pchar, "/" and "?", and "%" because what is already encoded stays as written.
-_TARGET_SAFE = "%/?:@!$&'()*+,;=-._~[]"
+TARGET_SAFE = "%/?:@!$&'()*+,;=-._~[]"
 _ORIGIN = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _BEYOND_ORIGIN = re.compile(r"https?://[^/?#]+[/?]", re.IGNORECASE)
 _UNSENDABLE = re.compile(r"[^\x20-\x7e\xa0-\xff]")
@@ -300,7 +300,7 @@ class UrlTemplate:
         first = parts[0]
         assert isinstance(first, str)
         parts[0] = first[origin.end() :]
-        self._parts = [quote(each, safe=_TARGET_SAFE) if isinstance(each, str) else each for each in parts]
+        self._parts = [quote(each, safe=TARGET_SAFE) if isinstance(each, str) else each for each in parts]
 
     @property
     def is_fixed(self) -> bool:

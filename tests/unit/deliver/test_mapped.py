@@ -109,6 +109,22 @@ def test_a_condition_sees_of_a_secret_that_there_is_one(rig: Rig, condition: str
     assert rig.status_at("m1", "api") == status
 
 
+@pytest.mark.parametrize("url", ["in/{{settings.secrets.key}}", "in?key={{settings.secrets.key}}"])
+def test_a_secret_in_a_url_is_masked_in_every_form_that_it_is_sent_in(rig: Rig, url: str) -> None:
+    """Base64 has characters that are encoded in one place of a URL and not in another; a receiver may repeat them."""
+    url = f"https://api.example.com/{url}"
+    start(rig, {**ONE, "url": url, "success": {"if": "status = 200"}}, settings={"secrets": {"key": "q7/Zk2+Xw9=="}})
+    track(rig, "m1")
+    (sent,) = rig.network.waiting
+    target = sent.data.split(b" ")[1].decode()
+    rig.answer(sent, 400, text=f"no such path: {target}")
+    rig.checkpoint()
+    (attempt,) = rig.event("m1").destinations[0].attempts
+    assert attempt.url == "https://api.example.com/…"
+    assert target[-12:] not in str(attempt.error)
+    assert "no such path" in str(attempt.error)
+
+
 def test_what_a_breaker_calls_back_is_not_sent_again_where_it_was_accepted(rig: Rig) -> None:
     """A request that begins to be refused burns nothing, and what the other one is for comes there once."""
     start(rig, {**ONE, "url": "https://a.example.com/"}, {**ONE, "url": "https://b.example.com/"})

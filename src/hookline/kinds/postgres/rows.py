@@ -101,8 +101,10 @@ class RowMaker:
     """Makes rows; remembers the names that it has made."""
 
     def __init__(self, schema_prefix: str) -> None:
-        self._schemas = Remembered(lambda source: schema_name(source, schema_prefix), NAMES_BYTES_MAX, NAME_BYTES_MAX)
-        self._tables = Remembered(table_name, NAMES_BYTES_MAX, NAME_BYTES_MAX)
+        self._schemas: Remembered[str, str] = Remembered(
+            lambda source: schema_name(source, schema_prefix), NAMES_BYTES_MAX, NAME_BYTES_MAX
+        )
+        self._tables: Remembered[str, str] = Remembered(table_name, NAMES_BYTES_MAX, NAME_BYTES_MAX)
         self._context = ColumnNames("context_")
         self._own = {
             kind: ColumnNames("", BASE_COLUMNS | {column for _, column in fields})

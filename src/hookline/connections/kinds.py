@@ -56,6 +56,17 @@ def plan_of(destination: Destination) -> Plan:
     return Plan(requests_of(destination), usual_settings(destination), asked_settings(destination))
 
 
+def unfit_settings(destination: Destination) -> str | None:
+    """Return why nothing can be made of settings that the kind does not have any more: its package was taken away, or
+    exchanged for one that takes webhooks; None where that is not so."""
+    if not isinstance(destination.settings, KindSettings) or not is_webhook(destination.kind):
+        return None
+    found = kind_of(destination.kind)
+    if found is None:
+        return _unknown_kind(destination.kind)
+    return f"{found.manifest.name} takes webhooks now, and these settings have none; enter settings.webhooks"
+
+
 def usual_settings(destination: Destination) -> KindSettings:
     """Return the settings of a destination that is no webhook, with the usual values of what is left out."""
     settings = destination.settings
@@ -187,6 +198,8 @@ def kind_problems(destination: Destination) -> Iterator[KindProblem]:
     kind = kind_of(destination.kind)
     if destination.kind != OWN and kind is None:
         yield "unknown_kind", "kind", _unknown_kind(destination.kind)
+    elif (unfit := unfit_settings(destination)) is not None:
+        yield "invalid_settings", "settings", unfit
     elif is_webhook(destination.kind):
         if destination.mapping is not None:
             text = "a webhook's body is fixed; take the mapping out, or choose the kind http"

@@ -5,8 +5,14 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 
+import pytest
+
 from hookline.events.body import render_canonical, render_ordinary
 from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.kinds.files.rows import clean, hash_of
+from hookline.kinds.postgres.names import ColumnNames
+from hookline.kinds.postgres.rows import Batch, RowMaker
+from hookline.kinds.sink import SinkEvent
 from hookline.privacy.suppressions import Suppressed
 from hookline.remembered import Remembered
 
@@ -80,3 +86,36 @@ def test_envelopes_are_bounded() -> None:
 
 def _track(body: bytes, envelope: bytes | None = None) -> Record:
     return Record(FORMAT_VERSION, False, 0, "web", "track", "m1", b"", "u", TIMESTAMP, "sdk", body, envelope)
+
+
+def _made_up_ids() -> object:
+    for number in range(LONG_TEXTS):
+        hash_of(f"{number}{'x' * LONG_TEXT_CHARACTERS}")
+        clean(f"{number}{'x' * LONG_TEXT_CHARACTERS}")
+    return None
+
+
+def _made_up_keys() -> object:
+    names = ColumnNames("")
+    for number in range(300):
+        inner = names.inner(f"k{number}")
+        for key in range(300):
+            assert inner[f"k{key}"] == f"k{number}_k{key}"
+        assert names[f"{number}{'x' * LONG_TEXT_CHARACTERS}"]
+    return names
+
+
+def _made_up_names() -> object:
+    rows = RowMaker("")
+    for number in range(300):
+        name = f"{number}{'x' * LONG_TEXT_CHARACTERS}"
+        fields = {"type": "track", "messageId": "m", "source": name, "event": name, "receivedAt": "", "timestamp": ""}
+        assert rows.add(Batch(), SinkEvent(0, number, 0, fields, b"")).accepted
+    return rows
+
+
+@pytest.mark.parametrize("work", [_made_up_ids, _made_up_keys, _made_up_names])
+def test_sinks_remember_no_more_than_their_bytes(work: Callable[[], object]) -> None:
+    """Ids, names of events and names of properties are what senders make up, objects in objects too."""
+    held: list[object] = []
+    assert _kept_bytes(lambda: held.append(work())) < KEPT_BYTES_MAX

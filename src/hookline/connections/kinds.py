@@ -18,7 +18,7 @@ from hookline.expressions.lexer import ExpressionError
 from hookline.kinds.catalog import OWN, Kind, kind_of, kinds, missing_extra
 from hookline.kinds.mapping import MappingError
 from hookline.kinds.model import Auth, Json, KindSettings, Request
-from hookline.kinds.requests import CompiledRequest, Plan
+from hookline.kinds.requests import TARGET_SAFE, CompiledRequest, Plan
 from hookline.kinds.settings import change_secrets, schema_of, secrets_in, settings_problems, with_usual
 from hookline.kinds.sink import sink_module
 from hookline.secret_references import MASK, check_secret, is_reference, stands_for_stored
@@ -54,6 +54,17 @@ def plan_of(destination: Destination) -> Plan:
     """Return the compiled requests of a destination whose secrets are resolved; raise ValueError for what was never
     checked."""
     return Plan(requests_of(destination), usual_settings(destination), asked_settings(destination))
+
+
+def unfit_settings(destination: Destination) -> str | None:
+    """Return why nothing can be made of settings that the kind does not have any more: its package was taken away, or
+    exchanged for one that takes webhooks; None where that is not so."""
+    if not isinstance(destination.settings, KindSettings) or not is_webhook(destination.kind):
+        return None
+    found = kind_of(destination.kind)
+    if found is None:
+        return _unknown_kind(destination.kind)
+    return f"{found.manifest.name} takes webhooks now, and these settings have none; enter settings.webhooks"
 
 
 def usual_settings(destination: Destination) -> KindSettings:
@@ -142,10 +153,16 @@ def without_stand_ins(text: str) -> str:
     return _STAND_IN.sub(MASK, text)
 
 
+def sent_forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it may stand in a request: as it is, and percent-encoded for a path, a query or a whole URL."""
+    for text in {secret, secret.rstrip("/")} - {""}:
+        yield from {text, *(quote(text, safe=safe) for safe in ("", "/", TARGET_SAFE))}
+
+
 def shown_url(request: CompiledRequest, secrets: Sequence[str]) -> str:
     """Return a request's URL as everybody may see it: of one that a secret is a part of only the origin."""
     url = request.sample_url
-    if not any(secret and (secret in url or quote(secret, safe="") in url) for secret in secrets):
+    if not any(form in url for secret in secrets for form in sent_forms(secret)):
         return request.named_url
     receiver = parse_receiver_url(url)
     return f"{receiver.scheme}://{receiver.host_header}/{MASK}"
@@ -181,6 +198,8 @@ def kind_problems(destination: Destination) -> Iterator[KindProblem]:
     kind = kind_of(destination.kind)
     if destination.kind != OWN and kind is None:
         yield "unknown_kind", "kind", _unknown_kind(destination.kind)
+    elif (unfit := unfit_settings(destination)) is not None:
+        yield "invalid_settings", "settings", unfit
     elif is_webhook(destination.kind):
         if destination.mapping is not None:
             text = "a webhook's body is fixed; take the mapping out, or choose the kind http"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from hookline.connections.kinds import kind_problems, origins_of, usual_settings
+from hookline.connections.kinds import kind_problems, origins_of, unfit_settings, usual_settings
 from hookline.connections.model import (
     Destination,
     Rotation,
@@ -140,8 +140,10 @@ def resolve_all(destination: Destination, settings: Settings, now_ms: int) -> De
 
 
 def why_unusable(destination: Destination, settings: Settings, now_ms: int) -> str | None:
-    """Return why no request can be made for a destination: a secret that it refers to is missing; None where all are
-    there. No attempt has that reason, for there is none."""
+    """Return why no request can be made for a destination: a secret that it refers to is missing, or its settings do
+    not fit its kind; None where there is no reason. No attempt has it, for there is none."""
+    if (unfit := unfit_settings(destination)) is not None:
+        return f"nothing is sent, because {unfit}"
     try:
         resolve_all(destination, settings, now_ms)
     except (SecretMissing, ValueError) as error:

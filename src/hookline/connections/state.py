@@ -26,6 +26,8 @@ from hookline.connections.notifications import Notification
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.read_only import ChangeFeed
+from hookline.kinds.catalog import OWN
+from hookline.kinds.model import KindSettings
 
 Object = Source | Destination | Audience | ComputedTrait | Notification
 ObjectT = TypeVar("ObjectT", Source, Destination, Audience, ComputedTrait, Notification)
@@ -40,6 +42,7 @@ TYPES: dict[Kind, type[Object]] = {
 _CHECKED = ("id", "sources", "destinations", "writeKeys")
 """The keys whose values are held to a pattern."""
 _KIND_OF: dict[type, Kind] = {type: kind for kind, type in TYPES.items()}
+_ANY_WEBHOOK = {"webhooks": [{"url": "https://webhook.invalid/"}]}
 _decode_lane = msgspec.json.Decoder(LaneConfig).decode
 
 
@@ -60,11 +63,18 @@ def decode_object(kind: Kind, document: str) -> Any:
 
 
 def _as_once_accepted(kind: Kind, document: str) -> Any:
-    """Return the object where ids or write keys end in a line end, which none may have any more.
+    """Return the object where ids or write keys end in a line end, which none may have any more, or where the kind of a
+    destination takes webhooks since its package was exchanged.
 
-    They stay as they are, for events and lanes go by them; ``hookline doctor`` names them.
+    Ids stay as they are, for events and lanes go by them; ``hookline doctor`` names them. So do settings that are not
+    the kind's any more: nothing is sent until somebody enters others (``unfit_settings``).
     """
     tree = msgspec.json.decode(document)
+    settings = tree.get("settings")
+    if kind == "destination" and tree.get("kind", OWN) != OWN and "webhooks" not in settings:
+        return msgspec.structs.replace(
+            msgspec.convert(tree | {"settings": _ANY_WEBHOOK}, Destination), settings=KindSettings(settings)
+        )
     names = {field.encode_name: field.name for field in msgspec.structs.fields(TYPES[kind])}
     kept = {name: tree[name] for name in _CHECKED if name in tree}
     tree |= {name: _without_line_end(value) for name, value in kept.items()}

@@ -91,6 +91,8 @@ class Store:
         """Up to here the secrets of what left force were removed where they are no longer needed."""
         self.restarted = False
         """Whether ``mark_ready`` found that control was ready before in this boot: it stands in for one that ended."""
+        self.unapplied_file: tuple[str, str] | None = None
+        """The connections file that could not be applied at this start, and why; None where there is none."""
         with self._lock:
             self._refresh()
 

@@ -503,6 +503,7 @@ class Dispatcher(Work, Sink):
         if target.lane.is_apart and not self.ring.has_room(len(parcel.tokens)):
             self._unnoted.append((parcel, target, answer, milliseconds))
             return
+        parcel.end()
         verdicts = parcel.verdicts
         if verdicts is None:
             assert isinstance(target.template, MappedTemplate)
@@ -510,7 +511,10 @@ class Dispatcher(Work, Sink):
         if (
             isinstance(parcel, RequestParcel)
             and len(parcel.tokens) > 1
-            and (are_refused_together(verdicts, answer.status) or says_too_much(verdicts, answer))
+            and (
+                are_refused_together(verdicts, answer.status)
+                or says_too_much(verdicts, answer, parcel.answer_bytes_max)
+            )
         ):
             if self._halved(parcel, target):
                 return
@@ -537,6 +541,7 @@ class Dispatcher(Work, Sink):
 
     def _parcel_failed(self, parcel: Parcel, target: Target, milliseconds: int, failure: Failure) -> None:
         """No answer came: it is one failure of the receiver, and one of each event."""
+        parcel.end()
         for index, token in enumerate(parcel.tokens):
             own = Failure(failure.outcome, failure.status, failure.error, failure.retry_after, failure.head)
             self._answered_alone(token, target, milliseconds, own, counts=index == 0)

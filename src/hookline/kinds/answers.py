@@ -59,7 +59,9 @@ class Judge:
         self._items = success.items
         self._others_retry = success.others == "retry"
         texts = [text for text in (success.condition, success.refused, success.retry) if text is not None]
-        self._asks_headers = any(path[0] == "headers" for text in texts for path in paths_in(parse(text)))
+        asked = {path[0] for text in texts for path in paths_in(parse(text))}
+        asked |= {rule.path.partition(".")[0] for rule in success.items}
+        self._asks_body, self._asks_headers = "body" in asked, "headers" in asked
 
     def whole(self, status: int, head: str, body: bytes) -> Verdict:
         """Return what an answer to a request by itself means."""
@@ -73,10 +75,13 @@ class Judge:
             return [whole] * count
         named: dict[int, Verdict] = {}
         found = False
+        listed = count
         for rule in self._items:
             entries = _at(fields, rule.path)
             if isinstance(entries, dict | list):
                 found = True
+                if rule.entries == "each":
+                    listed = min(listed, len(entries))
                 for index, verdict in _entries(rule, entries, status, count):
                     if verdict.accepted is False or index not in named:
                         named[index] = verdict
@@ -87,18 +92,23 @@ class Judge:
             return [whole] * count
         if whole.accepted:
             others = ACCEPTED
-        elif self._others_retry:
+        elif self._others_retry or whole.retry:  # what fails as a whole has accepted nobody
             others = Verdict(False, retry=True, of_event=True, error="refused with others of its batch", status=status)
         else:
             others = ACCEPTED
         if not whole.accepted and not any(not each.accepted for each in named.values()):
             return [whole] * count  # it names nobody: the answer is about all
-        return [named.get(index, others) for index in range(count)]
+        verdicts = [named.get(index, others) for index in range(count)]
+        if whole.accepted and listed < count:
+            words = "the answer has fewer entries than the batch has events, and none for this one"
+            unlisted = Verdict(False, retry=True, error=words, status=status)
+            verdicts[listed:] = [named.get(index, unlisted) for index in range(listed, count)]
+        return verdicts
 
     def _fields(self, status: int, head: str, body: bytes) -> dict[str, Json]:
         fields: dict[str, Json] = {"status": status}
         try:
-            fields["body"] = msgspec.json.decode(body) if body else {}
+            fields["body"] = msgspec.json.decode(body) if body and self._asks_body else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             fields["body"] = _CUT if body.lstrip()[:1] in (b"{", b"[") else {}
         fields["text"] = body[:TEXT_CHARACTERS_MAX].decode("utf-8", "replace")

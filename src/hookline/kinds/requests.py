@@ -35,7 +35,7 @@ Fields = dict[str, Json]
 
 _PLACE = re.compile(r"\{\{\{?\s*([^{}]*?)\s*\}?\}\}")
 # RFC 3986 sub-delims, pchar, "/" and "?", and "%" because what is already encoded stays as written.
-_TARGET_SAFE = "%/?:@!$&'()*+,;=-._~[]"
+TARGET_SAFE = "%/?:@!$&'()*+,;=-._~[]"
 _ORIGIN = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _BEYOND_ORIGIN = re.compile(r"https?://[^/?#]+[/?]", re.IGNORECASE)
 _UNSENDABLE = re.compile(r"[^\x20-\x7e\xa0-\xff]")
@@ -136,6 +136,13 @@ class CompiledRequest:
         body = self._item(fields, plain) if self.has_body else b""
         return Rendered(target, self._header_lines(fields), body)
 
+    def plain_item(self, body: bytes) -> bytes:
+        """Return what stands in the request for an event of which a webhook would get this body."""
+        if self.batch is None or self.batch.format != "lines":
+            return body
+        # JSON has line breaks between its tokens only, where a space means the same; here they would begin a record.
+        return body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+
     def join(self, items: Sequence[bytes]) -> bytes:
         """Return the body of a batch."""
         batch = self.batch
@@ -191,8 +198,7 @@ class CompiledRequest:
 
     def _item(self, fields: Fields, plain: Callable[[], bytes]) -> bytes:
         if self._body is None:
-            body = plain()
-            return body + b"\n" if self.batch is not None and self.batch.format == "lines" else body
+            return self.plain_item(plain())
         value = self._body.resolve(fields)
         if value is MISSING:
             raise MappingFailed(f"/{self._form}", "the event gives nothing for the body")
@@ -294,7 +300,7 @@ class UrlTemplate:
         first = parts[0]
         assert isinstance(first, str)
         parts[0] = first[origin.end() :]
-        self._parts = [quote(each, safe=_TARGET_SAFE) if isinstance(each, str) else each for each in parts]
+        self._parts = [quote(each, safe=TARGET_SAFE) if isinstance(each, str) else each for each in parts]
 
     @property
     def is_fixed(self) -> bool:

@@ -110,9 +110,11 @@ def secrets_in(kind: str, settings: Mapping[str, Json]) -> Iterator[tuple[str, s
 def change_secrets(kind: str, settings: Mapping[str, Json], change: Callable[[str, str], str]) -> KindSettings:
     """Return the settings with every secret changed; ``change`` takes its path and the secret.
 
-    Of a kind that is not installed nobody knows which are secrets: every text counts as one.
+    Of a kind that is not installed, or that takes webhooks since it was exchanged, nobody knows which are secrets:
+    every text counts as one.
     """
-    if kind_of(kind) is None:
+    found = kind_of(kind)
+    if found is None or found.manifest.form == "webhook":
         return KindSettings(_changed(_ALL_SECRET, settings, "settings", change))
     return KindSettings(_changed(schema_of(kind), settings, "settings", change))
 

@@ -235,6 +235,12 @@ KINDS: dict[str, Kind] = {
         "{who} ended and was restarted: {detail}.",
         "Check its last log lines before the restart. No acknowledged event is lost.",
     ),
+    "connections_file_not_applied": Kind(
+        "critical",
+        "connections file",
+        "{who} was not applied at the last start; the connections are as they were before. {detail}.",
+        "Make the file and the connections agree (hookline diff shows what differs), then apply it (hookline apply).",
+    ),
     "notification_failing": Kind(
         "warning",
         "notification",
@@ -348,9 +354,9 @@ TRIGGERS: dict[str, Trigger] = {
     ),
     "service_failing": Trigger(
         "A part of Hookline fails",
-        "A role is down or was restarted, or partitions have no owner.",
+        "A role is down or was restarted, partitions have no owner, or the connections file was not applied.",
         "service",
-        ("role_down", "role_restarted", "partition_unowned"),
+        ("role_down", "role_restarted", "partition_unowned", "connections_file_not_applied"),
     ),
     "database_failing": Trigger(
         "A database fails",

@@ -12,6 +12,8 @@ import pytest
 
 from hookline.connections.check import check_destination
 from hookline.connections.model import Destination
+from hookline.connections.secrets import redact, why_unusable
+from hookline.connections.state import decode_object
 from hookline.features.destinations.tester.request_writer import RequestWriter
 from hookline.kinds.catalog import OWN, OWN_PUBLISHED_NAME, kinds, own_ids, published_name, request_headers
 from hookline.settings import Settings
@@ -129,6 +131,17 @@ def test_a_kind_that_cannot_be_used_is_left_out(install: Install, kind: str, man
 def test_a_kind_that_is_gone(install: Install) -> None:
     """Its destinations go on under their kind's id, without its headers."""
     assert (published_name("acme"), request_headers("acme")) == ("acme", {})
+
+
+def test_a_kind_that_takes_webhooks_since_its_package_was_exchanged(install: Install) -> None:
+    """What is stored of its destinations is read all the same: unusable, with the reason, and no text is shown."""
+    install()
+    stored = {"id": "crm", "name": "CRM", "kind": "acme", "sources": ["site"], "settings": {"apiKey": "a-long-api-key"}}
+    found: Destination = decode_object("destination", msgspec.json.encode(stored).decode())
+    assert (found.id, found.kind, found.sources, found.settings) == ("crm", "acme", ("site",), stored["settings"])
+    assert "Acme CRM takes webhooks now" in (why_unusable(found, Settings(), 0) or "")
+    assert [(each.code, each.path) for each in check_destination("", found)] == [("invalid_settings", "settings")]
+    assert "a-long-api-key" not in repr(redact(found))
 
 
 def test_icon_and_unknown_kinds(asked: Running) -> None:

@@ -76,10 +76,10 @@ class QuickDisk(Disk):
 class Request:
     """A request on its way, as the receiver has it."""
 
-    def __init__(self, token: object, target: Target, data: bytes, is_whole: bool = False) -> None:
+    def __init__(self, token: object, target: Target, data: bytes, answer_bytes_max: int = 0) -> None:
         self.token = token
-        self.is_whole = is_whole
-        """Whether its answer is read whole."""
+        self.answer_bytes_max = answer_bytes_max
+        """How much of its answer's body is read; 0: its status only."""
         if isinstance(token, Parcel):
             token = token.tokens[0]
         if not isinstance(token, Delivery):
@@ -106,7 +106,7 @@ class FakeRoute(Route):
 
     def ask(self, target: Target, batch: Iterable[tuple[object, bytes]], body_bytes_max: int) -> None:
         for token, request in batch:
-            self._network.take(Request(token, target, request, is_whole=True))
+            self._network.take(Request(token, target, request, body_bytes_max))
 
 
 class Network(Sender):
@@ -322,7 +322,7 @@ class Rig:
         """Give one request its answer: a status, with a text where it is a failure, or an outcome that has none."""
         self.network.waiting.remove(request)
         failure: Failure | None = None
-        if request.is_whole and isinstance(how, int):
+        if request.answer_bytes_max and isinstance(how, int):
             body = text.encode() if text != "no" else b""
             self.role.engine.answered_whole(
                 request.token, request.target, Answer(how, "HTTP/1.1 x", body), milliseconds

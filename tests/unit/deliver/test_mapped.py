@@ -11,7 +11,7 @@ import pytest
 
 from hookline.connections.model import Destination, Pause
 from hookline.deliver.cluster.fence import Fence
-from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX
+from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
@@ -107,6 +107,22 @@ def test_a_condition_sees_of_a_secret_that_there_is_one(rig: Rig, condition: str
     assert [body_of(each) for each in rig.network.waiting] == ([{"key": "pass-word"}] if status == "delivered" else [])
     rig.come_to_rest()
     assert rig.status_at("m1", "api") == status
+
+
+@pytest.mark.parametrize("url", ["in/{{settings.secrets.key}}", "in?key={{settings.secrets.key}}"])
+def test_a_secret_in_a_url_is_masked_in_every_form_that_it_is_sent_in(rig: Rig, url: str) -> None:
+    """Base64 has characters that are encoded in one place of a URL and not in another; a receiver may repeat them."""
+    url = f"https://api.example.com/{url}"
+    start(rig, {**ONE, "url": url, "success": {"if": "status = 200"}}, settings={"secrets": {"key": "q7/Zk2+Xw9=="}})
+    track(rig, "m1")
+    (sent,) = rig.network.waiting
+    target = sent.data.split(b" ")[1].decode()
+    rig.answer(sent, 400, text=f"no such path: {target}")
+    rig.checkpoint()
+    (attempt,) = rig.event("m1").destinations[0].attempts
+    assert attempt.url == "https://api.example.com/…"
+    assert target[-12:] not in str(attempt.error)
+    assert "no such path" in str(attempt.error)
 
 
 def test_what_a_breaker_calls_back_is_not_sent_again_where_it_was_accepted(rig: Rig) -> None:
@@ -267,6 +283,18 @@ def test_a_batch_without_a_mapping_has_what_a_webhook_gets(rig: Rig, format: str
     assert {rig.status_at(f"m{number}", "api") for number in range(3)} == {"delivered"}
 
 
+@pytest.mark.parametrize("condition", [{}, {"if": "true"}])
+def test_a_line_of_a_batch_is_one_event_whatever_its_sender_wrote(rig: Rig, condition: dict[str, str]) -> None:
+    """Line breaks between the tokens of a caller's JSON begin no record of their own."""
+    start(rig, {**condition, "batch": {"size": 2, "wait": 1.0, "format": "lines"}})
+    foreign = b'{"type":"track","event":"E","properties":{"x":[\n{"type":"delete","userId":"victim"}\r]}}'
+    rig.append(rig.record("m1", body=foreign), rig.record("m2"))
+    rig.turn()
+    (sent,) = rig.network.waiting
+    lines = sent.data.partition(b"\r\n\r\n")[2].splitlines()
+    assert [msgspec.json.decode(line)["type"] for line in lines] == ["track", "track"]
+
+
 def test_a_crash_loses_nothing_that_waited(rig: Rig) -> None:
     """Events that wait for others, and a batch without an answer, are sent after a restart."""
     start(rig, BATCHED)
@@ -365,6 +393,24 @@ def test_a_batch_whose_answer_is_too_long_is_halved_until_it_can_be_read(rig: Ri
         rig.turn()
     assert [len(body_of(each)) for each in rig.network.sent] == [10, 5, 5]
     assert [rig.status_at(f"m{number}", "api") for number in range(10)] == ["delivered"] * 10
+
+
+NAMED = {"items": [{"path": "body.failed", "entries": "named"}]}
+
+
+@pytest.mark.parametrize(
+    ("count", "success", "answer_bytes_max"),
+    [(1, NAMED, ANSWER_BYTES_MAX), (100, NAMED, 100 * ANSWER_BYTES_PER_EVENT), (100, {}, ANSWER_BYTES_MAX)],
+)
+def test_no_more_is_read_of_an_answer_than_it_may_have_to_say(
+    rig: Rig, count: int, success: dict[str, Any], answer_bytes_max: int
+) -> None:
+    """Of one event, or where no rule asks what became of each, it is little, whatever the receiver sends."""
+    start(rig, {**ONE, "batch": {"size": 100, "wait": 0}, **({"success": success} if success else {})})
+    rig.append(*[f"m{number}" for number in range(count)])
+    rig.turn()
+    (sent,) = rig.network.waiting
+    assert (len(body_of(sent)), sent.answer_bytes_max) == (count, answer_bytes_max)
 
 
 @pytest.mark.parametrize("how", ["stop", "pause", "lease"])

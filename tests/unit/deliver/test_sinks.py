@@ -96,13 +96,13 @@ def news(rig: Rig, *writes: Sequence[str], error: BaseException | None = None) -
 LAKE = Destination(id="lake", name="Lake", kind="files", settings=KindSettings({"where": "folder"}))
 
 
-def with_sinks(rig: Rig, size: int) -> None:
+def with_sinks(rig: Rig, size: int, bytes: int = 8_000_000) -> None:
     """Have parcels of so many events for sinks wait as requests do."""
 
     def requests_of(
         resolved: Destination, lane_number: int, filters: Filters | None, *, is_replay: bool = False
     ) -> SinkRequests:
-        batch = SinkBatch(size=size, bytes=8_000_000, wait=0)
+        batch = SinkBatch(size=size, bytes=bytes, wait=0)
         return SinkRequests(resolved, batch, FakeRoute(rig.network), lane_number, filters)
 
     rig.role.lane_set.sinks.requests_of = requests_of  # type: ignore[method-assign]
@@ -138,6 +138,27 @@ def test_what_is_in_flight_is_counted_as_it_is_now(rig: Rig, begins_as: str) -> 
             rig.answer(rig.network.waiting[0], 200)
     rig.checkpoint()
     assert rig.role.engine.in_flight == 0
+
+
+def test_what_is_in_flight_to_a_sink_is_bounded_by_bytes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few large events wait for a slow sink in memory; each result makes room for the next, and all get there."""
+    monkeypatch.setattr(module, "IN_FLIGHT_BYTES_MAX", 2_000)
+    with_sinks(rig, 10, bytes=1_024)
+    rig.change(msgspec.structs.replace(LAKE, sources=("website",)))
+    rig.follow()
+    ids = [f"m{number}" for number in range(40)]
+    large = b'{"type":"track","event":"Order","properties":{"p":"%b"}}' % (b"x" * 400)
+    rig.append(*(rig.record(id, body=large) for id in ids))
+    rig.turn()
+    rig.answer_all(200, "crm")
+    while rig.network.waiting:
+        waiting = [request.token for request in rig.network.waiting]
+        assert sum(parcel.size_bytes for parcel in waiting if isinstance(parcel, SinkParcel)) <= 2_048
+        accept(rig)
+        rig.answer_all(200, "crm")
+        rig.pass_time(0.5)
+    rig.checkpoint()
+    assert {rig.status_at(id, "lake") for id in ids} == {"delivered"}
 
 
 def test_results_wait_for_room_in_the_ring(rig: Rig) -> None:

@@ -169,6 +169,26 @@ def test_an_answer_that_is_whole_and_names_nobody_accepts(body: bytes) -> None:
     assert all(verdict.accepted for verdict in bulk().each(200, "HTTP/1.1 200 OK", body, 3))
 
 
+@pytest.mark.parametrize("entries", [[], [{"create": {"status": 201}}]])
+def test_an_event_that_an_answer_says_nothing_of_is_not_accepted(entries: list[object]) -> None:
+    """There is an entry for each event where the rule is ``each``: those without one are sent again."""
+    body = msgspec.json.encode({"items": entries})
+    verdicts = bulk().each(200, "HTTP/1.1 200 OK", body, 3)
+    assert [(each.accepted, each.retry) for each in verdicts] == [
+        *([(True, False)] * len(entries)),
+        *([(False, True)] * (3 - len(entries))),
+    ]
+
+
+@pytest.mark.parametrize(("status", "retry"), [(400, False), (429, True), (500, True)])
+def test_what_fails_as_a_whole_accepts_nobody(status: int, retry: bool) -> None:
+    """Also where the others of a refused batch count as accepted: a 500 may name an event and have stored none."""
+    judge = Judge(msgspec.convert({"items": [{"path": "body.failed"}], "others": "accepted"}, Success))
+    named, *others = judge.each(status, f"HTTP/1.1 {status} No", b'{"failed":[0]}', 3)
+    assert not named.accepted
+    assert {(each.accepted, each.retry) for each in others} == {(not retry, retry)}
+
+
 def test_rules_see_all_of_a_long_head() -> None:
     """A wait, and a header that a rule asks for, count behind a kilobyte of others too; what is kept stays short."""
     policy = b"Content-Security-Policy: " + b"connect-src https://x.example.com; " * 40

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
 
-from hookline.connections.kinds import plan_of, resolved_auth, usual_settings
+from hookline.connections.kinds import plan_of, resolved_auth, unfit_settings, usual_settings
 from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot, is_sink, is_webhook
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
@@ -297,6 +297,8 @@ class LaneSet:
         filters = None
         try:
             filters = filters_of(destination)
+            if (unfit := unfit_settings(destination)) is not None:
+                raise ValueError(unfit)
             clock, name = self._engine.clock, self._settings.service_name
             resolved = resolve_all(destination, self._settings, clock.steady_ms())
             if not is_webhook(destination.kind):

@@ -28,10 +28,11 @@ from hookline.kinds.requests import CompiledRequest, Plan, Rendered, event_field
 from hookline.outcomes.outcome import Outcome, refuses_event
 from hookline.route.filters import Filters
 
-ANSWER_BYTES_MAX = 4 * 1024 * 1024
-"""Of an answer that says which items of a batch failed."""
-SMALL_ANSWER_BYTES_MAX = 64 * 1024
-"""Of one that says so of a single event."""
+ANSWER_BYTES_MAX = 64 * 1024
+"""Of an answer to a request, however few events it was for."""
+ANSWER_BYTES_PER_EVENT = 2 * 1024
+"""Of one that says which items of a batch failed. The event loop decodes it: what a receiver can make it cost is
+bounded by what the receiver was sent."""
 RETRIED_TOGETHER = Verdict(
     accepted=False, retry=True, of_event=True, error="the batch was refused; which of its events is meant shows later"
 )
@@ -53,11 +54,14 @@ class Parcel:
         self.verdicts: Sequence[Verdict] | None = None
         """What became of each; None: the answer says it."""
 
+    def end(self) -> None:
+        """Say that its result has come."""
+
 
 class RequestParcel(Parcel):
     """Several events in one HTTP request, and what it is made of."""
 
-    __slots__ = ("headers", "items", "request", "target_path")
+    __slots__ = ("answer_bytes_max", "headers", "items", "request", "target_path")
 
     def __init__(
         self, request: CompiledRequest, target_path: str, headers: bytes, tokens: Sequence[Token], items: list[bytes]
@@ -67,6 +71,8 @@ class RequestParcel(Parcel):
         self.target_path = target_path
         self.headers = headers
         self.items = items
+        self.answer_bytes_max = ANSWER_BYTES_MAX
+        """How much of its answer is read."""
 
     def halves(self) -> Iterator[RequestParcel]:
         """Yield it in two parts, to find out which event a receiver refuses."""
@@ -230,7 +236,7 @@ class Mapped(Gathering):
         found: list[Outgoing] = []
         for (index, ordinal), requests in single.items():
             judged = self.plan.requests[index].judge is not None
-            whole = SMALL_ANSWER_BYTES_MAX if judged else 0
+            whole = ANSWER_BYTES_MAX if judged else 0
             found.append(Outgoing(self._targets[index][ordinal], list(requests), whole))
         for (index, ordinal, target_path, headers), items in gathered.items():
             parcels = _parcels(self.plan.requests[index], target_path, headers, items)
@@ -242,8 +248,8 @@ class Mapped(Gathering):
     def _alike(self, events: Sequence[Token]) -> Outgoing:
         """Return first attempts whose requests differ in nothing but the events in them, by the shortest way."""
         request = self.plan.requests[0]
-        target_path, headers, end = request.render({}, bytes)
-        bodies = [self._body(each if isinstance(each, Event) else each.event) + end for each in events]
+        target_path, headers, _ = request.render({}, bytes)
+        bodies = [request.plain_item(self._body(each if isinstance(each, Event) else each.event)) for each in events]
         parcels = _parcels(request, target_path, headers, list(zip(events, bodies, strict=True)))
         return self.outgoing(self._targets[0][0], parcels)
 
@@ -251,11 +257,16 @@ class Mapped(Gathering):
         """Return parcels as they leave."""
         template = target.template
         assert isinstance(template, MappedTemplate)
+        parcels = list(parcels)
+        asked = [len(parcel.tokens) for parcel in parcels if parcel.request.judge is not None]
+        whole = max(ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT * max(asked, default=0))
+        for parcel in parcels:
+            parcel.answer_bytes_max = whole
         requests = [
             (parcel, template.write(parcel.target_path, parcel.headers, parcel.request.join(parcel.items), None))
             for parcel in parcels
         ]
-        return Outgoing(target, requests, ANSWER_BYTES_MAX)
+        return Outgoing(target, requests, whole)
 
     def _of_event(self, event: Event, mask: int | None) -> Iterator[tuple[int, int, Rendered]]:
         fields, plain = self._fields(event)
@@ -296,10 +307,10 @@ def are_refused_together(verdicts: Sequence[Verdict], status: int) -> bool:
     return not first.accepted and is_of_event and not first.retry and all(each is first for each in verdicts)
 
 
-def says_too_much(verdicts: Sequence[Verdict], answer: Answer) -> bool:
+def says_too_much(verdicts: Sequence[Verdict], answer: Answer, bytes_max: int) -> bool:
     """Return whether so much came of an answer that it was not read to where it says what became of the events: of
     fewer events it says less, and all of them together would be sent again and again."""
-    return not verdicts[0].accepted and 200 <= answer.status < 300 and len(answer.body) >= ANSWER_BYTES_MAX
+    return not verdicts[0].accepted and 200 <= answer.status < 300 and len(answer.body) >= bytes_max
 
 
 def failure_of(verdict: Verdict, answer: Answer, now: Callable[[], float] = time) -> Failure | None:

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate, islice
 from time import monotonic
 from typing import Any
 
@@ -39,6 +40,9 @@ from hookline.route.filters import Filters
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
+IN_FLIGHT_BYTES_MAX = 16_000_000
+"""Bodies of one lane's events that wait for a sink or are being written, where two batches are not more. Their fields
+take up to 25 times as much memory."""
 ERROR_CHARACTERS_MAX = 500
 REMARK_CHARACTERS_MAX = 500
 NEWS_MAX = 50
@@ -54,11 +58,25 @@ written again, and the supervisor kills a role that takes 10 s."""
 class SinkParcel(Parcel):
     """Events that go to a sink together."""
 
-    __slots__ = ("events",)
+    __slots__ = ("_on_end", "events")
 
-    def __init__(self, tokens: Sequence[Token], events: Sequence[SinkEvent]) -> None:
+    def __init__(
+        self, tokens: Sequence[Token], events: Sequence[SinkEvent], on_end: Callable[[SinkParcel], None] | None = None
+    ) -> None:
+        """``on_end`` is called when its result has come."""
         super().__init__(tokens)
         self.events = events
+        self._on_end = on_end
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how much the bodies of its events have."""
+        return sum(len(event.body) for event in self.events)
+
+    def end(self) -> None:
+        """Say that its result has come."""
+        if self._on_end is not None:
+            self._on_end(self)
 
     def remarks(self, lane: int) -> list[RemarkRow]:
         """Return what was said of events that were accepted."""
@@ -203,6 +221,8 @@ class SinkRequests(Gathering):
         super().__init__(batch.size, batch.wait, batch.bytes)
         self._settings = usual_settings(destination)
         self._bytes_max = batch.bytes
+        self._in_flight_bytes_max = max(IN_FLIGHT_BYTES_MAX, 2 * batch.bytes)
+        self._in_flight_events = self._in_flight_bytes = 0
         self._filters = filters if filters is not None and filters.edits else None
         self._target = Target(SinkTemplate(destination), 0, lane_number, route)
 
@@ -211,24 +231,50 @@ class SinkRequests(Gathering):
         """Return the only one."""
         return (self._target,)
 
+    def allowance(self, requests: int) -> int:
+        """Return how many events may be in flight, as far as their bodies are not too many bytes."""
+        most = super().allowance(requests)
+        if most <= 1 or not self._in_flight_bytes:
+            return most
+        return max(1, min(most, self._in_flight_bytes_max * self._in_flight_events // self._in_flight_bytes))
+
+    def gathered(
+        self, queue: Sequence[Event], room: int, most: int, in_flight: int, now: float, *, hurry: bool
+    ) -> int | None:
+        """Return how many of the queued events leave now; None: they wait, so look again soon."""
+        count = super().gathered(queue, room, most, in_flight, now, hurry=hurry)
+        room_bytes = self._in_flight_bytes_max - self._in_flight_bytes
+        sizes = (len(event.record.body) for event in islice(queue, count or 0))
+        fitting = sum(size_bytes <= room_bytes for size_bytes in accumulate(sizes))
+        if not count or fitting == count:
+            return count
+        self.hurry()  # those that stay have waited for others already
+        return fitting or None
+
     def requests(
         self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
     ) -> list[Outgoing]:
         """Return what leaves for some events."""
-        parcels: list[tuple[Any, bytes]] = []
+        parcels: list[SinkParcel] = []
         tokens: list[Token] = []
         events: list[SinkEvent] = []
         size_bytes = 0
         for token in leaving:
             made = self._event(token if isinstance(token, Event) else token.event)
             if tokens and size_bytes + len(made.body) > self._bytes_max:
-                parcels.append((SinkParcel(tokens, events), b""))
+                parcels.append(SinkParcel(tokens, events, self._ended))
                 tokens, events, size_bytes = [], [], 0
             tokens.append(token)
             events.append(made)
             size_bytes += len(made.body)
-        parcels.append((SinkParcel(tokens, events), b""))
-        return [Outgoing(self._target, parcels, 1)]
+        parcels.append(SinkParcel(tokens, events, self._ended))
+        self._in_flight_events += len(leaving)
+        self._in_flight_bytes += sum(parcel.size_bytes for parcel in parcels)
+        return [Outgoing(self._target, [(parcel, b"") for parcel in parcels], 1)]
+
+    def _ended(self, parcel: SinkParcel) -> None:
+        self._in_flight_events -= len(parcel.events)
+        self._in_flight_bytes -= parcel.size_bytes
 
     def _event(self, event: Event) -> SinkEvent:
         record = event.record

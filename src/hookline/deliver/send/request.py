@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Generic, NamedTuple, TypeVar
 
-from hookline.connections.kinds import resolved_auth, shown_url
+from hookline.connections.kinds import resolved_auth, sent_forms, shown_url
 from hookline.connections.model import Destination, SecretSetting
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.connections.rotation import running_rotation, secret_of, until_ms
@@ -259,7 +259,8 @@ def mapped_templates(
         lines.append(("Authorization", authorization))
     _check_static_lines(lines)
     made: list[MappedTemplate] = []
-    hidden = {str(number): secret for number, secret in enumerate([*secrets, *filter(None, [authorization])])}
+    words = [*(form for secret in secrets for form in sent_forms(secret)), *filter(None, [authorization])]
+    hidden = {str(number): word for number, word in enumerate(words)}
     for request in plan.requests:
         made.append(MappedTemplate(request, shown_url(request, secrets), lines))
         made[-1].hide(hidden)

@@ -5,7 +5,8 @@ It imports no web framework: the other roles wait for this and need not wait for
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
+from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from hookline.journal.port import JournalAway
 from hookline.outcomes.reader import DeliverReader
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+from hookline.whole_file import try_to_write_whole
 
 
 def journal_ends(settings: Settings) -> Offsets:
@@ -47,6 +49,33 @@ def _was_read(settings: Settings) -> bool:
 
 
 PROBLEMS_SHOWN_MAX = 20
+APPLIED_FILE = "applied-connections"
+"""In the data folder: the digests of connections files that were applied, newest first."""
+APPLIED_KEPT_MAX = 50
+
+
+def was_applied(data_path: Path, document: str) -> bool:
+    """Return whether this text was applied as a connections file before."""
+    return _digest(document) in _applied(data_path)
+
+
+def note_applied(store: Store, data_path: Path, document: str) -> None:
+    """Keep in mind that this text was applied as a connections file."""
+    store.unapplied_file = None
+    digest, known = _digest(document), _applied(data_path)
+    if known[:1] != [digest]:
+        kept = [digest, *(each for each in known if each != digest)][:APPLIED_KEPT_MAX]
+        try_to_write_whole(data_path / APPLIED_FILE, "".join(f"{each}\n" for each in kept).encode())
+
+
+def _digest(document: str) -> str:
+    return sha256(document.encode()).hexdigest()
+
+
+def _applied(data_path: Path) -> list[str]:
+    with suppress(OSError, UnicodeDecodeError):
+        return (data_path / APPLIED_FILE).read_text("ascii").split()
+    return []
 
 
 class CannotStart(Exception):
@@ -59,8 +88,8 @@ def open_connections(settings: Settings, connections_file: Path | None, boot_id:
     """Open ``control.db``, apply the file, and tell the other roles that the connections of this boot are in force, and
     that whoever is suppressed can be told.
 
-    Raise CannotStart for a file that cannot be applied, DatabaseError for an unusable database, DatabaseAway for one
-    that something outside of us keeps from being written to.
+    Raise CannotStart for a file that cannot be applied and never was, DatabaseError for an unusable database,
+    DatabaseAway for one that something outside of us keeps from being written to.
     """
     settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
@@ -93,6 +122,15 @@ def _apply(store: Store, settings: Settings, connections_file: Path) -> None:
                 logger().warning("file_has_rotated_secret", destination=change.id, what=change.note)
             elif change.note == file.STILL_DRAINS:
                 logger().warning("destination_still_drains", destination=change.id, what=change.note)
-    if problems:
+    if not problems:
+        note_applied(store, settings.data_path, document)
+        return
+    if was_applied(settings.data_path, document):
+        # Somebody has changed since what the file meets. Then it is better to run as before than not to run.
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        store.unapplied_file = str(connections_file), f"{problems[0]}{more}"
+        lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
+        logger().error("connections_file_not_applied", file=str(connections_file), problems=lines)
+    else:
         lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
         raise CannotStart(f"{connections_file}: " + "\n  ".join(lines))

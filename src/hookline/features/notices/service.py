@@ -37,6 +37,7 @@ from hookline.features.notices.conditions.machine import (
     DiskRoom,
     Roles,
     Sources,
+    UnappliedFile,
 )
 from hookline.features.notices.conditions.retention import Retention
 from hookline.features.notices.conditions.sinks import SchemaChanges
@@ -280,6 +281,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         JournalDamage(settings.data_path / "journal", location_of(settings, "deliver")),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted, whole.roles),
+        UnappliedFile(lambda: store.unapplied_file),
         DatabaseOutages(),
         DatabasesWentBack(data),
         ClientCertificates(settings),

@@ -30,7 +30,11 @@ RETRY_SECONDS = 20
 LISTING_SECONDS_MAX = 60.0
 NAMES_MAX = 1_000_000
 """Of one listing."""
-FILE_BYTES_MAX = 1 << 30
+FILE_BYTES_MAX = 256 * 1024 * 1024
+"""Of what is read; a file has the events of one write, which are 16 MB as webhooks get them."""
+NOTES = "_hookline/"
+NOTE_BYTES_MAX = 32 * 1024 * 1024
+"""Of the files that say what was written."""
 PROBE = "_hookline/fence"
 ERROR_CHARACTERS_MAX = 300
 LOCK_SECONDS_MAX = 60.0
@@ -59,10 +63,10 @@ class BucketStore:
             endpoint = endpoint.replace("://", f"://{bucket}.", 1)
         with _LOCKS_LOCK:
             self._lock = _LOCKS.setdefault((host, port, bucket, self._prefix), threading.Lock())
-        self._store = _new_store(settings, endpoint, self._tunnel.url, is_path_style)
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="s3-put")
         self.is_fenced = True
         try:
+            self._store = _new_store(settings, endpoint, self._tunnel.url, is_path_style)
             self._probe()
         except BaseException:
             self.close()
@@ -175,7 +179,7 @@ class BucketStore:
 
         try:
             found = obstore.get(self._store, self._at(path))
-            if found.meta["size"] > FILE_BYTES_MAX:
+            if found.meta["size"] > (NOTE_BYTES_MAX if path.startswith(NOTES) else FILE_BYTES_MAX):
                 raise SinkFailed(f"{path} is larger than anything that was written there; put it back from a copy")
             return bytes(found.bytes()), found.meta.get("e_tag")
         except (FileNotFoundError, obstore.exceptions.NotFoundError):

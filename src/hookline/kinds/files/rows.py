@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from hookline.kinds.model import Json
 from hookline.kinds.sink import SinkEvent
+from hookline.remembered import Remembered
 
 GROUPS_MAX = 256
 """Folders that one write fills: whoever makes up event names must not make thousands of files. The smallest groups
@@ -23,6 +24,10 @@ PERSON_FIELDS = ("userId", "anonymousId", "previousId")
 """The fields by which rows of a person are found."""
 HASH_BYTES = 3
 """Of a person's id in a manifest: enough that few files are read in vain, and too few to tell who it is."""
+REMEMBERED_BYTES_MAX = 2 * 1024 * 1024
+"""Of the ids, and of the names, whose forms are at hand."""
+REMEMBERED_ENTRY_BYTES_MAX = 1_024
+"""A longer text is worked on each time: senders make up what stands there."""
 
 Row = Mapping[str, Json]
 
@@ -72,18 +77,20 @@ def people_of(row: Row) -> Iterable[str]:
             yield str(value)
 
 
-@lru_cache(maxsize=16_384)
-def hash_of(id: str) -> bytes:
-    """Return what a manifest keeps of an id."""
+def _found_hash(id: str) -> bytes:
     return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).digest()
 
 
-@lru_cache(maxsize=4_096)
-def clean(name: str) -> str:
-    """Return a name as a part of a path: small letters, digits, ``_`` and ``-``."""
+def _cleaned(name: str) -> str:
     cleaned = re.sub(r"[^a-z0-9-]+", "_", name.lower()).strip("_-")[:LABEL_CHARACTERS_MAX].rstrip("_-")
     # A name in another script has nothing left; its hash keeps it apart from others.
     return cleaned or "x" + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+hash_of = Remembered(_found_hash, REMEMBERED_BYTES_MAX, REMEMBERED_ENTRY_BYTES_MAX).__getitem__
+"""Return what a manifest keeps of an id."""
+clean = Remembered(_cleaned, REMEMBERED_BYTES_MAX, REMEMBERED_ENTRY_BYTES_MAX).__getitem__
+"""Return a name as a part of a path: small letters, digits, ``_`` and ``-``."""
 
 
 @lru_cache(maxsize=256)

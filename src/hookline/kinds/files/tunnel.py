@@ -56,6 +56,11 @@ class Tunnel:
         """Return where it listens, with the password that keeps other users of this machine out."""
         return f"http://hookline:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether it has ended, or is about to."""
+        return self._closed.is_set()
+
     @contextmanager
     def bounded(self, seconds: float, why: str) -> Iterator[None]:
         """Let no connection go on for longer, whatever comes through it; ``why`` is what is said of it then."""

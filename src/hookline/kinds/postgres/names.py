@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
+from sys import getsizeof
+
+from hookline.remembered import ENTRY_BYTES
 
 NAME_BYTES_MAX = 63
 """What PostgreSQL keeps of a name; it cuts longer ones, and two of them may then be one."""
@@ -62,24 +65,31 @@ def column_name(path: str) -> str:
 class ColumnNames(dict[str, str]):
     """The columns of one object's keys, each worked out once: ``names[key]``; ``inner`` has those of objects in it.
 
-    Bounded: who makes up ever new keys has their names worked out each time.
+    Bounded by the bytes of all of them together: once they are too many, all are forgotten and worked out anew.
     """
 
-    KEYS_MAX = 2_000
+    BYTES_MAX = 1024 * 1024
+    KEY_BYTES_MAX = 1_024
+    """The columns of longer keys are worked out each time."""
+    INNER_BYTES = 400
+    """What the names of one more object take at their emptiest."""
 
-    __slots__ = ("_inner", "_path", "_reserved")
+    __slots__ = ("_inner", "_outermost", "_path", "_reserved", "held_bytes")
 
-    def __init__(self, path: str, reserved: frozenset[str] = frozenset()) -> None:
+    def __init__(self, path: str, reserved: frozenset[str] = frozenset(), outermost: ColumnNames | None = None) -> None:
         super().__init__()
         self._path = path
         self._reserved = reserved
         self._inner: dict[str, ColumnNames] = {}
+        self._outermost = self if outermost is None else outermost
+        self.held_bytes = 0
+        """Of the outermost: what all of them hold."""
 
     def __missing__(self, key: str) -> str:
         """Return the column, empty for a key whose column is reserved for something else."""
         name = column_name(self._path + key)
         name = "" if name in self._reserved else name
-        if len(self) < self.KEYS_MAX:
+        if self._outermost._has_room(getsizeof(key) + getsizeof(name)):
             self[key] = name
         return name
 
@@ -87,10 +97,22 @@ class ColumnNames(dict[str, str]):
         """Return the names of the keys of an object that is in this one."""
         found = self._inner.get(key)
         if found is None:
-            found = ColumnNames(f"{self._path}{key}_", self._reserved)
-            if len(self._inner) < self.KEYS_MAX:
+            found = ColumnNames(f"{self._path}{key}_", self._reserved, self._outermost)
+            if self._outermost._has_room(getsizeof(key) + getsizeof(found._path), self.INNER_BYTES):
                 self._inner[key] = found
         return found
+
+    def _has_room(self, text_bytes: int, more_bytes: int = 0) -> bool:
+        """Make room for an entry; return whether it is one to keep."""
+        if text_bytes > self.KEY_BYTES_MAX:
+            return False
+        entry_bytes = ENTRY_BYTES + text_bytes + more_bytes
+        if self.held_bytes + entry_bytes > self.BYTES_MAX:
+            self.clear()
+            self._inner.clear()
+            self.held_bytes = 0
+        self.held_bytes += entry_bytes
+        return True
 
 
 def _named(text: str, what: str) -> str:

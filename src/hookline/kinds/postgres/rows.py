@@ -14,14 +14,17 @@ from hookline.kinds.model import Json
 from hookline.kinds.postgres.names import OTHER_COLUMN, ColumnNames, schema_name, table_name
 from hookline.kinds.postgres.types import cleaned
 from hookline.kinds.sink import SinkEvent
+from hookline.remembered import Remembered
 
 Row: TypeAlias = dict[str, Json]
 DEPTH_MAX = 8
 """Objects within objects that become columns; what is deeper becomes JSON."""
 ID_CHARACTERS_MAX = 512
 """Of what a table has an index on: PostgreSQL puts at most 2,704 bytes there."""
-NAMES_MAX = 10_000
-"""Names of sources and events that are remembered."""
+NAMES_BYTES_MAX = 1024 * 1024
+"""Of the names of sources, and of those of events, that are remembered."""
+NAME_BYTES_MAX = 1_024
+"""A longer name is worked on each time."""
 
 BASE_COLUMNS = frozenset({"id", "received_at", "uuid_ts", "timestamp", "user_id", "anonymous_id"})
 """A property whose column would have one of these names is left out."""
@@ -98,9 +101,10 @@ class RowMaker:
     """Makes rows; remembers the names that it has made."""
 
     def __init__(self, schema_prefix: str) -> None:
-        self._prefix = schema_prefix
-        self._schemas: dict[str, str] = {}
-        self._tables: dict[str, str] = {}
+        self._schemas: Remembered[str, str] = Remembered(
+            lambda source: schema_name(source, schema_prefix), NAMES_BYTES_MAX, NAME_BYTES_MAX
+        )
+        self._tables: Remembered[str, str] = Remembered(table_name, NAMES_BYTES_MAX, NAME_BYTES_MAX)
         self._context = ColumnNames("context_")
         self._own = {
             kind: ColumnNames("", BASE_COLUMNS | {column for _, column in fields})
@@ -115,7 +119,7 @@ class RowMaker:
             text = f"a row's id has 1 to {ID_CHARACTERS_MAX} characters, this messageId has {len(id)}"
             return Verdict(False, of_event=True, error=text)
         kind = fields["type"]
-        schema = self._schema(fields["source"])
+        schema = self._schemas[fields["source"]]
         base: Row = {"id": id, "received_at": fields["receivedAt"], "timestamp": fields["timestamp"]}
         if "userId" in fields:
             base["user_id"] = fields["userId"]
@@ -134,11 +138,7 @@ class RowMaker:
 
     def _add_track(self, batch: Batch, schema: str, base: Row, fields: Mapping[str, Json]) -> None:
         name = fields.get("event") or ""
-        table = self._tables.get(name)
-        if table is None:
-            table = table_name(name)
-            if len(self._tables) < NAMES_MAX:
-                self._tables[name] = table
+        table = self._tables[name]
         base["event"], base["event_text"] = table, name
         id = base["id"]
         tracks = batch.of(TableName(schema, "tracks")).rows
@@ -170,14 +170,6 @@ class RowMaker:
                 table_of_latest = batch.of(TableName(schema, latest[0]), is_latest=True)
                 # As it will stand there: of two ids that become the same, one statement may write one row only.
                 _keep_latest(table_of_latest, str(cleaned(id)), base, event.received_at_ms)
-
-    def _schema(self, source: str) -> str:
-        found = self._schemas.get(source)
-        if found is None:
-            found = schema_name(source, self._prefix)
-            if len(self._schemas) < NAMES_MAX:
-                self._schemas[source] = found
-        return found
 
 
 def pieces_of(events: Sequence[SinkEvent]) -> Iterator[tuple[bool, Sequence[SinkEvent]]]:

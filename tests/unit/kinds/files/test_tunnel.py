@@ -9,10 +9,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from hookline.kinds.files import bucket
 from hookline.kinds.files.tunnel import Tunnel
 from hookline.kinds.sink import SinkContext, SinkFailed
 from tests.unit.kinds.files.place import context
@@ -163,3 +165,23 @@ def test_it_leads_there_beside_thousands_of_open_files(many_files: None, echo: i
     tunnel = Tunnel(NAME, echo, ALLOWED, is_tls=True)
     assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
     tunnel.close()
+
+
+def test_it_ends_with_a_store_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try would leave a thread and a socket otherwise."""
+    opened: list[Tunnel] = []
+
+    class Noted(Tunnel):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            opened.append(self)
+
+    def refused(*_: object) -> None:
+        raise ValueError("no certificate")
+
+    monkeypatch.setattr(bucket, "Tunnel", Noted)
+    monkeypatch.setattr(bucket, "_new_store", refused)
+    settings = {"bucket": "lake", "region": "us-east-1", "endpoint": "https://127.0.0.1", "pathStyle": True}
+    with pytest.raises(ValueError, match="no certificate"):
+        bucket.BucketStore(context(tmp_path), settings)
+    assert [tunnel.is_closed for tunnel in opened] == [True]

@@ -20,7 +20,7 @@ from hookline.connections.past import ALL, Change, Past, Version, way_back
 from hookline.connections.store import ChangeRefused
 from hookline.database.location import location_of
 from hookline.features.connections.api.objects import refused_as_problem
-from hookline.features.connections.service import journal_ends
+from hookline.features.connections.service import journal_ends, note_applied
 
 YAML = "application/yaml"
 
@@ -83,6 +83,8 @@ def apply_document(services: Services, wanted: ApplyRequest, author: str) -> App
     )
     if applied.problems:
         raise _refused(applied.problems)
+    if not wanted.dry_run:
+        note_applied(services.store, services.settings.data_path, wanted.document)
     return ApplyResult(applied.version, applied.changes)
 
 

@@ -53,6 +53,24 @@ def megabytes(count: int) -> str:
     return f"{count / 1024**2:.0f} MB" if count < 10 * 1024**3 else f"{count / 1024**3:.0f} GB"
 
 
+class UnappliedFile:
+    """Says of the connections file that control could not apply when it started, until one is applied."""
+
+    kinds = ("connections_file_not_applied",)
+
+    def __init__(self, unapplied: Callable[[], tuple[str, str] | None]) -> None:
+        """``unapplied`` returns the file and why it was not applied."""
+        self._unapplied = unapplied
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Return the one finding there can be."""
+        found = self._unapplied()
+        return () if found is None else (Finding(self.kinds[0], found[0], found[1].rstrip(".")),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 DOWN_MS = 30_000
 """No report for so long, and the role is taken for dead; a restart takes seconds."""
 QUIET_MS = 3_600_000

@@ -11,7 +11,7 @@ import pytest
 
 from hookline.index.duplicates import DISK_RETRY_SECONDS, FROZEN_MAX, Duplicates
 from hookline.journal.record import Record
-from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, Open, finish
+from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, Open, finish, forget_users
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 from tests.unit.journal.conftest import BadPages, bad_pages
 
@@ -121,7 +121,7 @@ def test_a_repeat_of_a_record_that_was_erased_is_none(
         _fill_a_run(index, journal)
         finish(index)
     journal.records[0].erased = True
-    assert index.forget_users([0])
+    assert forget_users(index, [0])
     first = len(journal.records)
     assert _take(index, journal, [record("a"), record("b"), record("a")]) == [(1, 1), (2, first)]
 

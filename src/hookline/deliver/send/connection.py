@@ -302,12 +302,12 @@ class Connection(asyncio.Protocol):
             if self._head_done and not (self.batch is not None and self.batch.whole):
                 self._report()
             else:
-                self._fail(Outcome.TIMED_OUT, error)
+                self._fail(Outcome.TIMED_OUT, error, is_unsent=self.transport is None)
         self.close()
 
     def refuse(self, outcome: Outcome, error: str) -> None:
         """The connection could not be made."""
-        self._fail(outcome, error)
+        self._fail(outcome, error, is_unsent=True)
 
     @property
     def is_silent(self) -> bool:
@@ -424,11 +424,11 @@ class Connection(asyncio.Protocol):
             self._fail(Outcome.BAD_RESPONSE, f"not a valid HTTP answer ({type(error).__name__})")
         self.close()
 
-    def _fail(self, outcome: Outcome, error: str) -> None:
+    def _fail(self, outcome: Outcome, error: str, *, is_unsent: bool = False) -> None:
         token, batch, _ = self._release()
         self.close()
         milliseconds = int((monotonic() - batch.began) * 1000)
-        result, failure = to_number(outcome, None), Failure(outcome, None, error)
+        result, failure = to_number(outcome, None), Failure(outcome, None, error, is_unsent=is_unsent)
         self.pool.sink.answered(token, batch.target, result, milliseconds, failure)
 
     def _release(self) -> tuple[Opaque, RequestBatch, bytes]:

@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         self._head_done = self._complete = self._keep_alive = False
         self._interim = 0
         self._answer = bytearray()  # bytes would be copied for each of the tiny chunks that a receiver may send
-        self._head = first
+        self._head: bytes | bytearray = first
         return self._parser
 
     # asyncio.Protocol
@@ -195,6 +195,8 @@ class Connection(asyncio.Protocol):
         if parser is None:
             parser = self._begin_parsing(data)
         elif not self._head_done:
+            if not isinstance(self._head, bytearray):
+                self._head = bytearray(self._head)
             self._head += data
         seen_before = max(0, self._received - END_OF_HEAD_BYTES_MAX + 1)  # the head's end may be cut in two
         self._received += len(data)
@@ -363,7 +365,7 @@ class Connection(asyncio.Protocol):
         if self.watch is not None:
             reusable = False
         if reusable and now < self.old_at and self.transport is not None and not self.transport.is_closing():
-            self.pool.note_keep_alive(self._head)
+            self.pool.note_keep_alive(bytes(self._head))
             self._parser = None
             self._head = b""
             self._head_done = False

@@ -210,7 +210,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         tls, protocol = self._tls, self._protocol
         if tls is None or protocol is None or self._error is not None:
             return
-        more, ended, failed = b"", False, None
+        more, ended = b"", False
+        failed: Exception | None = None
         try:
             data = tls.read(READ_BYTES)
         except ssl.SSLWantReadError:

@@ -6,7 +6,10 @@ import msgspec
 import pytest
 
 from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS
+from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.retry.scheduler import BEYOND_SHARE
+from hookline.deliver.store.batch import RetryRow
+from hookline.deliver.store.retry_rows import OVERDUE_MAX
 from hookline.journal.record import Record
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver, Seconds
@@ -209,6 +212,18 @@ def test_parked_events_that_were_tried_expire(rig: Rig) -> None:
     statuses = {n: rig.status_at(f"m{n}", "crm") for n in tried}
     assert set(statuses.values()) == {"expired"}
     assert rig.status_at("never", "crm") in ("queued", "retrying")
+
+
+def test_rows_that_were_never_tried_do_not_hide_those_whose_window_ends(rig: Rig) -> None:
+    """However many rows only wait for their user's turn."""
+    begin(rig, 1)
+    number, long_ago = rig.lane("crm").number, rig.clock.steady_ms() - 20_000_000
+    for offset in range(1_000, 1_000 + 2 * OVERDUE_MAX):
+        rig.role.engine.batch.retry(RetryRow(number, 0, offset, 0, long_ago, long_ago, ALL_URLS))
+    rig.role.engine.batch.retry(RetryRow(number, 0, 5_000, 1, long_ago, long_ago, ALL_URLS))
+    rig.checkpoint()
+    found = rig.role.store.rows.for_probe(number, 1, rig.clock.steady_ms(), long_ago + 1)
+    assert [row.offset for row in found.overdue] == [5_000]
 
 
 def test_an_event_that_cannot_be_rendered_fails_alone(rig: Rig) -> None:

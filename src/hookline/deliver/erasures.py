@@ -7,6 +7,8 @@ sent. Every step may be done twice: a restart begins a round that was not answer
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.feeder import Feeder
@@ -35,8 +37,8 @@ class Erasures:
         """What control wants, until it is known which of it is done."""
         self._waiting: list[Erasure] = []
         self._writing: tuple[Erasure, Batch] | None = None
-        self._closed = 0
-        """Retry rows closed for the one that is under way."""
+        self._closed: Counter[tuple[int, int, int]] = Counter()
+        """Retry rows closed for those that are not answered yet."""
         self._log = logger()
 
     def follow(self) -> None:
@@ -63,10 +65,12 @@ class Erasures:
         lanes = list(self._engine.lanes.values())
         for lane in lanes:
             self._give_back(lane, erasure)
-            self._closed += self._retries.drop(lane, erasure.positions)
+            self._closed[erasure.key] += self._retries.drop(lane, erasure.positions)
         under_way = (position for lane in (*lanes, *self._engine.ended.values()) for position in lane.in_flight)
         if any(_holds(erasure, position) for position in under_way):
-            # What comes of it is written down once more: it ends within seconds.
+            # What comes of it is written down once more: it ends within seconds. The code of a sink may take for ever,
+            # so the others go first.
+            self._waiting.sort(key=lambda each: each.key == erasure.key)
             return
         for partition, positions in erasure.positions.items():
             try:
@@ -80,8 +84,7 @@ class Erasures:
     def _write(self, erasure: Erasure) -> None:
         """Put on record, with the next checkpoint, that nothing is left of it."""
         batch = self._engine.batch
-        batch.erasures.append(ErasureRow(*erasure.key, self._closed, erasure.positions))
-        self._closed = 0
+        batch.erasures.append(ErasureRow(*erasure.key, self._closed.pop(erasure.key, 0), erasure.positions))
         self._writing = erasure, batch
 
     def _forget_users(self, partition: int, positions: OffsetSet) -> bool:

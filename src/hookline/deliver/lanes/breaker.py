@@ -333,6 +333,7 @@ class Health:
 
     def refused(self, at: tuple[int, int], now_seconds: float, reason: str) -> bool:
         """Note that the receiver refused one event; return whether this one opened the breaker."""
+        self.unreached = False
         self._doubt(at, now_seconds)
         return self.breaker.refused(now_seconds, reason)
 
@@ -345,6 +346,7 @@ class Health:
         """Open the breaker: events wait, because somebody else found the receiver down."""
         if self.breaker.failures == 0:
             self.run_started = at
+            self.unreached = False
         self._doubt(at, now_seconds)
         self.breaker.open(reason)
 

@@ -543,7 +543,14 @@ class Dispatcher(Work, Sink):
         """No answer came: it is one failure of the receiver, and one of each event."""
         parcel.end()
         for index, token in enumerate(parcel.tokens):
-            own = Failure(failure.outcome, failure.status, failure.error, failure.retry_after, failure.head)
+            own = Failure(
+                failure.outcome,
+                failure.status,
+                failure.error,
+                failure.retry_after,
+                failure.head,
+                is_unsent=failure.is_unsent,
+            )
             self._answered_alone(token, target, milliseconds, own, counts=index == 0)
         self.go_on()
 

@@ -8,6 +8,7 @@ sent. Every step may be done twice: a restart begins a round that was not answer
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 
@@ -52,8 +53,8 @@ class Erasures:
         """Partition and offset of its events whose rows no checkpoint has deleted yet."""
         self._is_last = True
         """Whether the checkpoint that is waited for deletes the last of them."""
-        self._closed = 0
-        """Retry rows closed for the one that is under way."""
+        self._closed: Counter[tuple[int, int, int]] = Counter()
+        """Retry rows closed for those that are not answered yet."""
         self._log = logger()
 
     def follow(self) -> None:
@@ -82,10 +83,12 @@ class Erasures:
         lanes = list(self._engine.lanes.values())
         for lane in lanes:
             self._give_back(lane, erasure)
-            self._closed += self._retries.drop(lane, erasure.positions)
+            self._closed[erasure.key] += self._retries.drop(lane, erasure.positions)
         under_way = (position for lane in (*lanes, *self._engine.ended.values()) for position in lane.in_flight)
         if any(_holds(erasure, position) for position in under_way):
-            # What comes of it is written down once more: it ends within seconds.
+            # What comes of it is written down once more: it ends within seconds. The code of a sink may take for ever,
+            # so the others go first.
+            self._waiting.sort(key=lambda each: each.key == erasure.key)
             return
         steps = []
         for partition, positions in erasure.positions.items():
@@ -120,8 +123,8 @@ class Erasures:
         batch = self._engine.batch
         rows = tuple(islice(self._unwritten, EVENTS_PER_CHECKPOINT))
         self._is_last = len(rows) < EVENTS_PER_CHECKPOINT
-        batch.erasures.append(ErasureRow(*erasure.key, self._closed, rows, erasure.positions if self._is_last else {}))
-        self._closed = 0
+        closed = self._closed.pop(erasure.key, 0)
+        batch.erasures.append(ErasureRow(*erasure.key, closed, rows, erasure.positions if self._is_last else {}))
         self._writing = erasure, batch
 
     def _go_on_writing(self, erasure: Erasure, batch: Batch) -> None:

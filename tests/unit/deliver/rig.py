@@ -329,7 +329,8 @@ class Rig:
             )
             return
         if isinstance(how, Outcome):
-            failure, result = Failure(how, None, how.value), to_number(how, None)
+            is_unsent = how is Outcome.NAME_NOT_RESOLVED  # without an address no connection is made
+            failure, result = Failure(how, None, how.value, is_unsent=is_unsent), to_number(how, None)
         else:
             result = how
             if not 200 <= how < 300:

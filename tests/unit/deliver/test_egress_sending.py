@@ -8,6 +8,8 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
@@ -84,6 +86,35 @@ def test_a_name_without_an_address_is_its_own_outcome() -> None:
 
     assert asyncio.run(outcomes(unknown, Guard(()), 80, 1)) == [Outcome.NAME_NOT_RESOLVED]
     assert asyncio.run(outcomes(lambda host, port: [], Guard(()), 80, 1)) == [Outcome.NAME_NOT_RESOLVED]
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_failure_says_whether_a_request_was_sent(listens: bool) -> None:
+    """No connection, no request; one that was closed instead of an answer may have brought it."""
+    failures: list[Failure | None] = []
+
+    class Failures(Results):
+        def answered(
+            self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None
+        ) -> None:
+            failures.append(failure)
+            super().answered(token, target, result, milliseconds, failure)
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1] if listens else free_port()
+            pools = Pools(Failures(), Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
+            result: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            pools.of(parse_receiver_url(f"http://127.0.0.1:{port}/")).send(NO_TARGET, [(result, REQUEST)])
+            assert await asyncio.wait_for(result, 30) is Outcome.CONNECTION_FAILED
+            pools.close()
+
+    asyncio.run(scenario())
+    assert [failure is not None and failure.is_unsent for failure in failures] == [not listens]
 
 
 def test_the_next_address_is_tried_when_the_first_refuses() -> None:

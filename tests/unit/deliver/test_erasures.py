@@ -163,6 +163,24 @@ def test_what_is_under_way_of_a_lane_that_ended_is_waited_for(rig: Rig, privacy:
     assert rig.role.store._read.execute("SELECT count(*) FROM attempts").fetchone() == (0,)
 
 
+def test_one_that_waits_for_what_is_under_way_holds_up_no_other(rig: Rig, privacy: PrivacyStore) -> None:
+    """The code of a sink may take for ever."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.answer(next(each for each in rig.network.waiting if each.offset == 1))
+    rig.checkpoint()
+    ask(rig, privacy, 0)
+    ask(rig, privacy, 1)
+    follow(rig)
+    assert rig.role.store.reader.erased(1, 1, 1) is None
+    assert rig.role.store.reader.erased(2, 1, 1) is not None
+    rig.answer_all(500)
+    follow(rig)
+    assert rig.role.store.reader.erased(1, 1, 1) is not None
+
+
 def test_a_worker_whose_disk_takes_no_note_of_what_is_erased_goes_on(
     worker: WorkerRig, shelf: Shelf, its_privacy: PrivacyStore
 ) -> None:

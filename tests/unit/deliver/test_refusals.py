@@ -7,6 +7,7 @@ import pytest
 from hookline.connections.model import DeliveryOptions
 from hookline.deliver.lanes.order import BURST_MIN
 from hookline.limits import LIMITS
+from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
 SECONDS_PER_ROUND_TRIP = 0.05
@@ -99,6 +100,15 @@ def test_a_refused_probe_says_nothing_against_the_receiver(rig: Rig) -> None:
     assert lane.breaker.state == "open"
     rig.answer_all(200)
     assert lane.breaker.state != "open"
+
+
+def test_a_receiver_that_refuses_is_reached(rig: Rig) -> None:
+    """Although it was not before: untried events have their turn if refusals open the breaker later."""
+    begin(rig, 2)
+    rig.answer(rig.network.waiting[0], Outcome.NAME_NOT_RESOLVED)
+    assert rig.lane("crm").unreached
+    rig.answer(rig.network.waiting[0], 422)
+    assert not rig.lane("crm").unreached
 
 
 @pytest.mark.parametrize("per_second", [4.0, 0.5])

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS
+from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.retry.scheduler import BEYOND_SHARE
+from hookline.deliver.store.batch import RetryRow
+from hookline.deliver.store.retry_rows import OVERDUE_MAX
 from hookline.journal.record import Record
+from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source
@@ -150,6 +155,44 @@ def test_one_bad_event_does_not_keep_a_lane_shut(rig: Rig) -> None:
     assert rig.lane("crm").breaker.state != "open"
 
 
+@pytest.mark.parametrize("how", [500, 404])
+def test_many_bad_events_do_not_keep_a_lane_shut(rig: Rig, how: int) -> None:
+    """Every second probe is an event that was never attempted, so those that the receiver always fails on do not stand
+    for the ones behind them."""
+    begin(rig, 60)
+    while rig.lane("crm").breaker.state != "open":
+        rig.answer_all(how)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    rig.append("good")
+    rig.turn()
+    opened = rig.clock.seconds
+    while rig.status_at("good", "crm") != "delivered":
+        for request in list(rig.network.waiting):
+            rig.answer(request, how if request.offset < 60 else 200)
+        rig.checkpoint()
+        rig.pass_time(5.0)
+        assert rig.clock.seconds < opened + 3_600
+
+
+def test_a_receiver_that_is_not_reached_costs_no_untried_event_its_window(rig: Rig) -> None:
+    """No event has a part in it that a receiver cannot be reached: probes are made with those tried before."""
+    begin(rig, 60)
+    while rig.lane("crm").breaker.state != "open":
+        rig.answer_all(Outcome.NAME_NOT_RESOLVED)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    rig.append("never")
+    rig.turn()
+    tried, asked = set(rig.offsets("crm")), len(rig.network.sent)
+    for _ in range(600):
+        rig.answer_all(Outcome.NAME_NOT_RESOLVED)
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    assert len(rig.network.sent) > asked + 6
+    assert set(rig.offsets("crm")) == tried
+
+
 def test_parked_events_that_were_tried_expire(rig: Rig) -> None:
     """The window of an event that was tried ends while its lane is shut; one that was never tried stays parked."""
     begin(rig, 60)
@@ -169,6 +212,18 @@ def test_parked_events_that_were_tried_expire(rig: Rig) -> None:
     statuses = {n: rig.status_at(f"m{n}", "crm") for n in tried}
     assert set(statuses.values()) == {"expired"}
     assert rig.status_at("never", "crm") in ("queued", "retrying")
+
+
+def test_rows_that_were_never_tried_do_not_hide_those_whose_window_ends(rig: Rig) -> None:
+    """However many rows only wait for their user's turn."""
+    begin(rig, 1)
+    number, long_ago = rig.lane("crm").number, rig.clock.steady_ms() - 20_000_000
+    for offset in range(1_000, 1_000 + 2 * OVERDUE_MAX):
+        rig.role.engine.batch.retry(RetryRow(number, 0, offset, 0, long_ago, long_ago, ALL_URLS))
+    rig.role.engine.batch.retry(RetryRow(number, 0, 5_000, 1, long_ago, long_ago, ALL_URLS))
+    rig.checkpoint()
+    found = rig.role.store.rows.for_probe(number, 1, rig.clock.steady_ms(), long_ago + 1)
+    assert [row.offset for row in found.overdue] == [5_000]
 
 
 def test_an_event_that_cannot_be_rendered_fails_alone(rig: Rig) -> None:

@@ -176,6 +176,60 @@ def resumed_of(tmp_path: Path, scenario: Callable[[Authority, int], Any]) -> lis
     return receiver.resumed
 
 
+class ReceiverInPieces:
+    """Answers the first request on its connection in records of so many bytes each."""
+
+    def __init__(self, answer: bytes, record_bytes: int) -> None:
+        self.answer = answer
+        self.record_bytes = record_bytes
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection's one request."""
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            for at in range(0, len(self.answer), self.record_bytes):
+                writer.write(self.answer[at : at + self.record_bytes])
+            await writer.drain()
+            await reader.read()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "record_bytes", "expected"),
+    [
+        (1_000, 1_000, 1, Outcome.SUCCESS),
+        (50_000, 2, 60_000, Outcome.SUCCESS),
+        (50_000, 60_000, 100, Outcome.SUCCESS),
+        (50_000, 2, 1, Outcome.CONNECTION_FAILED),
+        (10, 60_000, 1, Outcome.SUCCESS),
+    ],
+)
+def test_the_records_of_one_answer_are_bounded(
+    head: int, body: int, record_bytes: int, expected: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer in thousands of tiny records is cut; the protocol gets what came in one read in one piece."""
+    answer = b"HTTP/1.1 200 OK\r\nX-Pad: %b\r\nContent-Length: %d\r\n\r\n%b" % (b"a" * head, body, b"b" * body)
+    authority = Authority(tmp_path)
+    pieces: list[int] = []
+    take = Connection.data_received
+    monkeypatch.setattr(Connection, "data_received", lambda self, data: (pieces.append(len(data)), take(self, data)))
+
+    async def scenario() -> list[Outcome]:
+        receiver = ReceiverInPieces(answer, record_bytes)
+        async with await asyncio.start_server(receiver.serve, "127.0.0.1", 0, ssl=authority.server()) as server:
+            pools = pools_for(str(authority.file))
+            outcomes = await ask(pools, server.sockets[0].getsockname()[1])
+            await settled()
+            pools.close()
+            return outcomes
+
+    assert asyncio.run(scenario()) == [expected]
+    assert len(pieces) < 2_000
+
+
 def test_no_session_goes_from_one_name_to_another(tmp_path: Path) -> None:
     """Two names at one address and port shake hands in full, each, and then resume their own."""
 

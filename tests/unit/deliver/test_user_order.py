@@ -425,6 +425,25 @@ def test_giving_up_the_order_frees_what_waited_as_saved_rows(crm: Rig) -> None:
     assert sorted(asked(crm)) == ["ann-1", "ann-2", "ann-3"]
 
 
+def test_probes_go_on_where_no_untried_event_has_its_turn(crm: Rig) -> None:
+    """The turn of an untried event goes to one that was tried if all untried ones wait for their user's first."""
+    lane = crm.lane("crm")
+    send(crm, *(f"user{n}-1" for n in range(40)))
+    while lane.breaker.state != "open":
+        crm.answer_all(500)
+        crm.checkpoint()
+        crm.pass_time(0.5)
+    crm.answer_all(500)
+    crm.checkpoint()
+    send(crm, *(f"user0-{n}" for n in range(2, 60)))
+    before = len(crm.network.sent)
+    for _ in range(600):
+        crm.answer_all(500)
+        crm.checkpoint()
+        crm.pass_time(1.0)
+    assert len(crm.network.sent) - before >= 12
+
+
 def test_probes_do_not_read_ahead_of_what_is_queued(crm: Rig) -> None:
     """While a lane is suspect, events that wait for their turn become rows, and none of them is taken twice."""
     send(crm, *(f"{user}-{n}" for n in range(6) for user in ("ann", "bob", "cleo", "dan")))

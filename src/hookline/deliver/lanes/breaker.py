@@ -272,6 +272,7 @@ class Health:
         "timeouts",
         "timeouts_logged_seconds",
         "tried",
+        "unreached",
     )
 
     def __init__(self, cap: int | None, limits: Limits) -> None:
@@ -282,6 +283,8 @@ class Health:
         """Whether every URL has answered 410: control will pause it."""
         self.nothing_to_try = False
         """Whether the last probe found no event at all: nobody finds out whether the receiver is back."""
+        self.unreached = False
+        """Whether the receiver was not even reached with the last attempt that failed."""
         self.probes = 0
         self.probe_at_seconds = 0.0
         self.run_started = 0, 0
@@ -303,12 +306,22 @@ class Health:
         self.succeeded_ms = now_ms
 
     def failed(
-        self, at: tuple[int, int], now_seconds: float, reason: str, *, too_much: bool, began_seconds: float, gone: bool
+        self,
+        at: tuple[int, int],
+        now_seconds: float,
+        reason: str,
+        *,
+        too_much: bool,
+        began_seconds: float,
+        gone: bool,
+        unreached: bool,
     ) -> bool:
         """Note a failure of the receiver; return whether this one opened the breaker.
 
-        ``at`` is now by the wall clock and by the service's own. ``gone``: every URL has answered 410.
+        ``at`` is now by the wall clock and by the service's own. ``gone``: every URL has answered 410. ``unreached``:
+        nothing of the event was sent to any.
         """
+        self.unreached = unreached
         if self.breaker.failures == 0:
             self.run_started = at
         self._doubt(at, now_seconds)
@@ -320,6 +333,7 @@ class Health:
 
     def refused(self, at: tuple[int, int], now_seconds: float, reason: str) -> bool:
         """Note that the receiver refused one event; return whether this one opened the breaker."""
+        self.unreached = False
         self._doubt(at, now_seconds)
         return self.breaker.refused(now_seconds, reason)
 
@@ -332,6 +346,7 @@ class Health:
         """Open the breaker: events wait, because somebody else found the receiver down."""
         if self.breaker.failures == 0:
             self.run_started = at
+            self.unreached = False
         self._doubt(at, now_seconds)
         self.breaker.open(reason)
 

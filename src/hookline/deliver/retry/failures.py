@@ -97,7 +97,9 @@ class Failures:
         slowest = max(failures, key=lambda failed: failed.milliseconds)
         too_much = any(is_too_much(failed.failure) for failed in failures)
         at, began = (now_ms, self._work.clock.steady_ms()), now - slowest.milliseconds / 1000
-        if lane.failed(at, now, _reason(last), too_much=too_much, began_seconds=began, gone=gone):
+        unreached = all(failed.failure.is_unsent for failed in failures)
+        reason = _reason(last)
+        if lane.failed(at, now, reason, too_much=too_much, began_seconds=began, gone=gone, unreached=unreached):
             self._open(lane)
         elif lane.breaker.state == "open":
             self._requeue(lane, now_ms)  # a probe burns nothing either

@@ -249,13 +249,15 @@ class Retries:
         lane.probe_found(True)
         if not is_open and self._probe_with_queue(lane, now_ms):
             return
-        # Where only refusals came, events that nobody asked about have every second turn: their kind may be accepted.
-        is_fresh_first = lane.breaker.refuses and lane.probes % 2 == 0
-        if is_fresh_first and self._probe_with_fresh(lane, now_ms):
+        # Events that were never attempted have every second turn: it may be those attempted that the receiver cannot
+        # take. Where it was not even reached no event has a part in that, and the window of none begins for it.
+        is_fresh_first = is_open and not lane.unreached and lane.probes % 2 == 0
+        found = is_fresh_first and self._probe_with_fresh(lane, now_ms)
+        if lane.in_flight or lane.probe_at_seconds <= now:  # something left, or the look for it goes on
             return
         if self._probe_with_row(lane, now_ms, is_open):
             return
-        lane.probe_found(not is_fresh_first and self._probe_with_fresh(lane, now_ms))
+        lane.probe_found(found or (not is_fresh_first and self._probe_with_fresh(lane, now_ms)))
 
     def _probe_with_fresh(self, lane: Lane, now_ms: int) -> bool:
         """Try an event that was not tried before; return False when there is none."""

@@ -109,13 +109,13 @@ def plain_success(data: bytes) -> int:
     return int(status) if status.isdigit() and head[3:4] == b" " else 0
 
 
-def own_head(received: bytes) -> bytes:
+def own_head(received: bytes | bytearray) -> bytes:
     """Return status line and headers of the answer itself, without interim answers before it and the body after it."""
     start, end = _own(received)
-    return received[start : end.start() if end is not None else len(received)].removesuffix(b"\r")
+    return bytes(received[start : end.start() if end is not None else len(received)]).removesuffix(b"\r")
 
 
-def is_whole(received: bytes) -> bool:
+def is_whole(received: bytes | bytearray) -> bool:
     """Return whether the head of the answer itself, behind any interim ones, has come to its end."""
     return _own(received)[1] is not None
 
@@ -125,7 +125,7 @@ def answer_head(received: bytes, bytes_max: int = HEAD_KEPT_BYTES) -> str:
     return own_head(received)[:bytes_max].decode("latin-1")
 
 
-def _own(received: bytes) -> tuple[int, re.Match[bytes] | None]:
+def _own(received: bytes | bytearray) -> tuple[int, re.Match[bytes] | None]:
     start, end = 0, END_OF_HEAD.search(received)
     while end is not None and received[start + 8 : start + 10] == b" 1":
         start = end.end()

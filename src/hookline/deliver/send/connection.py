@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         self._head_done = self._complete = self._keep_alive = False
         self._interim = 0
         self._answer = bytearray()  # bytes would be copied for each of the tiny chunks that a receiver may send
-        self._head = first
+        self._head: bytes | bytearray = first
         return self._parser
 
     # asyncio.Protocol
@@ -195,6 +195,8 @@ class Connection(asyncio.Protocol):
         if parser is None:
             parser = self._begin_parsing(data)
         elif not self._head_done:
+            if not isinstance(self._head, bytearray):
+                self._head = bytearray(self._head)
             self._head += data
         seen_before = max(0, self._received - END_OF_HEAD_BYTES_MAX + 1)  # the head's end may be cut in two
         self._received += len(data)
@@ -302,12 +304,12 @@ class Connection(asyncio.Protocol):
             if self._head_done and not (self.batch is not None and self.batch.whole):
                 self._report()
             else:
-                self._fail(Outcome.TIMED_OUT, error)
+                self._fail(Outcome.TIMED_OUT, error, is_unsent=self.transport is None)
         self.close()
 
     def refuse(self, outcome: Outcome, error: str) -> None:
         """The connection could not be made."""
-        self._fail(outcome, error)
+        self._fail(outcome, error, is_unsent=True)
 
     @property
     def is_silent(self) -> bool:
@@ -363,7 +365,7 @@ class Connection(asyncio.Protocol):
         if self.watch is not None:
             reusable = False
         if reusable and now < self.old_at and self.transport is not None and not self.transport.is_closing():
-            self.pool.note_keep_alive(self._head)
+            self.pool.note_keep_alive(bytes(self._head))
             self._parser = None
             self._head = b""
             self._head_done = False
@@ -424,11 +426,11 @@ class Connection(asyncio.Protocol):
             self._fail(Outcome.BAD_RESPONSE, f"not a valid HTTP answer ({type(error).__name__})")
         self.close()
 
-    def _fail(self, outcome: Outcome, error: str) -> None:
+    def _fail(self, outcome: Outcome, error: str, *, is_unsent: bool = False) -> None:
         token, batch, _ = self._release()
         self.close()
         milliseconds = int((monotonic() - batch.began) * 1000)
-        result, failure = to_number(outcome, None), Failure(outcome, None, error)
+        result, failure = to_number(outcome, None), Failure(outcome, None, error, is_unsent=is_unsent)
         self.pool.sink.answered(token, batch.target, result, milliseconds, failure)
 
     def _release(self) -> tuple[Opaque, RequestBatch, bytes]:

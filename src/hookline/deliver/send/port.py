@@ -28,7 +28,7 @@ Pair = tuple[str, str]
 class Failure:
     """Hold what is known of an attempt that did not succeed."""
 
-    __slots__ = ("error", "head", "of_event", "of_token", "outcome", "retry_after", "status")
+    __slots__ = ("error", "head", "is_unsent", "of_event", "of_token", "outcome", "retry_after", "status")
 
     def __init__(
         self,
@@ -38,6 +38,8 @@ class Failure:
         retry_after: bytes | None = None,
         head: str | None = None,
         of_event: bool | None = None,
+        *,
+        is_unsent: bool = False,
     ) -> None:
         self.outcome = outcome
         self.status = status
@@ -46,6 +48,8 @@ class Failure:
         self.head = head
         self.of_event = refuses_event(status) if of_event is None else of_event
         """Whether it is about the one event, and says nothing against its receiver."""
+        self.is_unsent = is_unsent
+        """Whether no connection was made, so that nothing of the request was sent."""
         self.of_token = False
         """Whether a token that had ended was refused: another try comes with another one."""
 

@@ -8,6 +8,7 @@ was, and the new secret's signature comes in addition.
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
@@ -30,6 +31,8 @@ from hookline.route.filters import Filters
 from hookline.secret_references import MASK, mask
 
 _UNSENDABLE = re.compile(r"[^\x20-\x7e\xa0-\xff]")
+
+_ESCAPED = re.compile(r"(\\u)([0-9a-f]{4})")
 
 SignerT = TypeVar("SignerT", Signer, StandardSigner)
 
@@ -154,7 +157,7 @@ class Template:
     def hide(self, headers: Mapping[str, str]) -> None:
         """Say which static headers the requests carry, so that ``hidden`` knows their values."""
         words = {word for value in headers.values() for word in (value, value.rpartition(" ")[2])}
-        self._credentials = tuple(sorted(words, key=len))[::-1]
+        self._credentials = _written_as(words)
 
     def hide_fetched(self, credentials: Callable[[], tuple[str, ...]]) -> None:
         """Say what knows the credentials that are fetched for the requests and change with time."""
@@ -162,7 +165,7 @@ class Template:
 
     def hidden(self, text: str) -> str:
         """Return what a receiver answered with the credentials masked that it sent back, as some do on errors."""
-        for credential in (*self._fetched(), *self._credentials):
+        for credential in (*_written_as(self._fetched()), *self._credentials):
             if len(credential) < HIDDEN_FROM_CHARS or credential[:HIDDEN_FROM_CHARS] not in text:
                 continue
             text = text.replace(credential, mask(credential))
@@ -194,6 +197,17 @@ class Template:
         signed = signer.hex_of_all(bodies)
         parts = zip(repeat(prefix), message_ids, repeat(_SIGNATURE), signed, ends, bodies, strict=False)
         return list(map(_join, parts))
+
+
+def _written_as(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words and what they may become in JSON, the longest first: some escape ``/``, or all but ASCII."""
+    found: set[str] = set()
+    for word in words:
+        escaped = json.dumps(word)[1:-1]
+        capitals = _ESCAPED.sub(lambda match: match[1] + match[2].upper(), escaped)
+        forms = (word, json.dumps(word, ensure_ascii=False)[1:-1], escaped, capitals)
+        found.update(forms, (form.replace("/", "\\/") for form in forms))
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 class SignedTemplate(Template):

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple, cast
 
 READ_BYTES = 16 * 1024
 """The greatest record of TLS: one read takes it whole."""
+OVERHEAD_BYTES_MAX = 128 * 1024
+"""What TLS may add to one answer. Each record has some 25 bytes around what it says, and costs as much time as one of
+thousands. Ordinary answers have a few records; these are 5,000, or as many updates of keys."""
 VERIFIED_SECONDS_MAX = 3_600.0
 """From one full check of a receiver's certificate to the next, however often it is connected to meanwhile."""
 RENEWED_SECONDS = 300.0
@@ -121,6 +124,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         "_noted",
         "_offered",
         "_outgoing",
+        "_overhead_bytes",
         "_protocol",
         "_sessions",
         "_shaking",
@@ -146,6 +150,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         )
         self._transport: asyncio.Transport | None = None
         self._shaking = True
+        self._overhead_bytes = 0
+        """What came since the last request left, but for what it says."""
         self._noted = False
         """Whether the session was looked at, which is done once."""
         self._unsent = b""
@@ -162,6 +168,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what has come, and give the protocol what it says."""
         self._incoming.write(data)
+        self._overhead_bytes += len(data)
         if self._shaking:
             self._shake_hands()
         if not self._shaking:
@@ -200,26 +207,63 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._settle(None)
 
     def _read(self) -> None:
-        while (tls := self._tls) is not None and self._protocol is not None:
-            try:
-                data = tls.read(READ_BYTES)
-            except ssl.SSLWantReadError:
-                break
-            except ssl.SSLError as error:
-                self._flush()
-                self._fail(error)
-                return
-            if not data:  # the receiver says that it closes
-                self._protocol.eof_received()
-                self.close()
-                return
+        tls, protocol = self._tls, self._protocol
+        if tls is None or protocol is None or self._error is not None:
+            return
+        more, ended = b"", False
+        failed: Exception | None = None
+        try:
+            data = tls.read(READ_BYTES)
+        except ssl.SSLWantReadError:
+            data = b""
+        except ssl.SSLError as error:
+            data, failed = b"", error
+        else:
+            if not data:
+                ended = True
+            elif self._incoming.pending or tls.pending():
+                more, ended, failed = self._read_on(tls, len(data))
+        if data:
+            if more:
+                data += more
+            self._overhead_bytes -= len(data)
             if not self._noted:
                 self._noted = True
                 self._sessions.note(self._address, tls, self._offered)
                 self._offered = None
-            self._protocol.data_received(data)
-            if not self._incoming.pending and not tls.pending():
-                break
+            protocol.data_received(data)
+        if failed is None and self._overhead_bytes > OVERHEAD_BYTES_MAX:
+            failed = ConnectionError("too many TLS records for one answer")
+        if failed is not None:
+            self._flush()
+            self._fail(failed)
+        elif ended:  # the receiver says that it closes
+            protocol.eof_received()
+            self.close()
+        elif self._unsent or self._outgoing.pending:
+            self._send_on()
+
+    def _read_on(self, tls: ssl.SSLObject, before: int) -> tuple[bytes, bool, Exception | None]:
+        """Return what follows ``before`` bytes, whether the receiver closes behind it, and what went wrong if anything.
+
+        All of it is one piece for the protocol: to parse each record by itself would cost most of the time.
+        """
+        incoming, more = self._incoming, bytearray()
+        try:
+            while incoming.pending or tls.pending():
+                record = tls.read(READ_BYTES)
+                if not record:
+                    return bytes(more), True, None
+                more += record
+                if self._overhead_bytes - before - len(more) - incoming.pending > OVERHEAD_BYTES_MAX:
+                    break
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            return bytes(more), False, error
+        return bytes(more), False, None
+
+    def _send_on(self) -> None:
         if self._unsent:
             unsent, self._unsent = self._unsent, b""
             self.write(unsent)
@@ -252,6 +296,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._unsent:
             self._unsent += data
             return
+        self._overhead_bytes = 0
         sent = 0
         try:
             while sent < len(data):
@@ -261,8 +306,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLError as error:
             self._fail(error)
             return
-        if not self._shaking:
-            self._flush()
+        if not self._shaking and (transport := self._transport) is not None:
+            transport.write(self._outgoing.read())
 
     def abort(self) -> None:
         """Close at once; what has not left yet is lost."""

@@ -46,7 +46,7 @@ class Rows(Protocol):
 
     def for_probe(self, lane: int, limit: int, now_ms: int, overdue_before_ms: int | None) -> ProbeRows:
         """Return the oldest rows of a lane but those whose receiver asked for a later time, and those whose first
-        attempt lies before a time, if one is given."""
+        attempt lies before a time, if one is given: not those that were never tried, whose window has not begun."""
 
     def row(self, lane: int, position: int) -> RetryRow | None:
         """Return the row of one event."""
@@ -148,7 +148,7 @@ def _together(looks: Looks) -> Iterator[tuple[Kind, list[Look]]]:
 _WHERE: dict[Kind, str] = {
     "first_due": "lane = ?",
     "oldest": "lane = ?",
-    "overdue": "lane = ? AND first_at < ?",
+    "overdue": "lane = ? AND first_at < ? AND attempt > 0",
     "probe": f"lane = ? AND ((urls & {ASKED_TO_WAIT}) = 0 OR due <= ?)",
     "row": 'lane = ? AND partition = ? AND "offset" = ?',
 }

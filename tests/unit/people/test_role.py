@@ -29,6 +29,7 @@ from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
 from hookline.privacy.shared_erased import ErasureFeed
 from hookline.privacy.suppressions import PrivacyStore, Suppressions
+from hookline.replays.offset_set import OffsetSet
 from hookline.settings import Settings
 from tests.unit.connections.examples import change, destination, source
 from tests.unit.control.running import _append, record
@@ -72,7 +73,7 @@ def erase(requests: Requests, user_id: str, *offsets: int) -> int:
     """Ask for a deletion, as far as the roles have a part in it; return its number."""
     request = requests.create([user_id], "delete", "tests")
     found = SearchResult([user_id])
-    found.offsets[0] = set(offsets)
+    found.offsets[0] = OffsetSet(sorted(offsets))
     requests.plan(request, found, [])
     requests.clear(request.number)
     return request.number

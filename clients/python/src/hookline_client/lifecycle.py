@@ -60,7 +60,7 @@ def unregister(client: Living) -> None:
 
 
 def ended() -> bool:
-    """Whether the end of the process has begun: it is no time for new threads."""
+    """Return whether the end of the process has begun: it is no time for new threads."""
     return _ended or sys.is_finalizing()
 
 

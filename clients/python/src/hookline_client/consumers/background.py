@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from hookline_client.consumers.delivery import Delivery, Waited
+from hookline_client.consumers.delivery import LOOK_AGAIN_SECONDS, Delivery, Waited
 from hookline_client.consumers.memory_queue import MemoryQueue
 from hookline_client.errors import CODES
 from hookline_client.ledger import THREADS, Ledger
@@ -24,8 +24,6 @@ FLUSH_PAUSE_SECONDS = 1.0
 """The longest pause before the next try while somebody waits in ``flush``."""
 POKED_PAUSE_SECONDS = 0.1
 """And when a ``flush`` has just begun: hardly any, but a program that flushes often is no hammer."""
-LOOK_AGAIN_SECONDS = 1.0
-"""How long a caller waits in one go."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -277,7 +275,7 @@ class Background:
             self._done.notify_all()
 
     def _open_of(self, batch: Sequence[Message]) -> Sequence[Message]:
-        """What of the batch under way has no outcome yet."""
+        """Return what of the batch under way has no outcome yet."""
         return batch[len(batch) - (self._under_way or (0, 0))[1] :]
 
     def _leave(self, messages: Sequence[Message]) -> None:

@@ -15,6 +15,9 @@ from hookline_client.options import Options
 from hookline_client.receipts import Message
 from hookline_client.transport import Transport
 
+LOOK_AGAIN_SECONDS = 1.0
+"""Of callers who wait for outcomes: how long in one go."""
+
 Waited = Literal["whole", "cut", "over"]
 """A pause was waited out, or cut short by a flush, or there is no time for another try."""
 Wait = Callable[[float, bool], Waited]

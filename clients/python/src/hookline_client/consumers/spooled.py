@@ -15,7 +15,7 @@ from collections.abc import Callable
 from errno import ENOBUFS
 
 from hookline_client.consumers.box_sender import BoxSender, Sent
-from hookline_client.consumers.delivery import Delivery
+from hookline_client.consumers.delivery import LOOK_AGAIN_SECONDS, Delivery
 from hookline_client.consumers.syncer import Syncer
 from hookline_client.errors import CODES, InvalidOption
 from hookline_client.ledger import THREADS, Ledger
@@ -32,8 +32,6 @@ FAULT_SECONDS = 1.0
 ABORT_SECONDS = 0.5
 """Bounds how long the thread is waited for until it notices that it is to end. A request of another process's events, a
 handler, or a call that a signal handler interrupted to close, may keep it for longer."""
-LOOK_AGAIN_SECONDS = 1.0
-"""How long a caller waits in one go."""
 LAST_TRY_SECONDS = 0.05
 """The least time a try gets at the end of a process."""
 
@@ -183,8 +181,8 @@ class Spooled:
         return "", ""
 
     def _waits_for_itself(self) -> bool:
-        """Whether whoever holds the lock is the thread that sends, in a handler, or keeps the box from it, in a call
-        that a signal handler interrupted: neither can wait for what that thread does."""
+        """Return whether whoever holds the lock is the thread that sends, in a handler, or keeps the box from it, in a
+        call that a signal handler interrupted: neither can wait for what that thread does."""
         return self._is_appending or self._thread is threading.current_thread()
 
     def _start(self) -> None:

@@ -217,7 +217,7 @@ def _sync(path: str) -> None:
 
 
 def _has_lost_its_lock(folder: str) -> bool:
-    """Whether somebody removed the lock of a box with events, which our own removal takes last.
+    """Return whether somebody removed the lock of a box with events, which our own removal takes last.
 
     Nobody would ever send them otherwise. If their process lives after all, they are sent twice, which the service
     knows by their messageIds.

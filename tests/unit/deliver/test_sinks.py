@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Destination
 from hookline.database.sqlite import DatabaseAway
+from hookline.deliver.event import Event
 from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.lanes.sinks import (
@@ -26,8 +28,10 @@ from hookline.deliver.lanes.sinks import (
 from hookline.deliver.send.port import Answer, Failure
 from hookline.deliver.store.batch import RemarkRow
 from hookline.kinds.model import KindSettings, SinkBatch
+from hookline.kinds.requests import event_fields
 from hookline.kinds.sink import SinkContext, SinkEvent, SinkFailed, Verdict
 from hookline.outcomes.outcome import Outcome, to_number
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.route.filters import Filters
 from hookline.settings import Settings
 from tests.unit.deliver.rig import FakeRoute, Rig, destination, source
@@ -84,7 +88,7 @@ def news(rig: Rig, *writes: Sequence[str], error: BaseException | None = None) -
         route = SinkRoute(LAKE, lambda notice: Talking(notice, left.pop(0), error), engine)
         target = Target(SinkTemplate(LAKE), 0, 1, route)
         target.lane = rig.lane("crm")
-        route.ask(target, [(SinkParcel([], []), b"")] * len(writes), 0)
+        route.ask(target, [(EMPTY, b"")] * len(writes), 0)
         route.close()
         await asyncio.to_thread(route.join, 10)
         await asyncio.sleep(0)  # the results of its thread came before this
@@ -93,6 +97,12 @@ def news(rig: Rig, *writes: Sequence[str], error: BaseException | None = None) -
     return [each.sentence for each in engine.batch.news]
 
 
+def read(event: Event, body: bytes) -> SinkEvent:
+    """Make something of an event."""
+    return SinkEvent(0, 0, 0, {}, body)
+
+
+EMPTY = SinkParcel([], [], read)
 LAKE = Destination(id="lake", name="Lake", kind="files", settings=KindSettings({"where": "folder"}))
 
 
@@ -241,7 +251,7 @@ def test_the_end_of_the_role_waits_for_what_is_being_written(
         held.may_end.clear()
         (target,) = sinks.requests_of(lake("one"), 1, None).targets
         target.lane = rig.lane("crm")
-        target.route.ask(target, [(SinkParcel([], []), b"")], 0)
+        target.route.ask(target, [(EMPTY, b"")], 0)
         assert await asyncio.to_thread(held.begun.wait, 10)
         if is_changed:
             sinks.requests_of(lake("two"), 1, None)
@@ -349,6 +359,22 @@ def test_what_could_not_be_replaced_goes_on(lake: Rig, monkeypatch: pytest.Monke
     assert lake.status_at("m2", "lake") == "delivered"
 
 
+def test_events_are_decoded_in_the_thread_of_their_sink(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch has megabytes of JSON: on the event loop everybody else would wait for it."""
+    threads: list[threading.Thread] = []
+
+    def fields(*given: Any) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return event_fields(*given)
+
+    monkeypatch.setattr(module, "event_fields", fields)
+    lake.append("m1", "m2")
+    let_write(lake)
+    assert lake.status_at("m2", "lake") == "delivered"
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
 def test_what_is_no_verdict_is_a_failure_of_its_write(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of somebody else answers with something of its own: the events are tried again, not stuck for good."""
     with monkeypatch.context() as patch:
@@ -360,9 +386,10 @@ def test_what_is_no_verdict_is_a_failure_of_its_write(lake: Rig, monkeypatch: py
     assert lake.status_at("m1", "lake") == "delivered"
 
 
-def test_remarks_are_kept_of_what_was_accepted() -> None:
+def test_remarks_are_kept_of_what_was_accepted(rig: Rig) -> None:
     """By lane and place; events without a word have no row."""
-    parcel = SinkParcel([], [SinkEvent(2, offset, 0, {}, b"") for offset in range(3)])
+    events = [Event((2 << POSITION_SHIFT) + offset, rig.record("m1")) for offset in range(3)]
+    parcel = SinkParcel(events, [b""] * 3, read)
     parcel.verdicts = [Verdict(True), Verdict(True, remark="r" * 900), Verdict(False, remark="no")]
     assert parcel.remarks(7) == [RemarkRow(7, 2, 1, "r" * REMARK_CHARACTERS_MAX)]
 

@@ -41,8 +41,7 @@ from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 IN_FLIGHT_BYTES_MAX = 16_000_000
-"""Bodies of one lane's events that wait for a sink or are being written, where two batches are not more. Their fields
-take up to 25 times as much memory."""
+"""Bodies of one lane's events that wait for a sink or are being written, where two batches are not more."""
 ERROR_CHARACTERS_MAX = 500
 REMARK_CHARACTERS_MAX = 500
 NEWS_MAX = 50
@@ -58,20 +57,31 @@ written again, and the supervisor kills a role that takes 10 s."""
 class SinkParcel(Parcel):
     """Events that go to a sink together."""
 
-    __slots__ = ("_on_end", "events")
+    __slots__ = ("_on_end", "_read", "bodies")
 
     def __init__(
-        self, tokens: Sequence[Token], events: Sequence[SinkEvent], on_end: Callable[[SinkParcel], None] | None = None
+        self,
+        tokens: Sequence[Token],
+        bodies: Sequence[bytes],
+        read: Callable[[Event, bytes], SinkEvent],
+        on_end: Callable[[SinkParcel], None] | None = None,
     ) -> None:
-        """``on_end`` is called when its result has come."""
+        """``bodies`` are the events as webhooks get them, ``read`` makes of each what the sink is given, and ``on_end``
+        is called when its result has come."""
         super().__init__(tokens)
-        self.events = events
+        self.bodies = bodies
+        self._read = read
         self._on_end = on_end
 
     @property
     def size_bytes(self) -> int:
         """Return how much the bodies of its events have."""
-        return sum(len(event.body) for event in self.events)
+        return sum(map(len, self.bodies))
+
+    def events(self) -> list[SinkEvent]:
+        """Return what the sink is given. To be called in its thread: JSON of megabytes is decoded, which takes up to 25
+        times as much memory and would hold up the event loop."""
+        return [self._read(_event_of(token), body) for token, body in zip(self.tokens, self.bodies, strict=True)]
 
     def end(self) -> None:
         """Say that its result has come."""
@@ -80,11 +90,16 @@ class SinkParcel(Parcel):
 
     def remarks(self, lane: int) -> list[RemarkRow]:
         """Return what was said of events that were accepted."""
+        positions = (_event_of(token).position for token in self.tokens)
         return [
-            RemarkRow(lane, event.partition, event.offset, verdict.remark[:REMARK_CHARACTERS_MAX])
-            for event, verdict in zip(self.events, self.verdicts or (), strict=True)
+            RemarkRow(lane, position >> POSITION_SHIFT, position & OFFSET_MASK, verdict.remark[:REMARK_CHARACTERS_MAX])
+            for position, verdict in zip(positions, self.verdicts or (), strict=True)
             if verdict.remark and verdict.accepted
         ]
+
+
+def _event_of(token: Token) -> Event:
+    return token if isinstance(token, Event) else token.event
 
 
 class SinkRoute(Route):
@@ -158,8 +173,8 @@ class SinkRoute(Route):
             try:
                 if sink is None:
                     sink = self._open(self._notice)
-                parcel.verdicts = sink.write(parcel.events)
-                if len(parcel.verdicts) != len(parcel.events) or not all(map(_is_verdict, parcel.verdicts)):
+                parcel.verdicts = sink.write(parcel.events())
+                if len(parcel.verdicts) != len(parcel.tokens) or not all(map(_is_verdict, parcel.verdicts)):
                     raise SinkFailed("the kind did not say what became of each event")
             except BaseException as error:  # noqa: BLE001 - the border to code that is not ours, and may panic
                 failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error))
@@ -257,34 +272,33 @@ class SinkRequests(Gathering):
         """Return what leaves for some events."""
         parcels: list[SinkParcel] = []
         tokens: list[Token] = []
-        events: list[SinkEvent] = []
+        bodies: list[bytes] = []
         size_bytes = 0
         for token in leaving:
-            made = self._event(token if isinstance(token, Event) else token.event)
-            if tokens and size_bytes + len(made.body) > self._bytes_max:
-                parcels.append(SinkParcel(tokens, events, self._ended))
-                tokens, events, size_bytes = [], [], 0
+            body = self._body(_event_of(token))
+            if tokens and size_bytes + len(body) > self._bytes_max:
+                parcels.append(SinkParcel(tokens, bodies, self._read, self._ended))
+                tokens, bodies, size_bytes = [], [], 0
             tokens.append(token)
-            events.append(made)
-            size_bytes += len(made.body)
-        parcels.append(SinkParcel(tokens, events, self._ended))
+            bodies.append(body)
+            size_bytes += len(body)
+        parcels.append(SinkParcel(tokens, bodies, self._read, self._ended))
         self._in_flight_events += len(leaving)
         self._in_flight_bytes += sum(parcel.size_bytes for parcel in parcels)
         return [Outgoing(self._target, [(parcel, b"") for parcel in parcels], 1)]
 
     def _ended(self, parcel: SinkParcel) -> None:
-        self._in_flight_events -= len(parcel.events)
+        self._in_flight_events -= len(parcel.tokens)
         self._in_flight_bytes -= parcel.size_bytes
 
-    def _event(self, event: Event) -> SinkEvent:
-        record = event.record
+    def _body(self, event: Event) -> bytes:
         _, body = event.plain()
-        if self._filters is not None:
-            body = self._filters.body(record, body, canonical=False)
+        return body if self._filters is None else self._filters.body(event.record, body, canonical=False)
+
+    def _read(self, event: Event, body: bytes) -> SinkEvent:
+        record, position = event.record, event.position
         fields = event_fields(fields_of(record, body), self._settings, iso(record.received_at))
-        return SinkEvent(
-            event.position >> POSITION_SHIFT, event.position & OFFSET_MASK, record.received_at, fields, body
-        )
+        return SinkEvent(position >> POSITION_SHIFT, position & OFFSET_MASK, record.received_at, fields, body)
 
 
 class SinkTemplate(Template):

@@ -80,7 +80,7 @@ def _judge_backwards(judge: Judge, *given: Any) -> list[Verdict]:
             "neither delivered nor given up",
         ),
         (400060, Feeder, "read_anew", lambda *_: None, "erased since"),
-        (400012, Erasures, "_give_back", lambda *_: None, "although its erasure is answered"),
+        (400079, Erasures, "_give_back", lambda *_: None, "although its erasure is answered"),
         (400032, Dispatcher, "_note_success", _open_without_settings, "nothing was sent"),
         (400072, Lane, "configure", _take_up_anew, "catches up again"),
         (400000, Lane, "end_catch_up", lambda *_, **given: None, "has nothing to send and keeps to"),

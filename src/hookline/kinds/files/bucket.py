@@ -31,10 +31,8 @@ LISTING_SECONDS_MAX = 60.0
 NAMES_MAX = 1_000_000
 """Of one listing."""
 FILE_BYTES_MAX = 256 * 1024 * 1024
-"""Of what is read; a file has the events of one write, which are 16 MB as webhooks get them."""
-NOTES = "_hookline/"
-NOTE_BYTES_MAX = 32 * 1024 * 1024
-"""Of the files that say what was written."""
+"""Of what is read. A file has the events of one write, which are 16 MB as webhooks get them; an index of 500 manifests
+may have 60 MB, where each of their writes was of 30,000 people."""
 PROBE = "_hookline/fence"
 ERROR_CHARACTERS_MAX = 300
 LOCK_SECONDS_MAX = 60.0
@@ -179,7 +177,7 @@ class BucketStore:
 
         try:
             found = obstore.get(self._store, self._at(path))
-            if found.meta["size"] > (NOTE_BYTES_MAX if path.startswith(NOTES) else FILE_BYTES_MAX):
+            if found.meta["size"] > FILE_BYTES_MAX:
                 raise SinkFailed(f"{path} is larger than anything that was written there; put it back from a copy")
             return bytes(found.bytes()), found.meta.get("e_tag")
         except (FileNotFoundError, obstore.exceptions.NotFoundError):

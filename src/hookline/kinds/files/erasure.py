@@ -10,6 +10,7 @@ what was done, and only then is the message accepted.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
@@ -17,12 +18,14 @@ import msgspec
 from hookline.events.timestamps import parse
 from hookline.kinds.files.formats import without
 from hookline.kinds.files.manifests import Erased, Manifests, Request
-from hookline.kinds.files.rows import Row, hash_of, people_of, row_of
+from hookline.kinds.files.rows import HASH_BYTES, Row, hash_of, people_of, row_of
 from hookline.kinds.files.store import Store
 from hookline.kinds.sink import SinkEvent
 from hookline.telemetry.crashpoints import crash_point
 
 NOTES = "_hookline/pending"
+LONG_ID_CHARACTERS = 64
+"""A longer anonymous id stands as its hash in what is noted: one may have 30 KB, and a person thousands."""
 
 
 class _Place(NamedTuple):
@@ -42,7 +45,7 @@ class _Place(NamedTuple):
 
 class _Note(msgspec.Struct, frozen=True):
     """Hold what is about to be erased: after a crash the files no longer show how many rows they had, and which
-    anonymous ids were the person's; ``linked`` has the messages for each of these."""
+    anonymous ids were the person's; ``linked`` has the messages for each of these, by what ``_named`` makes of it."""
 
     requests: list[tuple[int, int]]
     files: dict[str, int]
@@ -64,15 +67,16 @@ class Erasure:
         self._asked: dict[str, set[_Place]] = {}
         """By the id of a user: the messages that ask for it."""
         self._linked: dict[str, set[_Place]] = {}
-        """By an anonymous id: the messages because of which its rows without a user go."""
+        """By an anonymous id, as ``_named`` makes it: the messages because of which its rows without a user go."""
         for event in asking:
             place = _Place(event.partition, event.offset, event.received_at_ms)
-            for name, messages in (("userId", self._asked), ("anonymousId", self._linked)):
-                if id := str(event.fields.get(name) or ""):
-                    messages.setdefault(id, set()).add(place)
+            if id := str(event.fields.get("userId") or ""):
+                self._asked.setdefault(id, set()).add(place)
+            if id := str(event.fields.get("anonymousId") or ""):
+                self._linked.setdefault(_named(id), set()).add(place)
         for note in self._notes:
-            for id, places in note.linked.items():
-                self._linked.setdefault(id, set()).update(places)
+            for name, places in note.linked.items():
+                self._linked.setdefault(name, set()).update(places)
         others = [event for event in events if not _is_asking(event)]
         self.left = others
         """What is written."""
@@ -82,9 +86,10 @@ class Erasure:
             others_rows = [(event, row_of(event)) for event in others]
             # First all rows of users, in files too: any of them may have the anonymous id of any other row.
             kept = [(event, row) for event, row in others_rows if not self._is_theirs(row)]
-            self._look_for(self._asked, self._is_theirs)
+            self._look_for(map(hash_of, self._asked), self._is_theirs)
             self.left = [event for event, row in kept if not self._is_linked(row)]
-            self._look_for(self._linked, lambda row: not self._is_theirs(row) and self._is_linked(row))
+            linked = map(_hash_of_named, self._linked)
+            self._look_for(linked, lambda row: not self._is_theirs(row) and self._is_linked(row))
         self.dropped = len(others) - len(self.left)
         """Events that are not written, because their person is erased in the same write."""
 
@@ -104,8 +109,8 @@ class Erasure:
             crash_point("files.erased_one")
         return [Erased(path=path, rows=count) for path, count in sorted(rows.items())]
 
-    def _look_for(self, ids: Iterable[str], goes: Callable[[Row], bool]) -> None:
-        for file in self._manifests.holding(hash_of(id) for id in ids):
+    def _look_for(self, hashes: Iterable[bytes], goes: Callable[[Row], bool]) -> None:
+        for file in self._manifests.holding(hashes):
             data = self._store.get(file.path)
             count = 0 if data is None else without(file.path, data, goes)[1]
             if count:
@@ -133,14 +138,14 @@ class Erasure:
         messages = {each for id in people_of(row) for each in self._before(row, self._asked.get(id, ()))}
         for name in ("anonymousId", "previousId") if messages else ():
             if id := str(row.get(name) or ""):
-                self._linked.setdefault(id, set()).update(messages)
+                self._linked.setdefault(_named(id), set()).update(messages)
         return bool(messages)
 
     def _is_linked(self, row: Row) -> bool:
         """Return whether a row has no user, and an anonymous id of somebody who is erased."""
         if row.get("userId"):
             return False
-        return bool(self._before(row, self._linked.get(str(row.get("anonymousId") or ""), ())))
+        return bool(self._before(row, self._linked.get(_named(str(row.get("anonymousId") or "")), ())))
 
     def _before(self, row: Row, messages: Collection[_Place]) -> list[_Place]:
         """Return the messages that a row comes before."""
@@ -160,6 +165,18 @@ def forget(store: Store, manifests: Manifests, events: Iterable[SinkEvent]) -> N
             received.setdefault(each.partition, {})[each.offset] = each.received_at_ms
         if all(manifests.covered(partition, those).issuperset(those) for partition, those in received.items()):
             store.delete_all([path])
+
+
+def _named(id: str) -> str:
+    """Return what stands for an anonymous id: itself, or if it is long what manifests keep of it and a hash, which
+    together are longer than any that stands for itself."""
+    if len(id) <= LONG_ID_CHARACTERS:
+        return id
+    return hash_of(id).hex() + blake2b(id.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
+
+
+def _hash_of_named(name: str) -> bytes:
+    return hash_of(name) if len(name) <= LONG_ID_CHARACTERS else bytes.fromhex(name[: 2 * HASH_BYTES])
 
 
 def _is_asking(event: SinkEvent) -> bool:

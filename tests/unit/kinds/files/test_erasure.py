@@ -148,15 +148,17 @@ def test_a_kill_in_an_erasure_forgets_nobody(tmp_path: Path, point: str, format:
     assert len(evidence[0]["erased"]) == 3
 
 
+@pytest.mark.parametrize("id", ["a1", "a" * 30_000])
 @pytest.mark.parametrize("point", ["files.erasure_noted", "files.erased_one", "files.all_written", "files.committed"])
-def test_a_kill_in_an_erasure_forgets_no_anonymous_id(tmp_path: Path, point: str) -> None:
-    """Also when the rows that showed whose it is are gone; at the end no note has it any more."""
+def test_a_kill_in_an_erasure_forgets_no_anonymous_id(tmp_path: Path, point: str, id: str) -> None:
+    """Also when the rows that showed whose it is are gone; the note stays small, and at the end there is none."""
     folder_sink(tmp_path).write(
-        [event(1, user=None, anonymousId="a1"), event(2, name="Logged In", anonymousId="a1"), event(3, user="u2")]
+        [event(1, user=None, anonymousId=id), event(2, name="Logged In", anonymousId=id), event(3, user="u2")]
     )
     killed_at(point, tmp_path, 5, 5, "u1")
+    assert sum(note.stat().st_size for note in (tmp_path / "_hookline/pending").glob("erasure-*")) < 1_000
     # Once the message is carried out, only what was written with it comes again.
-    before = [] if point == "files.committed" else [event(4, user=None, anonymousId="a1")]
+    before = [] if point == "files.committed" else [event(4, user=None, anonymousId=id)]
     folder_sink(tmp_path).write([*before, event(5, type="delete", user="u1")])
     assert offsets_in(all_files(tmp_path)) == [(0, 3)]
     assert manifests(tmp_path)[-1]["rowsErased"] == 2 + len(before)

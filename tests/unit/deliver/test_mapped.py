@@ -11,7 +11,7 @@ import pytest
 
 from hookline.connections.model import Destination, Pause
 from hookline.deliver.cluster.fence import Fence
-from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT
+from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT, ECHOED
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
@@ -399,18 +399,34 @@ NAMED = {"items": [{"path": "body.failed", "entries": "named"}]}
 
 
 @pytest.mark.parametrize(
-    ("count", "success", "answer_bytes_max"),
-    [(1, NAMED, ANSWER_BYTES_MAX), (100, NAMED, 100 * ANSWER_BYTES_PER_EVENT), (100, {}, ANSWER_BYTES_MAX)],
+    ("count", "success", "per_event"),
+    [(1, NAMED, 0), (100, NAMED, ANSWER_BYTES_PER_EVENT), (100, {}, 0)],
 )
 def test_no_more_is_read_of_an_answer_than_it_may_have_to_say(
-    rig: Rig, count: int, success: dict[str, Any], answer_bytes_max: int
+    rig: Rig, count: int, success: dict[str, Any], per_event: int
 ) -> None:
     """Of one event, or where no rule asks what became of each, it is little, whatever the receiver sends."""
     start(rig, {**ONE, "batch": {"size": 100, "wait": 0}, **({"success": success} if success else {})})
     rig.append(*[f"m{number}" for number in range(count)])
     rig.turn()
     (sent,) = rig.network.waiting
-    assert (len(body_of(sent)), sent.answer_bytes_max) == (count, answer_bytes_max)
+    assert len(body_of(sent)) == count
+    asked = count * per_event + ECHOED * len(sent.data) if per_event else ANSWER_BYTES_MAX
+    assert sent.answer_bytes_max == asked
+
+
+def test_an_api_that_answers_with_what_it_was_sent_gets_each_event_once(rig: Rig) -> None:
+    """However large the events are, as long as a batch of them is read at all."""
+    start(rig, {**ONE, "batch": {"size": 100, "wait": 0}, "success": {"if": "body.ok = true"}})
+    large = b'{"type":"track","event":"Order","properties":{"p":"%b"}}' % (b"x" * 10_000)
+    rig.append(*(rig.record(f"m{number}", body=large) for number in range(100)))
+    rig.turn()
+    while rig.network.waiting:
+        sent = rig.network.waiting[0]
+        answer = msgspec.json.encode({"created": body_of(sent), "ok": True}).decode()
+        rig.answer(sent, 200, text=answer[: sent.answer_bytes_max])
+        rig.turn()
+    assert sum(len(body_of(each)) for each in rig.network.sent) == 100
 
 
 @pytest.mark.parametrize("how", ["stop", "pause", "lease"])

@@ -30,9 +30,12 @@ from hookline.route.filters import Filters
 
 ANSWER_BYTES_MAX = 64 * 1024
 """Of an answer to a request, however few events it was for."""
-ANSWER_BYTES_PER_EVENT = 2 * 1024
-"""Of one that says which items of a batch failed. The event loop decodes it: what a receiver can make it cost is
-bounded by what the receiver was sent."""
+ANSWER_BYTES_PER_EVENT = 4 * 1024
+ECHOED = 2
+"""Of an answer that a kind looks into, so many bytes for each event and as many as the request has, times this: some
+APIs answer with all they were sent. The event loop decodes it: what a receiver can make it cost is bounded by what the
+receiver was sent."""
+LARGE_ANSWER_BYTES_MAX = 4 * 1024 * 1024
 RETRIED_TOGETHER = Verdict(
     accepted=False, retry=True, of_event=True, error="the batch was refused; which of its events is meant shows later"
 )
@@ -257,15 +260,18 @@ class Mapped(Gathering):
         """Return parcels as they leave."""
         template = target.template
         assert isinstance(template, MappedTemplate)
-        parcels = list(parcels)
-        asked = [len(parcel.tokens) for parcel in parcels if parcel.request.judge is not None]
-        whole = max(ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT * max(asked, default=0))
-        for parcel in parcels:
-            parcel.answer_bytes_max = whole
         requests = [
             (parcel, template.write(parcel.target_path, parcel.headers, parcel.request.join(parcel.items), None))
             for parcel in parcels
         ]
+        asked = [
+            ANSWER_BYTES_PER_EVENT * len(parcel.tokens) + ECHOED * len(request)
+            for parcel, request in requests
+            if parcel.request.judge is not None
+        ]
+        whole = max(ANSWER_BYTES_MAX, min(LARGE_ANSWER_BYTES_MAX, max(asked, default=0)))
+        for parcel, _ in requests:
+            parcel.answer_bytes_max = whole
         return Outgoing(target, requests, whole)
 
     def _of_event(self, event: Event, mask: int | None) -> Iterator[tuple[int, int, Rendered]]:

@@ -27,6 +27,7 @@ from hookline.kinds.model import Json
 
 __all__ = [
     "Sink",
+    "SinkAway",
     "SinkContext",
     "SinkEvent",
     "SinkFailed",
@@ -39,6 +40,11 @@ __all__ = [
 
 class SinkFailed(Exception):
     """Nothing can be written for now; the message says why, and what a person may do."""
+
+
+class SinkAway(SinkFailed):
+    """Where events are written cannot be reached at all, so that none of them has a part in the failure. What
+    ``open_sink`` raises means that too."""
 
 
 class SinkEvent(NamedTuple):
@@ -75,11 +81,11 @@ class SinkContext(NamedTuple):
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise SinkFailed(f"the name {host} cannot be resolved: {error.strerror or error}") from None
+            raise SinkAway(f"the name {host} cannot be resolved: {error.strerror or error}") from None
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         refused = [reason for address in addresses if (reason := self.refusal(address)) is not None]
         if refused:
-            raise SinkFailed(refused[0])
+            raise SinkAway(refused[0])
         return addresses
 
     def connected(self, address: str, port: int, seconds: float) -> socket.socket:

@@ -29,7 +29,7 @@ from hookline.deliver.send.port import Answer, Failure
 from hookline.deliver.store.batch import RemarkRow
 from hookline.kinds.model import KindSettings, SinkBatch
 from hookline.kinds.requests import event_fields
-from hookline.kinds.sink import SinkContext, SinkEvent, SinkFailed, Verdict
+from hookline.kinds.sink import SinkAway, SinkContext, SinkEvent, SinkFailed, Verdict
 from hookline.outcomes.outcome import Outcome, to_number
 from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.route.filters import Filters
@@ -384,6 +384,29 @@ def test_what_is_no_verdict_is_a_failure_of_its_write(lake: Rig, monkeypatch: py
         assert lake.status_at("m1", "lake") == "retrying"
     let_write(lake, 60)
     assert lake.status_at("m1", "lake") == "delivered"
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "is_away"),
+    [
+        ("open_sink", SinkFailed("no bucket"), True),
+        ("write", SinkAway("no server"), True),
+        ("write", SinkFailed("one deletion cannot be carried out"), False),
+        ("write", ValueError("one event cannot be written"), False),
+    ],
+)
+def test_a_store_that_is_away_has_nothing_against_events(
+    lake: Rig, monkeypatch: pytest.MonkeyPatch, method: str, error: Exception, is_away: bool
+) -> None:
+    """As with a receiver that is not reached, no event's window begins for a probe; other failures may be one's."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Opened, method, fail)
+    lake.append("m1")
+    let_write(lake)
+    assert lake.lane("lake").unreached is is_away
 
 
 def test_remarks_are_kept_of_what_was_accepted(rig: Rig) -> None:

@@ -211,6 +211,7 @@ def test_without_a_token_requests_fail_and_are_not_sent() -> None:
         failure = cast(Failure, await send())
         assert failure.outcome is Outcome.CONNECTION_FAILED
         assert failure.error == 'no token from api.test: it answered 400 {"error": "invalid_client"}'
+        assert failure.is_unsent
         assert api.taken == []
         api.token_answer = None
         assert cast(Answer, await send()).status == 200

@@ -33,7 +33,7 @@ from hookline.kinds.answers import Verdict
 from hookline.kinds.catalog import kind_of
 from hookline.kinds.model import Manifest, SinkBatch
 from hookline.kinds.requests import event_fields
-from hookline.kinds.sink import Sink, SinkContext, SinkEvent, SinkFailed, sink_module
+from hookline.kinds.sink import Sink, SinkAway, SinkContext, SinkEvent, SinkFailed, sink_module
 from hookline.outcomes.outcome import Outcome, to_number
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from hookline.route.filters import Filters
@@ -177,7 +177,8 @@ class SinkRoute(Route):
                 if len(parcel.verdicts) != len(parcel.tokens) or not all(map(_is_verdict, parcel.verdicts)):
                     raise SinkFailed("the kind did not say what became of each event")
             except BaseException as error:  # noqa: BLE001 - the border to code that is not ours, and may panic
-                failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error))
+                is_away = sink is None or isinstance(error, SinkAway)  # no event has a part in that
+                failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error), is_unsent=is_away)
                 if not isinstance(error, SinkFailed):
                     logger().error("sink_failed", destination=self.destination.id, exc_info=error)
                 self._let_go(sink)

@@ -49,7 +49,7 @@ class Failure:
         self.of_event = refuses_event(status) if of_event is None else of_event
         """Whether it is about the one event, and says nothing against its receiver."""
         self.is_unsent = is_unsent
-        """Whether no connection was made, so that nothing of the request was sent."""
+        """Whether nothing of the event was sent: no connection could be made, or a sink did not reach its store."""
         self.of_token = False
         """Whether a token that had ended was refused: another try comes with another one."""
 

@@ -150,7 +150,7 @@ class TokenKeeper:
                 continue
             milliseconds, result = int((monotonic() - each.since) * 1000), to_number(failure.outcome, None)
             for token_of_caller, _ in each.requests:
-                own = Failure(failure.outcome, None, failure.error)
+                own = Failure(failure.outcome, None, failure.error, is_unsent=True)
                 self._results.answered(token_of_caller, each.target, result, milliseconds, own)
 
 

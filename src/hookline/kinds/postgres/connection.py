@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 
 from hookline.database.postgres.sessions import RetryingConnection, open_session
 from hookline.kinds.model import Json
-from hookline.kinds.sink import SinkContext, SinkFailed
+from hookline.kinds.sink import SinkAway, SinkContext, SinkFailed
 
 CONNECT_SECONDS_MAX = 5
 SILENCE_MS_MAX = 10_000
@@ -127,7 +127,7 @@ class Server:
         try:
             made = open_session(make_conninfo(**given), prepare_threshold=None)
         except psycopg.Error as error:
-            raise SinkFailed(self._refused(error, host, port)) from None
+            raise SinkAway(self._refused(error, host, port)) from None
         encoding = made.info.parameter_status("server_encoding")
         if encoding not in (None, ENCODING):
             made.close()

@@ -133,13 +133,21 @@ class Messages:
         )
         return [_message(row) for row in rows]
 
-    def open(self) -> dict[int, list[Message]]:
-        """Return the messages that are not closed, by request."""
-        rows = self._store.database.rows(f"SELECT request, {_COLUMNS} FROM deletion_messages WHERE state <> 'closed'")
-        found: dict[int, list[Message]] = {}
-        for request, *row in rows:
-            found.setdefault(request, []).append(_message(tuple(row)))
-        return found
+    def requests_due(self, now_ms: int) -> set[int]:
+        """Return the requests with a message to be sent or looked at now, and those that wait for none any more."""
+        rows = self._store.database.rows(
+            "SELECT DISTINCT request FROM deletion_messages WHERE state IN ('planned', 'sent') AND due <= ?"
+            " UNION SELECT id FROM deletion_requests WHERE state = 'waiting' AND NOT EXISTS (SELECT 1"
+            " FROM deletion_messages WHERE request = deletion_requests.id AND state IN ('planned', 'sent'))",
+            (now_ms,),
+        )
+        return {request for (request,) in rows}
+
+    def planned_again(self) -> list[tuple[int, int]]:
+        """Return the messages of which the next try is planned, as request and id: there may be millions."""
+        return self._store.database.rows(
+            "SELECT request, id FROM deletion_messages WHERE state = 'planned' AND tries > 1"
+        )
 
     def count(self, request: int) -> tuple[int, int]:
         """Return how many delete messages a request comes to, and how many of them are still open."""

@@ -49,6 +49,8 @@ class SearchResult:
         self.ids: list[Identities] = [identities.given((id,)) for id in given]
         self.events: list[Counter[str]] = [Counter() for _ in given]
         self.synced_to: list[set[str]] = [set() for _ in given]
+        self.has_accepted = False
+        """Whether any of the events was accepted."""
         self.offsets: dict[int, OffsetSet] = {}
 
     @property
@@ -167,6 +169,7 @@ def _events(
         if not theirs:  # the event of a user whose id is somebody else's anonymous id
             continue
         new.add(offset, offset + 1)
+        found.has_accepted = found.has_accepted or record.rejection is None
         for person in theirs:
             found.events[person][record.source] += 1
             if record.origin in SYNCED:

@@ -33,7 +33,11 @@ PAUSE_MS = 3_600_000
 KEPT_UP_MS = 30 * 86_400_000
 LOOK_SHARE = 20
 """A message is looked at again after this fraction of its age."""
-LOOK_MS_MAX = 60_000
+LOOK_MS_MAX = 300_000
+PLANNED_LOOK_MS = 60_000
+"""From one look at the try before a planned one to the next: somebody may retry its dead letter meanwhile."""
+MESSAGES_PER_LOOK = 100
+"""Of one request; the others at the next look. Each takes milliseconds, and a request may have thousands."""
 REMARK_MS_MAX = 5_000
 """What a sink says of an erasure comes with the next checkpoint; one that says nothing is not waited for longer."""
 
@@ -68,14 +72,12 @@ class DeletionMessages:
     def due(self, requests: Sequence[DeletionRequest]) -> set[int]:
         """Return the numbers of those of which some message is to be sent or looked at now, or none is open any more;
         one look for all, because thousands may wait for one receiver."""
+        if not requests:
+            return set()
         now_ms = self._steady_ms()
-        by_request = self._messages.open() if requests else {}
-        return {
-            request.number
-            for request in requests
-            if not (messages := by_request.get(request.number))
-            or any(each.due_ms <= now_ms or self._may_be_accepted(each, now_ms) for each in messages)
-        }
+        due = self._messages.requests_due(now_ms)
+        due.update(request for request, id in self._messages.planned_again() if self._looks_ms.get(id, 0) <= now_ms)
+        return due & {request.number for request in requests}
 
     async def send(self, request: DeletionRequest) -> None:
         """Append what is due, unless the try before it was accepted or waits again; one that was appended before a
@@ -105,10 +107,9 @@ class DeletionMessages:
         """Go back to tries that wait again or were accepted after they had ended: dead letters are queued again when a
         breaker opens, and when a person retries them."""
         now_ms = self._steady_ms()
-        for message in self._messages.of(request.number):
-            if not self._may_be_accepted(message, now_ms):
-                continue
-            self._looks_ms[message.id] = now_ms + LOOK_MS_MAX
+        due = [each for each in self._messages.of(request.number) if self._may_be_accepted(each, now_ms)]
+        for message in due[:MESSAGES_PER_LOOK]:
+            self._looks_ms[message.id] = now_ms + PLANNED_LOOK_MS
             last_id = self._requests.message_id(request, message.number, message.source, message.tries - 1)
             event = await self._events.of_message(last_id, message.source)
             statuses = _statuses(event)
@@ -121,11 +122,11 @@ class DeletionMessages:
                 del self._looks_ms[message.id]
 
     async def all_closed(self, request: DeletionRequest) -> bool:
-        """Look what has become of the messages; whether each was acknowledged or cannot be."""
+        """Look what has become of some messages that are due; return whether each was acknowledged or cannot be."""
         now_ms = self._steady_ms()
-        for message in self._messages.of(request.number):
-            if message.state == "sent" and message.due_ms <= now_ms:
-                await self._look(request, message, now_ms)
+        due = [each for each in self._messages.of(request.number) if each.state == "sent" and each.due_ms <= now_ms]
+        for message in sorted(due, key=lambda each: each.due_ms)[:MESSAGES_PER_LOOK]:
+            await self._look(request, message, now_ms)
         return all(message.state == "closed" for message in self._messages.of(request.number))
 
     async def _look(self, request: DeletionRequest, message: Message, now_ms: int) -> None:

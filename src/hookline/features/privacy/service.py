@@ -101,6 +101,8 @@ class SuppressedUsage:
 
 POLL_SECONDS = 0.5
 """While requests are under way."""
+FOLLOWED_SECONDS = 0.5
+"""Of one look, for requests that wait for receivers: there may be thousands, and others are to be carried out."""
 REST_SECONDS = 1.0
 
 
@@ -131,6 +133,8 @@ class DeletionWatch:
         self._planner = planner
         self._usage = usage
         self._usage_fails = False
+        self._followed = 0
+        """The last request that was looked at while it waited for receivers: the next look goes on behind it."""
         self._delayed: dict[int, str] = {}
         """By request what it waits for, as it was said last: it is tried twice a second, and may wait for days."""
         self._deliver = DeliverReader(location_of(settings, "deliver"))
@@ -174,29 +178,41 @@ class DeletionWatch:
         self._usage_fails = False
 
     async def look(self) -> bool:
-        """Take every request that is under way as far as it goes now; return whether there were any. What fails is
-        tried again at the next look."""
+        """Take every request that is under way as far as it goes now, of those that wait for receivers as many as there
+        is time for; return whether there were any. What fails is tried again at the next look."""
         requests = await asyncio.to_thread(self._requests.under_way)
-        for request in await asyncio.to_thread(self._due, requests):
-            try:
-                await self._advance(request)
-                self._delayed.pop(request.number, None)
-            except DatabaseAway:
-                raise
-            except Exception as error:  # noqa: BLE001 - one request's border: no fault of it keeps the others waiting
-                if self._delayed.get(request.number) != str(error):
-                    logger().warning(
-                        "deletion_delayed",
-                        request=request_id(request.number),
-                        error=str(error),
-                        exc_info=not isinstance(error, EXPECTED),
-                    )
-                self._delayed[request.number] = str(error)
+        for request in requests:
+            if request.state != "waiting":
+                await self._take_on(request)
+        until = time.monotonic() + FOLLOWED_SECONDS
+        for request in await asyncio.to_thread(self._due, [each for each in requests if each.state == "waiting"]):
+            await self._take_on(request)
+            self._followed = request.number
+            if time.monotonic() >= until:
+                break
         return bool(requests)
 
-    def _due(self, requests: Sequence[DeletionRequest]) -> list[DeletionRequest]:
-        due = self._messages.due([each for each in requests if each.state == "waiting"])
-        return [each for each in requests if each.state != "waiting" or each.number in due]
+    async def _take_on(self, request: DeletionRequest) -> None:
+        try:
+            await self._advance(request)
+            self._delayed.pop(request.number, None)
+        except DatabaseAway:
+            raise
+        except Exception as error:  # noqa: BLE001 - one request's border: no fault of it keeps the others waiting
+            if self._delayed.get(request.number) != str(error):
+                logger().warning(
+                    "deletion_delayed",
+                    request=request_id(request.number),
+                    error=str(error),
+                    exc_info=not isinstance(error, EXPECTED),
+                )
+            self._delayed[request.number] = str(error)
+
+    def _due(self, waiting: Sequence[DeletionRequest]) -> list[DeletionRequest]:
+        """Return those that may go on now, first those behind the last one that was looked at."""
+        due = self._messages.due(waiting)
+        found = [each for each in waiting if each.number in due]
+        return sorted(found, key=lambda each: (each.number <= self._followed, each.number))
 
     async def _advance(self, request: DeletionRequest) -> None:
         """Do steps until one has to wait for somebody else."""
@@ -312,8 +328,9 @@ class DeletionWatch:
             # Of the further ids collect has heard with the plan, and took events until then.
             await self._journal.refresh()
             found = await asyncio.to_thread(self._search_again, request, people)
-            # What is refused without a user goes on to be taken, and may name them by chance: it alone is no reason.
-            are_theirs = any(events.total() for events in found.events)
+            # What is refused goes on to be taken where it names them by chance or cannot be read: it alone is no reason
+            # for a third time, and without a user for no second one.
+            are_theirs = found.has_accepted or (request.round == 1 and any(events.total() for events in found.events))
             if are_theirs:
                 await asyncio.to_thread(self._forget, found)
                 self._requests.plan_again(request, erased, found, self._planned(found))

@@ -17,7 +17,9 @@ import pytest
 from hookline.cli import admin_api
 from hookline.cli.commands import execute
 from hookline.database.open import open_deliver
+from hookline.features.privacy import service as module
 from hookline.features.privacy.service import (
+    DeletionWatch,
     delete_messages,
     deletion_requests,
     deletion_watch,
@@ -139,14 +141,15 @@ def test_what_hookline_writes_itself_is_searched_whatever_its_sources(control: R
     assert "disabled" in next(each["reason"] for each in affected["destinations"] if each["destination"] == "off")
 
 
-def test_what_is_refused_again_and_again_holds_no_request_up(control: Running) -> None:
-    """It has no user, and may name a short id by chance, for as long as anybody sends it."""
+@pytest.mark.parametrize(("user", "left"), [("", ["r2"]), ("1", ["r3"])])
+def test_what_is_refused_again_and_again_holds_no_request_up(control: Running, user: str, left: list[str]) -> None:
+    """It has no user and may name a short id by chance, or cannot be read, for as long as anybody sends it."""
     control.append(record("m1", userId="1"))
     collect = Collect(control)
-    collect.late = {look: [record(f"r{look}", rejected="no event", userId="", count=1)] for look in range(1, 30)}
+    collect.late = {look: [record(f"r{look}", rejected="no event", userId=user, count=1)] for look in range(1, 30)}
     deletion_requests(control.services).create(["1"], "both", "me")
     carry_out(control, collect)
-    assert left_of(control) == ["r2"]
+    assert left_of(control)[:1] == left
 
 
 def test_nobody_waits_while_much_is_written_about_many_people(
@@ -193,11 +196,34 @@ def test_requests_that_wait_for_a_receiver_cost_one_look_together(
 
     monkeypatch.setattr(database, "rows", noting)
     assert asyncio.run(deletion_watch(control.services).look())
-    assert threads == {"asyncio": 2}
+    assert threads == {"asyncio": 3}
     messages.settle(message, (), None)
     asyncio.run(deletion_watch(control.services).look())
     states = [each.state for number in range(5) if (each := requests.get(number + 1)) is not None]
     assert states == [*["waiting"] * 4, "done"]
+
+
+def test_requests_that_wait_for_a_receiver_hold_nobody_up(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands may wait, and each costs milliseconds: others come first, and of these the next ones go on later."""
+    requests, messages = deletion_requests(control.services), delete_messages(control.services)
+    for number in range(3):
+        made = requests.create([f"u{number}"], "delete", "me")
+        requests.plan(made, SearchResult([f"u{number}"]), [(0, "site", 1, ("crm",))])
+        requests.wait(made, Erased())
+        (message,) = messages.of(made.number)
+        messages.sent(message.id)
+    requests.create(["new"], "delete", "me")
+    taken_on: list[int] = []
+
+    async def advance(watch: DeletionWatch, request: DeletionRequest) -> None:
+        taken_on.append(request.number)
+
+    monkeypatch.setattr(DeletionWatch, "_advance", advance)
+    monkeypatch.setattr(module, "FOLLOWED_SECONDS", 0.0)
+    watch = deletion_watch(control.services)
+    for _ in range(4):
+        asyncio.run(watch.look())
+    assert taken_on == [4, 1, 4, 2, 4, 3, 4, 1]
 
 
 def page(control: Running) -> str:

@@ -30,11 +30,15 @@ BESIDE = (
     "features",
     "insights",
     "journal/damaged.py",
+    "privacy/model.py",
+    "privacy/requests.py",
+    "privacy/search.py",
     "simulation",
     "transfer",
     "web",
 )
-"""Names what an event does not pass: a new page makes no old run worthless. ``transfer`` is loaded by a move alone."""
+"""Names what an event does not pass: a new page makes no old run worthless. ``transfer`` is loaded by a move alone, and
+these of ``privacy`` by control."""
 ON_KAFKA = "journal/kafka"
 """Name what is loaded on that backend alone."""
 IMPORTED = """

@@ -6,6 +6,9 @@ for how many seeds, cases and kills there are.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -118,10 +121,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FromBothEnds(config, log) if config.getoption("dist") == "loadscope" else None
 
 
+MEMORY = Path("/dev/shm")
+FREE_BYTES_MIN = 8 << 30
+"""Tests use less than half of it; the rest is for processes."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Have ``make check`` end in time, however much has changed."""
+    """Have ``make check`` end in time, however much has changed; and write to memory, where there is much of it.
+
+    Whatever ends a process in a test leaves the system running, so what is written is as safe there; tests of full and
+    failing disks make their own. With ``TMPDIR`` it is written there.
+    """
+    if "TMPDIR" not in os.environ and _free_memory_bytes() >= FREE_BYTES_MIN:
+        folder = tempfile.mkdtemp(prefix="hookline-tests-", dir=MEMORY)
+        os.chmod(folder, 0o755)  # services run as another user
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     if (seconds := config.getoption("--within")) is not None:
         config.pluginmanager.register(Within(seconds))
+
+
+def _free_memory_bytes() -> int:
+    try:
+        known = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return min(shutil.disk_usage(MEMORY).free, int(known["MemAvailable"].split()[0]) * 1024)
+    except OSError:  # not on Linux
+        return 0
 
 
 class Within:

@@ -32,7 +32,7 @@ from hookline.journal.local.partition_reader import LocalReader
 from hookline.journal.local.segment import segment_name
 from hookline.journal.record import Record
 from hookline.journal.remote import serve_append
-from hookline.privacy.model import DeletionRequest, Erased
+from hookline.privacy.model import DeletionRequest, Erased, Message
 from hookline.privacy.search import SearchResult
 from tests.unit.control.running import TOKEN, Running, destination, record, source
 from tests.unit.features.accounts.test_access import sign_in
@@ -175,17 +175,23 @@ def test_nobody_waits_while_much_is_written_about_many_people(
     assert here < 5
 
 
+def wait_for_receiver(control: Running, count: int) -> list[Message]:
+    """Make so many requests whose only delete message was sent; return the messages."""
+    requests, messages = deletion_requests(control.services), delete_messages(control.services)
+    for number in range(count):
+        made = requests.create([f"u{number}"], "delete", "me")
+        requests.plan(made, SearchResult([f"u{number}"]), [(0, "site", 1, ("crm",))])
+        requests.wait(made, Erased())
+        messages.sent(messages.of(made.number)[0].id)
+    return [message for number in range(count) for message in messages.of(number + 1)]
+
+
 def test_requests_that_wait_for_a_receiver_cost_one_look_together(
     control: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a thread: there may be thousands, for thirty days, and PostgreSQL far away. What is due is not left out."""
     requests, messages = deletion_requests(control.services), delete_messages(control.services)
-    for number in range(5):
-        made = requests.create([f"u{number}"], "delete", "me")
-        requests.plan(made, SearchResult([f"u{number}"]), [(0, "site", 1, ("crm",))])
-        requests.wait(made, Erased())
-        (message,) = messages.of(made.number)
-        messages.sent(message.id)
+    for message in wait_for_receiver(control, 5):
         messages.look_again(message.id, (), control.services.store.steady_ms() + 600_000)
     database, threads = privacy_store(control.services).database, Counter[str]()
     rows = database.rows
@@ -205,14 +211,8 @@ def test_requests_that_wait_for_a_receiver_cost_one_look_together(
 
 def test_requests_that_wait_for_a_receiver_hold_nobody_up(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands may wait, and each costs milliseconds: others come first, and of these the next ones go on later."""
-    requests, messages = deletion_requests(control.services), delete_messages(control.services)
-    for number in range(3):
-        made = requests.create([f"u{number}"], "delete", "me")
-        requests.plan(made, SearchResult([f"u{number}"]), [(0, "site", 1, ("crm",))])
-        requests.wait(made, Erased())
-        (message,) = messages.of(made.number)
-        messages.sent(message.id)
-    requests.create(["new"], "delete", "me")
+    wait_for_receiver(control, 3)
+    deletion_requests(control.services).create(["new"], "delete", "me")
     taken_on: list[int] = []
 
     async def advance(watch: DeletionWatch, request: DeletionRequest) -> None:

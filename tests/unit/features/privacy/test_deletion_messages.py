@@ -12,6 +12,7 @@ import pytest
 
 from hookline.database.open import open_control
 from hookline.features.events.log import EventLog
+from hookline.features.privacy import messages as module
 from hookline.features.privacy.messages import KEPT_UP_MS, PAUSE_MS, REMARK_MS_MAX, DeletionMessages
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.partition_reader import LocalReader
@@ -157,6 +158,21 @@ def test_a_message_is_closed_once_its_sink_has_said_what_it_erased(tmp_path: Pat
     receipts = {each.destination: each.remark for each in sending.messages.receipts(sending.request.number)[message.id]}
     assert receipts == {"crm": None, "mail": remark}
     assert asyncio.run(sending.watch(seen).all_closed(sending.request))
+
+
+def test_a_request_of_many_is_looked_at_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message costs milliseconds, and others wait: the next look takes those that this one left."""
+    monkeypatch.setattr(module, "MESSAGES_PER_LOOK", 2)
+    sending = Sending(tmp_path)
+    messages, people = sending.watch(SeenInTheRing(Settings(data_dir=str(tmp_path)))), ["a", "b", "c"]
+    made = sending.requests.create(people, "delete", "me")
+    sending.requests.plan(made, SearchResult(people), [(number, "site", 1, ("crm",)) for number in range(3)])
+    for message in sending.messages.of(made.number):
+        sending.messages.sent(message.id)
+    assert not asyncio.run(messages.all_closed(made))
+    assert [each.state for each in sending.messages.of(made.number)] == ["closed", "closed", "sent"]
+    assert made.number in messages.due([sending.request, made])
+    assert asyncio.run(messages.all_closed(made))
 
 
 class FilteredAtOne(SeenInTheRing):

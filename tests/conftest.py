@@ -6,6 +6,7 @@ for how many seeds, cases and kills there are.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -136,7 +137,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="hookline-tests-", dir=MEMORY)
         os.chmod(folder, 0o755)  # services run as another user
         os.environ["TMPDIR"] = tempfile.tempdir = folder
-        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if (seconds := config.getoption("--within")) is not None:
         config.pluginmanager.register(Within(seconds))
 

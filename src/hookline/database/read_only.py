@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hookline.database.connect import change_mark, connect, is_file
+from hookline.database.connect import change_mark, connect, is_file, keep_few_pages
 from hookline.database.connection import Connection, Cursor
 from hookline.database.location import DatabaseLocation, Which, which_of
 from hookline.database.migrate import HEADS, schema_number
@@ -52,6 +52,7 @@ class ReadOnly:
                 return None
             try:
                 connection = connect(self._location, read_only=True)
+                keep_few_pages(connection)
             except DatabaseAway:
                 raise
             except OperationalError as error:

@@ -9,7 +9,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from hookline.database.connect import change_mark, connect, empty_log, overwrite_deleted
+from hookline.database.connect import (
+    CACHE_KIB,
+    change_mark,
+    connect,
+    empty_log,
+    is_file,
+    keep_few_pages,
+    overwrite_deleted,
+)
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
@@ -161,7 +169,10 @@ def test_closing_undoes_what_is_open(location: DatabaseLocation) -> None:
 
 
 def test_what_only_files_need(connection: Connection) -> None:
-    """Overwriting and emptying the log can be asked of both."""
+    """Overwriting, emptying the log and keeping less in memory can be asked of both."""
     overwrite_deleted(connection)
+    keep_few_pages(connection)
+    if is_file(connection):
+        assert connection.execute("PRAGMA cache_size").fetchone() == (-CACHE_KIB,)
     connection.execute(INSERT, ("a", 1))
     assert empty_log(connection)

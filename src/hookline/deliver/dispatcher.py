@@ -42,6 +42,8 @@ from hookline.telemetry.log import logger
 
 REQUEST_BATCH_MAX = 64
 """Requests made before the first of them leaves."""
+JUDGED_BYTES_PER_TURN = 256 * 1024
+"""Of answers that say what became of events; decoding so many takes 30 ms at worst, and others wait as long."""
 OK = 200
 UNAUTHORIZED = 401
 SLOW_MS = 25
@@ -95,6 +97,10 @@ class Dispatcher(Work, Sink):
         self._ready: list[Lane] = []
         self._unnoted: list[tuple[Parcel, Target, Answer, int]] = []
         """Answers of lanes apart that wait until a checkpoint has made room for their results."""
+        self._unjudged: deque[tuple[object, Target, Answer, int]] = deque()
+        """Answers that wait for a later turn of the event loop to be decoded in."""
+        self._judged_bytes = 0
+        """Of answers that were decoded in this turn."""
         self._gathering: dict[Lane, list[Delivery]] = {}
         """Attempts begun in this turn that leave together at its end."""
         self._wanting_slot: deque[Lane] = deque()
@@ -486,7 +492,28 @@ class Dispatcher(Work, Sink):
         self.give_slots(1)
 
     def answered_whole(self, token: object, target: Target, answer: Answer, milliseconds: int) -> None:
-        """Take a whole answer, and what it says of each of its events."""
+        """Take a whole answer, and what it says of each of its events; in a later turn, if many have come in this."""
+        if answer.body:
+            if not self._judged_bytes and not self._unjudged:
+                self._call_soon(self._judge_on)
+            if self._unjudged or self._judged_bytes >= JUDGED_BYTES_PER_TURN:
+                self._unjudged.append((token, target, answer, milliseconds))
+                return
+            self._judged_bytes += len(answer.body)
+        self._judge(token, target, answer, milliseconds)
+
+    def _judge_on(self) -> None:
+        self._judged_bytes = 0
+        try:
+            while self._unjudged and self._judged_bytes < JUDGED_BYTES_PER_TURN:
+                token, target, answer, milliseconds = self._unjudged.popleft()
+                self._judged_bytes += len(answer.body)
+                self._judge(token, target, answer, milliseconds)
+        finally:
+            if self._judged_bytes:
+                self._call_soon(self._judge_on)
+
+    def _judge(self, token: object, target: Target, answer: Answer, milliseconds: int) -> None:
         mapped = target.lane.mapped
         if isinstance(token, Parcel):
             self._parcel_answered(token, target, answer, milliseconds)

@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from hookline.connections.model import Destination, Pause
+from hookline.deliver import dispatcher
 from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT, ECHOED
+from hookline.kinds.answers import PARTS_MAX
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
@@ -415,11 +417,44 @@ def test_no_more_is_read_of_an_answer_than_it_may_have_to_say(
     assert sent.answer_bytes_max == asked
 
 
+def test_answers_that_come_together_are_decoded_a_few_in_a_turn(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver may hold hundreds back and let them go at once; others wait for one part of that, and none is lost."""
+    monkeypatch.setattr(dispatcher, "JUDGED_BYTES_PER_TURN", 30)
+    start(rig, {**ONE, "success": {"if": "body.ok = true"}})
+    rig.append(*(f"m{number}" for number in range(8)))
+    rig.turn()
+    for _ in range(8):
+        rig.answer(rig.network.waiting[0], 200, text='{"ok":true}')
+    assert rig.role.engine.in_flight == 5
+    rig.turn()
+    assert rig.role.engine.in_flight == 0
+    rig.checkpoint()
+    assert {rig.status_at(f"m{number}", "api") for number in range(8)} == {"delivered"}
+
+
+LARGE = b'{"type":"track","event":"Order","properties":{"p":"%b"}}' % (b"x" * 10_000)
+
+
+def test_an_answer_of_too_many_parts_is_not_decoded(rig: Rig) -> None:
+    """It is no longer than an answer to large events may be, and would hold up the event loop; of fewer it is less."""
+    start(rig, {**ONE, "batch": {"size": 40, "wait": 0}, "success": {"if": "body.ok = true"}})
+    rig.append(*(rig.record(f"m{number}", body=LARGE) for number in range(40)))
+    rig.turn()
+    while rig.network.waiting:
+        sent = rig.network.waiting[0]
+        answer = '{"ok":true,"x":[' + ",".join(["[]"] * 2_000 * len(body_of(sent))) + "]}"
+        assert len(answer) < sent.answer_bytes_max
+        rig.answer(sent, 200, text=answer)
+        rig.turn()
+    assert [rig.status_at(f"m{number}", "api") for number in range(40)] == ["delivered"] * 40
+    accepted = [len(body_of(each)) for each in rig.network.sent if len(body_of(each)) * 4_000 < PARTS_MAX]
+    assert sum(accepted) == 40
+
+
 def test_an_api_that_answers_with_what_it_was_sent_gets_each_event_once(rig: Rig) -> None:
     """However large the events are, as long as a batch of them is read at all."""
     start(rig, {**ONE, "batch": {"size": 100, "wait": 0}, "success": {"if": "body.ok = true"}})
-    large = b'{"type":"track","event":"Order","properties":{"p":"%b"}}' % (b"x" * 10_000)
-    rig.append(*(rig.record(f"m{number}", body=large) for number in range(100)))
+    rig.append(*(rig.record(f"m{number}", body=LARGE) for number in range(100)))
     rig.turn()
     while rig.network.waiting:
         sent = rig.network.waiting[0]

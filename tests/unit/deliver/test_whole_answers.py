@@ -155,6 +155,7 @@ def test_an_answer_that_lists_more_than_was_sent_holds_up_nobody(
     looked: list[object] = []
     at, failed = answers._at, answers._failed
     monkeypatch.setattr(answers, "NAMED_MAX", 100)
+    monkeypatch.setattr(answers, "PARTS_MAX", 10_000_000)
     monkeypatch.setattr(answers, "_at", lambda value, path: looked.append(path) or at(value, path))
     monkeypatch.setattr(answers, "_failed", lambda *given: looked.append(given) or failed(*given))
     judge = Judge(msgspec.convert({"items": [{"path": "body.items", **rule}]}, Success))

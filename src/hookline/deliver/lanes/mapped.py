@@ -21,7 +21,7 @@ from hookline.deliver.send.port import Answer, Failure, Route
 from hookline.deliver.send.request import MappedTemplate
 from hookline.events.timestamps import iso
 from hookline.events.view import fields_of, integrations_of
-from hookline.kinds.answers import Verdict, asked_wait_seconds
+from hookline.kinds.answers import Verdict, asked_wait_seconds, has_too_many_parts
 from hookline.kinds.mapping import MappingFailed
 from hookline.kinds.model import PER_EVENT_MAX
 from hookline.kinds.requests import CompiledRequest, Plan, Rendered, event_fields, too_many
@@ -33,8 +33,8 @@ ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_PER_EVENT = 4 * 1024
 ECHOED = 2
 """Of an answer that a kind looks into, so many bytes for each event and as many as the request has, times this: some
-APIs answer with all they were sent. The event loop decodes it: what a receiver can make it cost is bounded by what the
-receiver was sent."""
+APIs answer with all they were sent. So what answers take is bounded by what the receiver was sent, and so is the time
+to decode them (``has_too_many_parts``)."""
 LARGE_ANSWER_BYTES_MAX = 4 * 1024 * 1024
 RETRIED_TOGETHER = Verdict(
     accepted=False, retry=True, of_event=True, error="the batch was refused; which of its events is meant shows later"
@@ -316,7 +316,9 @@ def are_refused_together(verdicts: Sequence[Verdict], status: int) -> bool:
 def says_too_much(verdicts: Sequence[Verdict], answer: Answer, bytes_max: int) -> bool:
     """Return whether so much came of an answer that it was not read to where it says what became of the events: of
     fewer events it says less, and all of them together would be sent again and again."""
-    return not verdicts[0].accepted and 200 <= answer.status < 300 and len(answer.body) >= bytes_max
+    if verdicts[0].accepted or not 200 <= answer.status < 300:
+        return False
+    return len(answer.body) >= bytes_max or has_too_many_parts(answer.body, len(verdicts))
 
 
 def failure_of(verdict: Verdict, answer: Answer, now: Callable[[], float] = time) -> Failure | None:

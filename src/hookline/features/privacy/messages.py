@@ -82,10 +82,12 @@ class DeletionMessages:
     async def send(self, request: DeletionRequest) -> None:
         """Append what is due, unless the try before it was accepted or waits again; one that was appended before a
         crash is recognised by its messageId."""
-        await self._reopen(request)
         now_ms = self._steady_ms()
+        looked_at = await self._reopen(request, now_ms)
         planned = [
-            each for each in self._messages.of(request.number) if each.state == "planned" and each.due_ms <= now_ms
+            each
+            for each in self._messages.of(request.number)
+            if each.state == "planned" and each.due_ms <= now_ms and (each.tries == 1 or each.id in looked_at)
         ]
         if not planned:
             return
@@ -103,12 +105,14 @@ class DeletionMessages:
         look_ms = min(message.due_ms, self._looks_ms.get(message.id, 0))
         return message.state == "planned" and message.tries > 1 and look_ms <= now_ms
 
-    async def _reopen(self, request: DeletionRequest) -> None:
+    async def _reopen(self, request: DeletionRequest, now_ms: int) -> set[int]:
         """Go back to tries that wait again or were accepted after they had ended: dead letters are queued again when a
-        breaker opens, and when a person retries them."""
-        now_ms = self._steady_ms()
+        breaker opens, and when a person retries them. Return which messages were looked at: first those to be sent now,
+        then those that were looked at longest ago."""
         due = [each for each in self._messages.of(request.number) if self._may_be_accepted(each, now_ms)]
-        for message in due[:MESSAGES_PER_LOOK]:
+        due.sort(key=lambda each: (each.due_ms > now_ms, self._looks_ms.get(each.id, 0)))
+        now = due[:MESSAGES_PER_LOOK]
+        for message in now:
             self._looks_ms[message.id] = now_ms + PLANNED_LOOK_MS
             last_id = self._requests.message_id(request, message.number, message.source, message.tries - 1)
             event = await self._events.of_message(last_id, message.source)
@@ -120,6 +124,7 @@ class DeletionMessages:
             if is_accepted or all_wait:
                 await asyncio.to_thread(self._messages.reopen, message.id, last_id)
                 del self._looks_ms[message.id]
+        return {message.id for message in now}
 
     async def all_closed(self, request: DeletionRequest) -> bool:
         """Look what has become of some messages that are due; return whether each was acknowledged or cannot be."""

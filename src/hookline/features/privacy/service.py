@@ -181,22 +181,30 @@ class DeletionWatch:
         """Take every request that is under way as far as it goes now, of those that wait for receivers as many as there
         is time for; return whether there were any. What fails is tried again at the next look."""
         requests = await asyncio.to_thread(self._requests.under_way)
+        away: DatabaseAway | None = None
         for request in requests:
-            if request.state != "waiting":
-                await self._take_on(request)
+            try:
+                if request.state != "waiting":
+                    await self._take_on(request)
+            except DatabaseAway as error:  # which those that wait may do without
+                away = error
+                break
         until = time.monotonic() + FOLLOWED_SECONDS
         for request in await asyncio.to_thread(self._due, [each for each in requests if each.state == "waiting"]):
-            await self._take_on(request)
             self._followed = request.number
+            await self._take_on(request)
             if time.monotonic() >= until:
                 break
+        if away is not None:
+            raise away
         return bool(requests)
 
     async def _take_on(self, request: DeletionRequest) -> None:
         try:
             await self._advance(request)
             self._delayed.pop(request.number, None)
-        except DatabaseAway:
+        except DatabaseAway as error:  # the pool has said so
+            self._delayed[request.number] = str(error)
             raise
         except Exception as error:  # noqa: BLE001 - one request's border: no fault of it keeps the others waiting
             if self._delayed.get(request.number) != str(error):

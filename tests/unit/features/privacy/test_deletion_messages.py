@@ -175,6 +175,23 @@ def test_a_request_of_many_is_looked_at_a_part_at_a_time(tmp_path: Path, monkeyp
     assert asyncio.run(messages.all_closed(made))
 
 
+def test_no_try_is_sent_before_the_one_before_it_was_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many that are due at once a part at a time is looked at, and no other is sent: all were accepted meanwhile."""
+    monkeypatch.setattr(module, "MESSAGES_PER_LOOK", 2)
+    sending = Sending(tmp_path)
+    messages, people = sending.watch(SeenInTheRing(Settings(data_dir=str(tmp_path)))), ["a", "b", "c", "d", "e"]
+    made = sending.requests.create(people, "delete", "me")
+    sending.requests.plan(made, SearchResult(people), [(number, "site", 1, ("crm",)) for number in range(5)])
+    for message in sending.messages.of(made.number):
+        sending.messages.sent(message.id)
+        next_id = sending.requests.message_id(made, message.number, "site", 2)
+        sending.messages.settle(message, [], NextTry(("crm",), next_id, sending.clock() + PAUSE_MS))
+    sending.clock.ms += PAUSE_MS
+    for _ in range(3):  # there is no journal to append to
+        asyncio.run(messages.send(made))
+    assert {each.tries for each in sending.messages.of(made.number)} == {1}
+
+
 class FilteredAtOne(SeenInTheRing):
     """An event that one destination accepted and the other has no request for."""
 

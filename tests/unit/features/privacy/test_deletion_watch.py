@@ -9,14 +9,15 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import pytest
 
 from hookline.cli import admin_api
 from hookline.cli.commands import execute
-from hookline.database.open import open_deliver
+from hookline.database.open import open_deliver, open_profiles
+from hookline.database.sqlite import DatabaseAway
 from hookline.features.privacy import service as module
 from hookline.features.privacy.service import (
     DeletionWatch,
@@ -224,6 +225,22 @@ def test_requests_that_wait_for_a_receiver_hold_nobody_up(control: Running, monk
     for _ in range(4):
         asyncio.run(watch.look())
     assert taken_on == [4, 1, 4, 2, 4, 3, 4, 1]
+
+
+def test_profiles_that_cannot_be_read_hold_up_new_requests_alone(control: Running) -> None:
+    """One that waits needs nothing of them; the other one says what it waits for."""
+    (message,) = wait_for_receiver(control, 1)
+    delete_messages(control.services).settle(message, (), None)
+    requests, watch = deletion_requests(control.services), deletion_watch(control.services)
+    requests.create(["new"], "delete", "me")
+    with closing(open_profiles(control.data_path / "profiles.db")) as profiles:
+        profiles.execute("UPDATE alembic_version SET version_num = 'profiles_0999'")
+        profiles.execute("ALTER TABLE identities RENAME TO identities_of_another")
+    with pytest.raises(DatabaseAway):
+        asyncio.run(watch.look())
+    states = [each.state for number in (1, 2) if (each := requests.get(number)) is not None]
+    assert states == ["done", "looking"]
+    assert "profiles" in (watch.delay(2) or "")
 
 
 def page(control: Running) -> str:

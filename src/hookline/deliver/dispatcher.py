@@ -43,7 +43,8 @@ from hookline.telemetry.log import logger
 REQUEST_BATCH_MAX = 64
 """Requests made before the first of them leaves."""
 JUDGED_BYTES_PER_TURN = 256 * 1024
-"""Of answers that say what became of events; decoding so many takes 30 ms at worst, and others wait as long."""
+JUDGED_BYTES_PER_LANE = 64 * 1024
+"""Of answers that say what became of events. To decode what one turn takes needs 30 ms where it is all brackets."""
 OK = 200
 UNAUTHORIZED = 401
 SLOW_MS = 25
@@ -97,8 +98,9 @@ class Dispatcher(Work, Sink):
         self._ready: list[Lane] = []
         self._unnoted: list[tuple[Parcel, Target, Answer, int]] = []
         """Answers of lanes apart that wait until a checkpoint has made room for their results."""
-        self._unjudged: deque[tuple[object, Target, Answer, int]] = deque()
-        """Answers that wait for a later turn of the event loop to be decoded in."""
+        self._unjudged: dict[Lane, deque[tuple[object, Target, Answer, float]]] = {}
+        """Answers that wait for a later turn of the event loop to be decoded in, and when their requests left; lanes
+        take turns."""
         self._judged_bytes = 0
         """Of answers that were decoded in this turn."""
         self._gathering: dict[Lane, list[Delivery]] = {}
@@ -496,8 +498,9 @@ class Dispatcher(Work, Sink):
         if answer.body:
             if not self._judged_bytes and not self._unjudged:
                 self._call_soon(self._judge_on)
-            if self._unjudged or self._judged_bytes >= JUDGED_BYTES_PER_TURN:
-                self._unjudged.append((token, target, answer, milliseconds))
+            if target.lane in self._unjudged or self._judged_bytes >= JUDGED_BYTES_PER_TURN:
+                left_at = self.clock.monotonic() - milliseconds / 1000
+                self._unjudged.setdefault(target.lane, deque()).append((token, target, answer, left_at))
                 return
             self._judged_bytes += len(answer.body)
         self._judge(token, target, answer, milliseconds)
@@ -506,9 +509,15 @@ class Dispatcher(Work, Sink):
         self._judged_bytes = 0
         try:
             while self._unjudged and self._judged_bytes < JUDGED_BYTES_PER_TURN:
-                token, target, answer, milliseconds = self._unjudged.popleft()
-                self._judged_bytes += len(answer.body)
-                self._judge(token, target, answer, milliseconds)
+                lane, waiting = next(iter(self._unjudged.items()))
+                until_bytes = self._judged_bytes + JUDGED_BYTES_PER_LANE
+                while waiting and self._judged_bytes < until_bytes:
+                    token, target, answer, left_at = waiting.popleft()
+                    self._judged_bytes += len(answer.body)
+                    self._judge(token, target, answer, round((self.clock.monotonic() - left_at) * 1000))
+                del self._unjudged[lane]
+                if waiting:
+                    self._unjudged[lane] = waiting  # behind the others
         finally:
             if self._judged_bytes:
                 self._call_soon(self._judge_on)

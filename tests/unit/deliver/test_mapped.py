@@ -432,6 +432,32 @@ def test_answers_that_come_together_are_decoded_a_few_in_a_turn(rig: Rig, monkey
     assert {rig.status_at(f"m{number}", "api") for number in range(8)} == {"delivered"}
 
 
+def test_nobody_waits_for_all_answers_of_another_destination_to_be_decoded(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lanes take turns; the time that an answer waited counts, by which a token that has ended is known."""
+    monkeypatch.setattr(dispatcher, "JUDGED_BYTES_PER_TURN", 30)
+    monkeypatch.setattr(dispatcher, "JUDGED_BYTES_PER_LANE", 20)
+    rule = {**ONE, "success": {"if": "body.ok = true"}}
+    rig.change(source(), api(rule), api(rule, id="other", name="Other"))
+    rig.start()
+    rig.append(*(f"m{number}" for number in range(8)))
+    rig.turn()
+    many, other = rig.lane("api"), rig.lane("other")
+    for request in sorted(rig.network.waiting, key=lambda each: each.destination):
+        rig.answer(request, 200, text='{"ok":true}' if request.destination == "api" else "{}", milliseconds=10)
+    assert len(other.in_flight) == 8
+    rig.clock.seconds += 0.5
+    while other.in_flight:
+        rig.one_turn()
+    assert many.in_flight
+    rig.turn()
+    rig.checkpoint()
+    assert rig.status_at("m7", "api") == "delivered"
+    times = rig.role.store._read.execute("SELECT milliseconds FROM attempts WHERE destination = 'other'").fetchall()
+    assert set(times) == {(510,)}
+
+
 LARGE = b'{"type":"track","event":"Order","properties":{"p":"%b"}}' % (b"x" * 10_000)
 
 

@@ -11,6 +11,8 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +136,21 @@ def pytest_configure(config: pytest.Config) -> None:
     failing disks make their own. With ``TMPDIR`` it is written there.
     """
     if "TMPDIR" not in os.environ and _free_memory_bytes() >= FREE_BYTES_MIN:
-        folder = tempfile.mkdtemp(prefix="hookline-tests-", dir=MEMORY)
-        os.chmod(folder, 0o755)  # services run as another user
-        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        folder = _new_folder()
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if (seconds := config.getoption("--within")) is not None:
         config.pluginmanager.register(Within(seconds))
+
+
+def _new_folder() -> Path:
+    """Make a folder with a short name: what is in it has sockets, whose paths may have 107 bytes."""
+    for number in count():
+        folder = MEMORY / f"t{number}"
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("numbers do not end")
 
 
 def _free_memory_bytes() -> int:

@@ -461,11 +461,16 @@ def test_nobody_waits_for_all_answers_of_another_destination_to_be_decoded(
 LARGE = b'{"type":"track","event":"Order","properties":{"p":"%b"}}' % (b"x" * 10_000)
 
 
+def start_large(rig: Rig, count: int) -> None:
+    """Have a batch of so many large events leave to an API whose answer says whether it was accepted."""
+    start(rig, {**ONE, "batch": {"size": count, "wait": 0}, "success": {"if": "body.ok = true"}})
+    rig.append(*(rig.record(f"m{number}", body=LARGE) for number in range(count)))
+    rig.turn()
+
+
 def test_an_answer_of_too_many_parts_is_not_decoded(rig: Rig) -> None:
     """It is no longer than an answer to large events may be, and would hold up the event loop; of fewer it is less."""
-    start(rig, {**ONE, "batch": {"size": 40, "wait": 0}, "success": {"if": "body.ok = true"}})
-    rig.append(*(rig.record(f"m{number}", body=LARGE) for number in range(40)))
-    rig.turn()
+    start_large(rig, 40)
     while rig.network.waiting:
         sent = rig.network.waiting[0]
         answer = '{"ok":true,"x":[' + ",".join(["[]"] * 2_000 * len(body_of(sent))) + "]}"
@@ -479,9 +484,7 @@ def test_an_answer_of_too_many_parts_is_not_decoded(rig: Rig) -> None:
 
 def test_an_api_that_answers_with_what_it_was_sent_gets_each_event_once(rig: Rig) -> None:
     """However large the events are, as long as a batch of them is read at all."""
-    start(rig, {**ONE, "batch": {"size": 100, "wait": 0}, "success": {"if": "body.ok = true"}})
-    rig.append(*(rig.record(f"m{number}", body=LARGE) for number in range(100)))
-    rig.turn()
+    start_large(rig, 100)
     while rig.network.waiting:
         sent = rig.network.waiting[0]
         answer = msgspec.json.encode({"created": body_of(sent), "ok": True}).decode()

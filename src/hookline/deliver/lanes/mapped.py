@@ -47,6 +47,11 @@ Token = Event | Delivery
 """An event stands for its first attempt where nothing else needs to be known of it."""
 
 
+def event_of(token: Token) -> Event:
+    """Return the event that a token stands for."""
+    return token if isinstance(token, Event) else token.event
+
+
 class Parcel:
     """Several events in one request."""
 
@@ -216,7 +221,7 @@ class Mapped(Gathering):
         failed: list[tuple[Delivery, Failure]] = []
         for token in leaving:
             delivery = token if isinstance(token, Delivery) else None
-            event = token if isinstance(token, Event) else token.event
+            event = event_of(token)
             try:
                 made = list(self._of_event(event, delivery.urls if delivery is not None else None))
             except Exception as error:  # noqa: BLE001 - an event that cannot be rendered must not stop the others
@@ -252,7 +257,7 @@ class Mapped(Gathering):
         """Return first attempts whose requests differ in nothing but the events in them, by the shortest way."""
         request = self.plan.requests[0]
         target_path, headers, _ = request.render({}, bytes)
-        bodies = [request.plain_item(self._body(each if isinstance(each, Event) else each.event)) for each in events]
+        bodies = [request.plain_item(self._body(event_of(each))) for each in events]
         parcels = _parcels(request, target_path, headers, list(zip(events, bodies, strict=True)))
         return self.outgoing(self._targets[0][0], parcels)
 

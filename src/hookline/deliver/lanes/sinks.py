@@ -21,7 +21,7 @@ from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Lane, Target
-from hookline.deliver.lanes.mapped import Gathering, Outgoing, Parcel, Token
+from hookline.deliver.lanes.mapped import Gathering, Outgoing, Parcel, Token, event_of
 from hookline.deliver.send.port import Answer, Failure, Opaque, Route
 from hookline.deliver.send.proxy import connected_through
 from hookline.deliver.send.request import Template
@@ -81,7 +81,7 @@ class SinkParcel(Parcel):
     def events(self) -> list[SinkEvent]:
         """Return what the sink is given. To be called in its thread: JSON of megabytes is decoded, which takes up to 25
         times as much memory and would hold up the event loop."""
-        return [self._read(_event_of(token), body) for token, body in zip(self.tokens, self.bodies, strict=True)]
+        return [self._read(event_of(token), body) for token, body in zip(self.tokens, self.bodies, strict=True)]
 
     def end(self) -> None:
         """Say that its result has come."""
@@ -90,16 +90,12 @@ class SinkParcel(Parcel):
 
     def remarks(self, lane: int) -> list[RemarkRow]:
         """Return what was said of events that were accepted."""
-        positions = (_event_of(token).position for token in self.tokens)
+        positions = (event_of(token).position for token in self.tokens)
         return [
             RemarkRow(lane, position >> POSITION_SHIFT, position & OFFSET_MASK, verdict.remark[:REMARK_CHARACTERS_MAX])
             for position, verdict in zip(positions, self.verdicts or (), strict=True)
             if verdict.remark and verdict.accepted
         ]
-
-
-def _event_of(token: Token) -> Event:
-    return token if isinstance(token, Event) else token.event
 
 
 class SinkRoute(Route):
@@ -276,7 +272,7 @@ class SinkRequests(Gathering):
         bodies: list[bytes] = []
         size_bytes = 0
         for token in leaving:
-            body = self._body(_event_of(token))
+            body = self._body(event_of(token))
             if tokens and size_bytes + len(body) > self._bytes_max:
                 parcels.append(SinkParcel(tokens, bodies, self._read, self._ended))
                 tokens, bodies, size_bytes = [], [], 0

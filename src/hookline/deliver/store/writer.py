@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.database.connect import commit_mark, connect, empty_log, insert_many, is_file, overwrite_deleted
-from hookline.database.connection import overwriting, replacing, transaction
+from hookline.database.connection import Cursor, overwriting, replacing, transaction
 from hookline.database.location import DatabaseLocation
 from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
@@ -125,8 +125,8 @@ class DeliverStore:
                 self._mark.put(cursor, batch)
         self._trimmed_ms.update(trimmed_ms)
 
-    def _write_batch(self, cursor: object, batch: Batch) -> None:
-        many = cursor.executemany  # type: ignore[attr-defined]
+    def _write_batch(self, cursor: Cursor, batch: Batch) -> None:
+        many = cursor.executemany
         mine = "" if self._fence is None else f" AND partition IN {listed(batch.epochs)}"
         many("UPDATE retries SET first_at = first_at + ? WHERE lane = ? AND partition = ?", batch.shifts)
         nearer = f"CASE WHEN due >= {NEVER_MS} THEN ? ELSE ? END"
@@ -182,13 +182,13 @@ class DeliverStore:
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
 
-    def _ranges(self, cursor: object, batch: Batch) -> Iterator[tuple[object, ...]]:
+    def _ranges(self, cursor: Cursor, batch: Batch) -> Iterator[tuple[object, ...]]:
         """Yield the ranges as they are written, those that there is something in."""
         query = 'SELECT min("offset") FROM retries WHERE lane = ? AND partition = ?'
         for row in batch.ranges:
             first = row.first_offset
             if row.with_retries:
-                (found,) = cursor.execute(query, (row.lane, row.partition)).fetchone()  # type: ignore[attr-defined]
+                (found,) = cursor.execute(query, (row.lane, row.partition)).fetchone()
                 first = first if found is None else min(first, found)
             if first <= row.last_offset:
                 yield row._replace(first_offset=first)[:-1]
@@ -200,7 +200,7 @@ class DeliverStore:
         columns = ("destination", "partition", "delivered", "since")
         insert_many(self._write, "delivered", columns, rows, _ADD_DELIVERED)
 
-    def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]], today: int) -> None:
+    def _add_usage(self, cursor: Cursor, usage: dict[tuple[int, str, int], list[int]], today: int) -> None:
         totals: dict[tuple[int, str], list[int]] = {}
         for (day, source, _), (events, filtered) in usage.items():
             total = totals.setdefault((day, source), [0, 0])
@@ -211,15 +211,15 @@ class DeliverStore:
         oldest = min(today, *(day for day, _, _ in usage)) - USAGE_DAYS_KEPT
         if oldest != self._oldest_usage:  # once a day; after a rollback, the next day
             self._oldest_usage = oldest
-            cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
+            cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))
 
-    def _write_replays(self, cursor: object, batch: Batch) -> None:
+    def _write_replays(self, cursor: Cursor, batch: Batch) -> None:
         """Write how far replays have come, dead letters they settled, and dead letters that people discard.
 
         Counts are added in the transaction that saves the positions they are counted from, so they survive a crash
         exactly as those do.
         """
-        many = cursor.executemany  # type: ignore[attr-defined]
+        many = cursor.executemany
         delivered = Counter(row.lane for row in batch.replayed)
         dead = Counter(letter.lane for letter in batch.dead_letters if letter.lane in batch.replays)
         many(
@@ -251,7 +251,7 @@ class DeliverStore:
             [(row.partition, row.offset, row.destination, row.lane) for row in batch.dead_letters if row.lane in dead],
         )
         # Where deliver is many processes each of them is told; one carries it out.
-        row = cursor.execute("SELECT last FROM dead_letter_actions").fetchone() if batch.actions else None  # type: ignore[attr-defined]
+        row = cursor.execute("SELECT last FROM dead_letter_actions").fetchone() if batch.actions else None
         for action in batch.actions:
             if row is not None and action.id <= row[0]:
                 continue
@@ -266,12 +266,12 @@ class DeliverStore:
             else:
                 where, values = action.dead_letters.where()
                 statement = f"dead_letters SET status = 'discarded' WHERE {where}"
-            done = cursor.execute(f"UPDATE {statement}", values)  # type: ignore[attr-defined]
+            done = cursor.execute(f"UPDATE {statement}", values)
             many(_PUT_ACTION, [(1, action.id, done.rowcount)])
 
-    def _erase(self, cursor: object, erasure: ErasureRow) -> None:
-        execute = cursor.execute  # type: ignore[attr-defined]
-        many = cursor.executemany  # type: ignore[attr-defined]
+    def _erase(self, cursor: Cursor, erasure: ErasureRow) -> None:
+        execute = cursor.execute
+        many = cursor.executemany
         counts = []
         for table in ("remarks", "dead_letters", "attempts"):
             done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', erasure.rows)
@@ -308,10 +308,10 @@ class DeliverStore:
         ):
             self._write.executemany(statement, [(lane,) for lane in lanes])
 
-    def _add_block(self, cursor: object, block: BlockRow, recovered_ms: int | None) -> None:
+    def _add_block(self, cursor: Cursor, block: BlockRow, recovered_ms: int | None) -> None:
         """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event. What an
         earlier process left is as old as ``recovered_ms``."""
-        execute = cursor.execute  # type: ignore[attr-defined]
+        execute = cursor.execute
         bucket = block.first_offset >> BUCKET_SHIFT << BUCKET_SHIFT
         first_at_ms = block.at_ms - EXCHANGE_MS_MAX
         if recovered_ms is not None:
@@ -345,13 +345,13 @@ class DeliverStore:
             (*block, first_at_ms),
         )
 
-    def _requeue(self, cursor: object, requeue: Requeue, urls: str, mine: str, *, keep_dead_letters: bool) -> int:
+    def _requeue(self, cursor: Cursor, requeue: Requeue, urls: str, mine: str, *, keep_dead_letters: bool) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
         A replay's dead letters are kept: they took the place of the ones that it was to settle, and go as those would
         have gone, when their event is delivered. So they are still there when the replay is cancelled before.
         """
-        execute = cursor.execute  # type: ignore[attr-defined]
+        execute = cursor.execute
         lane, since_ms, refusals = requeue
         wanted = f"lane = ? AND at >= ? AND status = 'failed'{'' if refusals else _BY_RECEIVER}{mine}"
         of_event = 'a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane'
@@ -376,16 +376,16 @@ class DeliverStore:
             execute(f"DELETE FROM dead_letters WHERE {wanted}", (lane, since_ms))
         return count
 
-    def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:
-        cursor.executemany(  # type: ignore[attr-defined]
+    def _trim_dead_letters(self, cursor: Cursor, destinations: set[str]) -> None:
+        cursor.executemany(
             "DELETE FROM dead_letters WHERE destination = ?1 AND id <= (SELECT id FROM dead_letters"
             f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {DEAD_LETTERS_MAX})",
             [(destination,) for destination in destinations],
         )
 
-    def _trim_answers(self, cursor: object) -> dict[str, int]:
+    def _trim_answers(self, cursor: Cursor) -> dict[str, int]:
         """Drop the oldest answers beyond ``ANSWERS_KEPT_MAX``; return up to when, by destination."""
-        execute = cursor.execute  # type: ignore[attr-defined]
+        execute = cursor.execute
         trimmed_ms: dict[str, int] = {}
         for destination in [each for each, count in self._untrimmed.items() if count >= ATTEMPTS_PER_TRIM]:
             since_ms = self._trimmed_ms.get(destination, 0)

@@ -286,13 +286,14 @@ class DeletionWatch:
         for destination in enabled:
             for source in destination.sources:
                 by_source.setdefault(source, []).append(destination.id)
+        has_disabled = bool(self._disabled_sinks())
         planned: list[Planned] = []
         for person, (events, synced_to) in enumerate(zip(found.events, found.synced_to, strict=True)):
             reached = {id for source in events for id in by_source.get(source, ())}
             others = [
                 each.id for each in enabled if (each.id in synced_to or is_sink(each.kind)) and each.id not in reached
             ]
-            if others or self._disabled_sinks():
+            if others or has_disabled:
                 events[SYNC_SOURCE] += 0
             for source, count in sorted(events.items()):
                 to = others if source == SYNC_SOURCE else by_source.get(source, ())

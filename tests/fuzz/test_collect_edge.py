@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 
-from hookline.collect.decode import EVENT_BYTES_MAX
+from hookline.collect.decode import EVENT_BYTES_MAX, FEED_BYTES
 from hookline.deliver.event import Event
 from hookline.events.canonical import canonicalize_slowly
 from hookline.events.view import EventView
@@ -26,6 +26,7 @@ CASES = 4_000
 REQUESTS_MAX = 6
 REFUSED = Answer(400, {}, b"")
 MALFORMED = b'"code":"malformed_request"'
+BARE_LF = re.compile(rb"(?<!\r)\n")
 MADE_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -99,7 +100,12 @@ def check_conversation(random: Random, edge: BareEdge) -> None:
     edge.records.clear()
     whole = seen(edge, edge.talk([data]))
     assert sum(map(accepted_in, whole[0])) == sum(rejection is None for *_, rejection in whole[1])
-    assert seen(edge, edge.talk(in_pieces(random, data))) == whole
+    cut = seen(edge, edge.talk(in_pieces(random, data)))
+    if len(data) > FEED_BYTES and whole[0][-1:] == [REFUSED] and BARE_LF.search(data):
+        # The edge cuts it itself, between requests, and sees there what pieces may hide; see in_pieces.
+        assert cut[0][: len(whole[0]) - 1] == whole[0][:-1]
+    else:
+        assert cut == whole
     if all(asked.stored for asked in sent):
         assert [answer.status for answer in whole[0]] == [200] * len(sent)
         assert [record[4] for record in whole[1]] == [asked.stored for asked in sent]

@@ -32,17 +32,18 @@ from hookline.collect.http.router import SERVER_ONLY
 from hookline.collect.item import (
     HEAD,
     Arrival,
-    Choices,
     Head,
-    Scalar,
     concerned,
     context_choices,
     read_choices,
     read_item,
+    read_unusual_item,
     record_of,
+    switches_of,
     usual_records,
 )
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
+from hookline.events.untyped import Scalar, scalar
 from hookline.events.warnings import EventWarning, is_object_or_none, warning, warnings_of
 from hookline.journal.record import Record
 from hookline.privacy.suppressions import Suppressed
@@ -147,9 +148,23 @@ LARGE_BODY_BYTES = 128 * 1024
 _NO_ITEM = msgspec.Raw()
 
 
+class _LargeBatch(msgspec.Struct, rename="camel", gc=False):
+    """Hold the envelope of a large body. Its list is a slice as well: one that is written again and again would be
+    taken apart each time."""
+
+    batch: msgspec.Raw
+    write_key: msgspec.Raw = _ABSENT
+    sent_at: msgspec.Raw = _ABSENT
+    context: msgspec.Raw = _ABSENT
+    integrations: msgspec.Raw = _ABSENT
+
+
+_LARGE_BATCH = msgspec.json.Decoder(_LargeBatch)
+
+
 @cache
-def _large_batch() -> msgspec.json.Decoder[Any]:
-    """Return what reads the envelope of a large body: the item after the last that is allowed ends the decoding.
+def _items() -> msgspec.json.Decoder[Any]:
+    """Return what takes the list of a large body apart: the item after the last that is allowed ends the decoding.
 
     Of a list, ``max_length`` is looked at when all of it is there, and a few hundred bytes of gzip hold hundreds of
     thousands. Made when it is needed first: it takes 2 MB and 3 ms.
@@ -161,14 +176,10 @@ def _large_batch() -> msgspec.json.Decoder[Any]:
         forbid_unknown_fields=True,
         gc=False,
     )
-    others = [(name, msgspec.Raw, _ABSENT) for name in Batch.__struct_fields__[1:]]
-    return msgspec.json.Decoder(
-        msgspec.defstruct("_LargeBatch", [("batch", items | None), *others], rename="camel", gc=False)
-    )
+    return msgspec.json.Decoder(items | None)
 
 
 _TOO_MANY_ITEMS = f"Expected `array` of at most length {BATCH_EVENTS_MAX}"
-_SCALAR: msgspec.json.Decoder[Scalar] = msgspec.json.Decoder(Scalar)
 
 
 def read_batch(body: bytes) -> tuple[Batch, bytes, int]:
@@ -176,13 +187,14 @@ def read_batch(body: bytes) -> tuple[Batch, bytes, int]:
     try:
         if len(body) < LARGE_BODY_BYTES:
             return load(body, BATCH, None)
-        large, body, repaired = load(body, _large_batch(), None)
+        large, body, repaired = load(body, _LARGE_BATCH, None)
+        found = _items().decode(large.batch)
     except msgspec.ValidationError as error:
         code = "too_many_events" if str(error).startswith(_TOO_MANY_ITEMS) else "invalid_body"
         raise BadBody(code) from None
     items = None
-    if large.batch is not None:
-        all_items = msgspec.structs.astuple(large.batch)
+    if found is not None:
+        all_items = msgspec.structs.astuple(found)
         items = list(all_items[: bisect_left(all_items, True, key=lambda item: item is _NO_ITEM)])
     return Batch(items, large.write_key, large.sent_at, large.context, large.integrations), body, repaired
 
@@ -273,7 +285,7 @@ def _part(
         head, refused = heads[index], None
         was_unreadable = head is _UNREADABLE
         if was_unreadable:
-            head, refused = read_item(raws[index])
+            head, refused = read_unusual_item(raws[index])
             heads[index] = head
         record, is_time_unreadable = record_of(items[index], head, arrival, None, refused)
         if was_unreadable or is_time_unreadable:
@@ -343,8 +355,7 @@ def _open_envelope(batch: Batch, arrival: Arrival) -> list[EventWarning]:
     if not written and not arrival.address:
         return warnings
     arrival.envelope = _written(context, integrations)
-    choices: list[Choices | None] = [context_choices(batch.context), read_choices(batch.integrations)]
-    arrival.choices = tuple(choice for choice in choices if choice)
+    arrival.switches = switches_of({}, context_choices(batch.context), read_choices(batch.integrations))
     return warnings
 
 
@@ -366,6 +377,6 @@ def _milliseconds(sent_at: Scalar) -> Scalar:
 
 def _scalar(raw: msgspec.Raw) -> Scalar:
     try:
-        return _SCALAR.decode(raw)
+        return scalar(raw)
     except msgspec.ValidationError:
         return None

@@ -6,7 +6,8 @@ kept of an event that breaks them. Everything else stays the caller's bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -21,12 +22,14 @@ from hookline.collect.decode import (
     USER_KEY_CHARACTERS_MAX,
 )
 from hookline.collect.http.answers import REJECTIONS
-from hookline.events.canonical import javascript_number
 from hookline.events.timestamps import iso, resolve, resolve_all
+from hookline.events.untyped import Scalar, scalar, text
 from hookline.journal.record import FORMAT_VERSION, Record, fingerprint, fingerprints
 from hookline.privacy.suppressions import Suppressed
 
-Scalar = str | int | float | None
+Usual = str | int | None
+"""A field that ids and names are written in. Numbers with a fraction or an exponent are read apart: to read them here
+could take 9 µs each, also where a key is repeated (``untyped``)."""
 
 Choices = dict[str, msgspec.Raw]
 """A destination selection map as written (``integrations``); a value is a boolean or that destination's options."""
@@ -49,17 +52,17 @@ Fields = OpaqueObject | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=0)]
 class Head(msgspec.Struct, rename="camel", gc=False):
     """The checked fields of one event."""
 
-    type: Scalar = None
-    user_id: Scalar = None
-    anonymous_id: Scalar = None
-    event: Scalar = None
-    group_id: Scalar = None
-    previous_id: Scalar = None
-    message_id: Scalar = None
-    timestamp: Scalar = None
-    original_timestamp: Scalar = None
-    sent_at: Scalar = None
-    write_key: Scalar = None
+    type: Usual = None
+    user_id: Usual = None
+    anonymous_id: Usual = None
+    event: Usual = None
+    group_id: Usual = None
+    previous_id: Usual = None
+    message_id: Usual = None
+    timestamp: Usual = None
+    original_timestamp: Usual = None
+    sent_at: Usual = None
+    write_key: Usual = None
     integrations: Choices | None = None
     context: Context | None = None
     properties: Fields = None
@@ -86,7 +89,6 @@ class RawHead(msgspec.Struct, rename="camel", gc=False):
 
 HEAD = msgspec.json.Decoder(Head)
 RAW_HEAD = msgspec.json.Decoder(RawHead)
-_SCALAR: msgspec.json.Decoder[Scalar] = msgspec.json.Decoder(Scalar)
 _CHOICES = msgspec.json.Decoder(Choices)
 _RAW_CONTEXT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -109,6 +111,11 @@ def read_item(item: msgspec.Raw) -> tuple[Head, str | None]:
         return HEAD.decode(item), None
     except msgspec.ValidationError:
         pass
+    return read_unusual_item(item)
+
+
+def read_unusual_item(item: msgspec.Raw) -> tuple[Head, str | None]:
+    """Do what ``read_item`` does for one of which some field is not as usual."""
     try:
         raw = RAW_HEAD.decode(item)
     except msgspec.ValidationError:
@@ -117,17 +124,17 @@ def read_item(item: msgspec.Raw) -> tuple[Head, str | None]:
 
 
 def read_leniently(raw: RawHead) -> tuple[Head, str | None]:
-    """Return the head of an event of which some field has the wrong type, and the code that refuses it, if any."""
+    """Return the head of an event of which some field is not as usual, and the code that refuses it, if any."""
     head = Head()
     refused: str | None = None
     for name, code in _REFUSED.items():
         try:
-            setattr(head, name, _SCALAR.decode(getattr(raw, name)))
+            setattr(head, name, scalar(getattr(raw, name)))
         except msgspec.ValidationError:
             refused = refused or code
     for name in _PASSED_OVER:
         try:
-            setattr(head, name, _SCALAR.decode(getattr(raw, name)))
+            setattr(head, name, scalar(getattr(raw, name)))
         except msgspec.ValidationError:
             pass
     head.integrations = read_choices(raw.integrations)
@@ -152,21 +159,11 @@ def context_choices(raw: msgspec.Raw) -> Choices | None:
     return read_choices(inner) if inner is not None else None
 
 
-def text(value: Scalar) -> str:
-    """Return an id or a name as a string, the way JavaScript writes numbers; empty when absent."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    return javascript_number(repr(value)) if isinstance(value, float) else str(value)
-
-
 TYPES = frozenset(("identify", "track", "page", "screen", "group", "alias"))
 
 
 class Arrival(msgspec.Struct, gc=False):
-    """Hold what all events of one request share; ``choices`` are the envelope's destination selection maps, weakest
-    first.
+    """Hold what all events of one request share; ``switches`` are the destinations that the envelope selects or not.
 
     ``address`` is a browser's, to be put into the envelope's context; ``envelope_bytes`` are those of the caller alone.
 
@@ -176,7 +173,7 @@ class Arrival(msgspec.Struct, gc=False):
     source: str
     received_at: int
     traceparent: str | None = None
-    choices: tuple[Choices, ...] = ()
+    switches: dict[str, bool] = {}
     envelope: bytes | None = None
     envelope_bytes: int = 0
     sent_at: Scalar = None
@@ -222,7 +219,7 @@ def record_of(
         "sdk",
         item,
         arrival.envelope,
-        selection(head, arrival.choices),
+        selection(head, arrival.switches),
         None,
         arrival.traceparent,
     )
@@ -235,15 +232,31 @@ def unreadable(body: bytes, arrival: Arrival, type_: str | None, code: str, is_s
     return _rejected(shown, arrival, type_ or "", "", "", code)
 
 
-def selection(head: Head, shared: tuple[Choices, ...]) -> dict[str, bool] | None:
-    """Return the effective destination selection, later maps over earlier ones; None when it disables nothing."""
+SWITCHES_MAX = 100
+SWITCH_CHARACTERS_MAX = 100
+"""Of a destination selection: each name takes twenty times as much memory as in the request, for each event."""
+
+
+def selection(head: Head, shared: Mapping[str, bool]) -> dict[str, bool] | None:
+    """Return the effective destination selection, the event's own over the batch's; None when it disables nothing."""
     if not shared and not head.integrations and (head.context is None or not head.context.integrations):
         return None
-    own = (head.context.integrations if head.context is not None else None, head.integrations)
-    switches: dict[str, bool] = {}
-    for choices in (*shared, *own):
-        switches.update(_switches((choices or {}).items()))
+    switches = switches_of(shared, head.context.integrations if head.context is not None else None, head.integrations)
     return switches if False in switches.values() else None
+
+
+def switches_of(shared: Mapping[str, bool], *maps: Choices | None) -> dict[str, bool]:
+    """Return which destinations are selected or not, later maps over earlier ones: of very many the first, and all."""
+    switches = dict(shared)
+    for choices in maps:
+        for name, value in (choices or {}).items():
+            written = bytes(value)
+            if written != b"null" and len(name) <= SWITCH_CHARACTERS_MAX:
+                switches[name] = written != b"false"  # an object holds options of a destination that is on
+    if len(switches) > SWITCHES_MAX:
+        first = islice((name for name in switches if name != "All"), SWITCHES_MAX)
+        switches = {name: switches[name] for name in ("All", *first) if name in switches}
+    return switches
 
 
 def _fault(kind: Scalar, user_id: str, user_key: str, message_id: str, head: Head) -> str | None:
@@ -260,13 +273,6 @@ def _fault(kind: Scalar, user_id: str, user_key: str, message_id: str, head: Hea
     elif kind == "alias" and not text(head.previous_id):
         return "missing_previous_id"
     return "invalid_message_id" if len(message_id) > MESSAGE_ID_CHARACTERS_MAX else None
-
-
-def _switches(choices: Iterable[tuple[str, msgspec.Raw]]) -> Iterable[tuple[str, bool]]:
-    for name, value in choices:
-        written = bytes(value)
-        if written != b"null":
-            yield name, written != b"false"  # an object holds options of a destination that is on
 
 
 def _rejected(item: bytes, arrival: Arrival, kind: str, user_key: str, message_id: str, code: str) -> Record:
@@ -318,7 +324,7 @@ def usual_records(
         usual = [head for index, head in enumerate(heads) if index not in skipped]
         items = [item for index, item in enumerate(items) if index not in skipped]
     received_at, source, sent_at = arrival.received_at, arrival.source, arrival.sent_at
-    envelope, choices, traceparent = arrival.envelope, arrival.choices, arrival.traceparent
+    envelope, switches, traceparent = arrival.envelope, arrival.switches, arrival.traceparent
     prints = fingerprints(source, [head.message_id for head in usual])
     timestamps, unreadable = resolve_all(
         received_at,
@@ -340,8 +346,8 @@ def usual_records(
             "sdk",
             item,
             envelope,
-            selection(head, choices)
-            if choices or head.integrations or (head.context and head.context.integrations)
+            selection(head, switches)
+            if switches or head.integrations or (head.context and head.context.integrations)
             else None,
             None,
             traceparent,

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -136,6 +137,8 @@ class CollectRole:
         self.feed = Feed(location_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(location_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
+        self._suppressions_thread = ThreadPoolExecutor(1, thread_name_prefix="suppressions")
+        """Reads the list: of a million ids that takes half a second, in which the edge must go on."""
         self._keeping = asyncio.Lock()
         self._must_wait = not settings.database.is_local
         """Whether a database may keep who asks it waiting: a file does once it was found locked."""
@@ -192,6 +195,7 @@ class CollectRole:
         if self.tracing is not None:
             self.tracing.close()
         self.feed.close()
+        self._suppressions_thread.shutdown()  # a look goes on although nobody waits for it any more
         self.suppressions.close()
         if self._erased is not None:
             self._erased.close()
@@ -296,7 +300,9 @@ class CollectRole:
         """
         async with self._suppressing:
             try:
-                changed = await self._ask(self.suppressions.changed)
+                # At the start at once: calls that wait for this process are answered only when it is known.
+                thread = self._suppressions_thread if self._knows_suppressed else None
+                await self._ask(self.suppressions.changed, thread)
             except DatabaseUnreadable as error:
                 self._list_is_unreadable = True
                 self.edge.stand_by(True)
@@ -308,7 +314,8 @@ class CollectRole:
                 raise
             self._list_is_unreadable = False
             self._unread["suppressions"].end()
-            if changed:
+            # Not whether this look saw a change: who waited for the one that did may have gone before it was over.
+            if not self._knows_suppressed or self._suppressed is not self.suppressions.current:
                 self._suppress(self.suppressions.current)
                 await self._keep()
             self.edge.stand_by(False)
@@ -346,10 +353,13 @@ class CollectRole:
         except DatabaseAway as away:
             raise JournalError(f"the suppression list cannot be read: {away}") from away
 
-    async def _ask(self, question: Callable[[], AnswerT]) -> AnswerT:
-        """Look into a database: a file at once, PostgreSQL in a thread, for the edge must not wait for a server."""
+    async def _ask(self, question: Callable[[], AnswerT], thread: Executor | None = None) -> AnswerT:
+        """Look into a database: in a thread if one is given, otherwise a file at once and PostgreSQL in any thread, for
+        the edge must not wait for a server."""
         try:
-            return await asyncio.to_thread(question) if self._must_wait else question()
+            if thread is None and not self._must_wait:
+                return question()
+            return await asyncio.get_running_loop().run_in_executor(thread, question)
         except DatabaseUnreadable:
             raise
         except DatabaseAway:

@@ -1,10 +1,11 @@
 """The JSON body of a webhook request, made from the caller's JSON.
 
-Three ways give the same bytes. Nearly all calls are ordinary: many are decoded and written together
+Two ways give the same bytes. Nearly all calls are ordinary: many are decoded and written together
 (``render_ordinary``). Such a call becomes the body as it is, in the fixed order of its fields, behind version and type
 and with our timestamp; its context, which an SDK sends with many events, is kept in canonical form, a batch's merged in
-under it. Where something must be moved, merged or made a string first, the fields are looked at one by one. What
-msgspec cannot read exactly (lone surrogates, numbers beyond any range) goes the slow way through ``json_tree``.
+under it. Where something must be moved, merged or made a string first, the fields are looked at one by one
+(``render_plain``), and the whole is brought into canonical form. What msgspec cannot read at all (a name with half a
+character) goes the slow way through a tree.
 """
 
 from __future__ import annotations
@@ -48,7 +49,12 @@ def _decoded(envelope: bytes) -> dict[str, Raw] | None:
     return _decode_envelope(envelope).context
 
 
-def merge(under: dict[str, Raw] | None, over: Raw | UnsetType) -> Any:
+MERGED_LEVELS_MAX = 8
+"""Of objects within each other that both an event and its batch give: each level is decoded anew. Below, the event's
+stands."""
+
+
+def merge(under: dict[str, Raw] | None, over: Raw | UnsetType, levels: int = MERGED_LEVELS_MAX) -> Any:
     """Return what both say, with the word of ``over`` where they differ; UNSET where neither says anything."""
     if under is None:
         return over
@@ -57,8 +63,8 @@ def merge(under: dict[str, Raw] | None, over: Raw | UnsetType) -> Any:
     merged: dict[str, Any] = dict(under)
     for key, value in decode_fields(over).items():
         lower = under.get(key)
-        if lower is not None and object_of(lower) is not UNSET and object_of(value) is not UNSET:
-            merged[key] = merge(decode_fields(lower), value)
+        if levels > 1 and lower is not None and object_of(lower) is not UNSET and object_of(value) is not UNSET:
+            merged[key] = merge(decode_fields(lower), value, levels - 1)
         else:
             merged[key] = value
     return merged
@@ -217,7 +223,7 @@ _KINDS = frozenset(_BEGINNINGS)
 def render_plain(record: Accepted) -> bytes:
     """Return the body with every number and every inner object as the caller wrote it."""
     try:
-        caller = _decode_plain(record.body)
+        caller = _caller_of(record.body)
         context = object_of(caller.context)
         if record.envelope is not None:
             context = merge(context_of(record.envelope), context)
@@ -238,24 +244,10 @@ def render_all_canonical(records: Sequence[Accepted]) -> list[bytes]:
     rendered = render_ordinary(records)
     if all(rendered):
         return rendered  # type: ignore[return-value]  # none is None
-    return [_render_unusual(each) if made is None else made for each, made in zip(records, rendered, strict=True)]
-
-
-def _render_unusual(record: Accepted) -> bytes:
-    try:
-        caller = _decode_canonical(record.body)
-        context: Any = UNSET
-        if caller.context is not UNSET:
-            context = _decode_fields_canonical(caller.context)
-            context = UNSET if context is None else context
-        if record.envelope is not None:
-            context = _merge(_envelopes_canonical[record.envelope], context)
-        encoded = _encode(_out(record, caller, _given(caller.properties), _given(caller.traits), context, _EMPTY))
-        if canonical.is_canonical(encoded):
-            return encoded
-    except (ValueError, RecursionError):
-        pass
-    return canonical.encode_canonical(_tree(record))
+    return [
+        canonical.canonicalize(render_plain(each)) if made is None else made
+        for each, made in zip(records, rendered, strict=True)
+    ]
 
 
 def message_id_header(message_id: str) -> bytes:
@@ -297,10 +289,56 @@ class _PlainCaller(_Caller, gc=False):
     context: Raw | UnsetType = UNSET
 
 
-class _CanonicalCaller(_Caller, gc=False):
-    properties: dict[str, Any] | None = None
-    traits: dict[str, Any] | None = None
+class _AnyCaller(msgspec.Struct, gc=False):
+    """The same, whatever the names are."""
+
+    userId: Raw = Raw(b"null")
+    anonymousId: Raw = Raw(b"null")
+    event: Raw = Raw(b"null")
+    name: Raw = Raw(b"null")
+    category: Raw = Raw(b"null")
+    groupId: Raw = Raw(b"null")
+    previousId: Raw = Raw(b"null")
+    properties: Raw | UnsetType = UNSET
+    traits: Raw | UnsetType = UNSET
     context: Raw | UnsetType = UNSET
+
+
+def _caller_of(body: bytes) -> _PlainCaller:
+    """Return the caller's fields; a name that is neither text nor integer is made a text."""
+    try:
+        return _decode_plain(body)
+    except msgspec.ValidationError:
+        caller = _decode_any(body)
+    return _PlainCaller(
+        userId=_text_of(caller.userId),
+        anonymousId=_text_of(caller.anonymousId),
+        event=_text_of(caller.event),
+        name=_text_of(caller.name),
+        category=_text_of(caller.category),
+        groupId=_text_of(caller.groupId),
+        previousId=_text_of(caller.previousId),
+        properties=caller.properties,
+        traits=caller.traits,
+        context=caller.context,
+    )
+
+
+def _text_of(written: Raw) -> str | None:
+    text = bytes(written)
+    if text == b"null":
+        return None
+    if text[:1] == b'"':
+        return _decode_text(written)
+    if text[:1] in (b"{", b"["):
+        return canonical.canonicalize(text).decode()
+    return _number_text(text.decode()) if text[:1] not in (b"t", b"f") else text.decode()
+
+
+def _number_text(number: str) -> str:
+    """Return a number as a text: an integer as it is written, another as JavaScript writes it."""
+    is_integer = number != "-0" and number.removeprefix("-").isdigit()
+    return number if is_integer else canonical.javascript_number(number)
 
 
 class _Body(msgspec.Struct, gc=False):
@@ -326,10 +364,6 @@ class _Delete(msgspec.Struct, gc=False):
     type: str
     userId: str | UnsetType
     timestamp: str
-
-
-class _CanonicalEnvelope(msgspec.Struct, gc=False):
-    context: dict[str, Any] | None = None
 
 
 def _out(
@@ -390,15 +424,11 @@ def _text(value: str | int | None) -> str | UnsetType:
     return UNSET if value is None else str(value)
 
 
-def _given(value: dict[str, Any] | None) -> dict[str, Any] | UnsetType:
-    return UNSET if value is None else value
-
-
 def _is_empty(value: Any) -> bool:
     return value is UNSET or value == {} or (isinstance(value, Raw) and not bytes(value)[1:-1].strip())
 
 
-def _merge(under: dict[str, Any] | None, over: Any) -> Any:
+def _merge(under: dict[str, Any] | None, over: Any, levels: int = MERGED_LEVELS_MAX) -> Any:
     if under is None:
         return over
     if over is UNSET:
@@ -406,12 +436,9 @@ def _merge(under: dict[str, Any] | None, over: Any) -> Any:
     merged = dict(under)
     for key, value in over.items():
         lower = under.get(key)
-        merged[key] = _merge(lower, value) if isinstance(lower, dict) and isinstance(value, dict) else value
+        are_objects = isinstance(lower, dict) and isinstance(value, dict)
+        merged[key] = _merge(lower, value, levels - 1) if levels > 1 and are_objects else value
     return merged
-
-
-def _envelope_canonical(envelope: bytes) -> dict[str, Any] | None:
-    return _decode_envelope_canonical(envelope).context
 
 
 def _tree(record: Accepted) -> Tree:
@@ -438,11 +465,11 @@ def _tree_fields(tree: dict[str, Tree], name: str) -> Any:
 
 
 def _tree_text(value: Tree) -> str | None:
-    if isinstance(value, canonical.Number) and (value == "-0" or not value.removeprefix("-").isdigit()):
-        return canonical.javascript_number(value)
+    if isinstance(value, canonical.Number):
+        return _number_text(value)
     if value is None or isinstance(value, str):
-        return None if value is None else str(value)
-    return canonical.encode_verbatim(value).decode()
+        return value
+    return canonical.encode_canonical(value).decode()
 
 
 _EMPTY_RAW = Raw(b"{}")
@@ -451,8 +478,5 @@ _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._
 
 _encode = msgspec.json.Encoder().encode
 _decode_plain = msgspec.json.Decoder(_PlainCaller).decode
-_decode_canonical = msgspec.json.Decoder(_CanonicalCaller, float_hook=canonical.float_of).decode
-_decode_fields_canonical = msgspec.json.Decoder(dict[str, Any] | None, float_hook=canonical.float_of).decode
-_EMPTY: dict[str, Any] = {}
-_decode_envelope_canonical = msgspec.json.Decoder(_CanonicalEnvelope, float_hook=canonical.float_of).decode
-_envelopes_canonical = Remembered(_envelope_canonical, ENVELOPES_BYTES_MAX, value_bytes=not_counted)
+_decode_any = msgspec.json.Decoder(_AnyCaller).decode
+_decode_text = msgspec.json.Decoder(str).decode

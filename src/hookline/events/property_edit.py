@@ -1,7 +1,8 @@
 """Taking fields out of an event: the ones named, or all but the ones named.
 
 Works on the rendered body, whose every other byte stays as it is (numbers as written, order, escapes), and on decoded
-fields. A path goes through lists: it means the field of every element.
+fields. A path goes through lists: it means the field of every element. Such a list is decoded as a whole, for it may
+have thousands of elements, or lists within lists: its numbers stay as written.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class _Encoded:
         first = memoryview(value)[0]
         if first == _BRACE:
             return _decode_fields(value)
-        return _decode_items(value) if first == _BRACKET else None
+        return _decode_list(value) if first == _BRACKET else None
 
     @staticmethod
     def closed(value: Any) -> msgspec.Raw:
@@ -107,7 +108,7 @@ def _edited(fields: dict[str, Any], edit: PropertyEdit, form: _Form) -> dict[str
 def _dropped(value: Any, mask: Mask, form: _Form) -> Any:
     opened = form.opened(value)
     if isinstance(opened, list):
-        return form.closed([_dropped(item, mask, form) for item in opened])
+        return form.closed([_dropped(item, mask, _Decoded) if item else item for item in opened])
     if not isinstance(opened, dict) or not any(name in opened for name in mask):
         return value
     left = dict(opened)
@@ -124,7 +125,8 @@ def _kept(value: Any, mask: Mask, form: _Form) -> Any:
     """Return what the mask means of an object or list; a plain value on the way to a field is none of what is meant."""
     opened = form.opened(value)
     if isinstance(opened, list):
-        return form.closed([_kept(item, mask, form) for item in opened if _is_open(item, form)])
+        items = [item for item in opened if isinstance(item, dict | list)]
+        return form.closed([_kept(item, mask, _Decoded) if item else item for item in items])
     left: dict[str, Any] = {}
     for name, item in opened.items():
         if name in mask:
@@ -144,5 +146,5 @@ def _is_open(value: Any, form: _Form) -> bool:
 
 _BRACE, _BRACKET = b"{["
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_list = msgspec.json.Decoder(list[Any], float_hook=lambda text: msgspec.Raw(text.encode())).decode
 _encode = msgspec.json.Encoder().encode

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from hookline.events import untyped
 from hookline.events.accepted import Accepted
 from hookline.events.body import render_plain
 
@@ -139,12 +140,11 @@ class _Names(msgspec.Struct, gc=False):
 _NAMES = frozenset(_Names.__struct_fields__)
 _IN_ORDER = (*_Names.__struct_fields__, *EVENT_OBJECTS)
 _decode_names = msgspec.json.Decoder(_Names).decode
-_decode_any = msgspec.json.Decoder().decode
 
 
 def _decode(body: bytes) -> dict[str, Any]:
     try:
-        tree = _decode_any(body)
+        tree = untyped.decode(body)
     except (ValueError, RecursionError):  # lone surrogates, numbers beyond any range
         tree = json.loads(body, parse_int=float)
     return tree if isinstance(tree, dict) else {}

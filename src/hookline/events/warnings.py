@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hookline.events import untyped
 from hookline.events.timestamps import is_unreadable
 
 WARNINGS: dict[str, str] = {
@@ -72,7 +73,7 @@ def is_object_or_none(raw: msgspec.Raw) -> bool:
 
 def _is_unreadable_time(raw: msgspec.Raw) -> bool:
     try:
-        return bytes(raw) not in _NOT_GIVEN and is_unreadable(_decode(raw))
+        return bytes(raw) not in _NOT_GIVEN and is_unreadable(untyped.decode(raw))
     except (ValueError, RecursionError):
         return True  # as a number that no float holds
 
@@ -82,6 +83,5 @@ def _is_object(raw: msgspec.Raw) -> bool:
 
 
 _NOT_GIVEN = (b"", b"null", b'""')
-_decode = msgspec.json.Decoder().decode
 _decode_fields = msgspec.json.Decoder(_Fields).decode
 _decode_context = msgspec.json.Decoder(_Context).decode

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from hookline.collect import decode
+from hookline.collect import batch, decode
 from hookline.collect.batch import LARGE_BODY_BYTES, read_batch
 from hookline.events.timestamps import iso
 from tests.unit.collect.wire import TRACK, Answer, Running, sized, zipped
@@ -124,6 +126,15 @@ def test_the_event_goes_before_the_envelope(
     assert edge.memory.records[0].selection == selection
 
 
+@pytest.mark.parametrize("place", ["envelope", "event"])
+def test_of_very_many_selected_names_the_first_count(edge: Running, place: str) -> None:
+    """Each takes memory for each event of a batch. ``All`` always counts, and no kind has so long a name."""
+    named = {"x" * 101: False, **{f"n{number}": number > 0 for number in range(500)}, "All": False}
+    _batch(edge, [{**EVENT, **({"integrations": named} if place == "event" else {})}] * 2, integrations=named)
+    expected = {"All": False, **{f"n{number}": number > 0 for number in range(100)}}
+    assert [record.selection for record in edge.memory.records] == [expected] * 2
+
+
 def test_sent_at_of_the_envelope(edge: Running) -> None:
     """Skew is corrected by the event's own sentAt, else by the batch's, also where an event is as old as that."""
     stamp = {"timestamp": "2001-01-01T00:00:00Z"}
@@ -152,6 +163,18 @@ def test_event_count_boundary(edge: Running) -> None:
     edge.memory.records.clear()
     answer = _batch(edge, [small] * 2_501)
     assert (answer.status, edge.reason(answer)) == (413, "too_many_events")
+
+
+def test_a_list_that_is_written_again_and_again_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one counts. A kilobyte of gzip holds tens of thousands, and nobody knows yet whose they are."""
+    taken_apart: list[bytes] = []
+    decode = batch._items().decode
+    monkeypatch.setattr(
+        batch, "_items", lambda: SimpleNamespace(decode=lambda raw: taken_apart.append(raw) or decode(raw))
+    )
+    body = b"{" + b'"batch":[],' * (LARGE_BODY_BYTES // 10) + b'"batch":[{"a":1}]}'
+    assert read_batch(body)[0].batch == [msgspec.Raw(b'{"a":1}')]
+    assert len(taken_apart) == 1
 
 
 @pytest.mark.parametrize("padding", [0, LARGE_BODY_BYTES])

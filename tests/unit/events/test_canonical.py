@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hookline.events import canonical
 from hookline.events.canonical import SAFE_INTEGER_MAX, canonicalize, canonicalize_slowly, float_of, is_canonical
 
 VECTORS = json.loads((Path(__file__).parent / "js-canonical-vectors.json").read_text(encoding="utf-8"))
@@ -71,6 +72,23 @@ def test_long_safe_integers_stay_on_the_quick_way(number: int) -> None:
     """Sixteen digits alone do not make an integer unsafe (microsecond clocks are common)."""
     assert is_canonical(b'{"at":%d}' % number)
     assert not is_canonical(b'{"at":%d}' % (SAFE_INTEGER_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'{"1":1,"a":[{"2":[1],"1":{"b":1,"0":2}}],"0":[]}',
+        b'{"n":12345678901234567890,"s":"12345678901234567890\\\\","m":[ -9007199254740993, 1234567890123456]}',
+        b'{"a":"\\"12345678901234567","n": 12345678901234567}',
+        b"[%b, -%b, 1]" % (b"9" * 400, b"9" * 400),
+        b"[1e16, 1e21, 0.000005, 1e300, -1e400, 1e-7, 5e-324]",
+    ],
+)
+def test_no_document_that_can_be_read_takes_the_slow_way(document: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes up to fifty times as long, and senders choose what they send."""
+    expected = canonicalize_slowly(document)
+    monkeypatch.setattr(canonical, "canonicalize_slowly", lambda data: pytest.fail("the slow way"))
+    assert canonicalize(document) == expected
 
 
 def test_deep_nesting_is_an_error_not_a_crash() -> None:

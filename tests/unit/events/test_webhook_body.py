@@ -150,6 +150,15 @@ def test_other_types_become_strings(value: object, text: str) -> None:
     assert body["userId"] == body["event"] == text  # type: ignore[index]
 
 
+@pytest.mark.parametrize("name", ["1.5", "-0", "[1.50,{}]", '{"b":1,"1":2}', "true", "1e400", "9" * 400])
+def test_a_name_of_another_type_does_not_send_the_call_the_slow_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written of it is the same; the slow way takes up to fifty times as long for all of the call."""
+    event = Event("track", f'{{"userId":"u","event":{name},"context":{{"a":[1]}}}}'.encode())
+    slowly = canonical.encode_verbatim(webhook_body._tree(event))
+    monkeypatch.setattr(webhook_body, "_tree", lambda record: pytest.fail("the slow way"))
+    assert _both(event) == json.loads(slowly)
+
+
 @pytest.mark.parametrize("wrong", [None, 3, "text", [1], True])
 def test_objects_of_another_type_are_absent(wrong: object) -> None:
     """A required object is then empty, an optional one left out."""
@@ -171,6 +180,22 @@ def test_envelope_context_lies_under_the_events_own(own: object, merged: object)
     envelope = {"context": {"library": {"name": "go", "version": "3"}, "ip": "1"}, "integrations": {"All": True}}
     caller = {"userId": "u", "event": "e", **({} if own is None else {"context": own})}
     assert _both(_event("track", caller, envelope))["context"] == merged  # type: ignore[index]
+
+
+def test_contexts_are_merged_some_levels_deep() -> None:
+    """Each level is decoded anew, so below that the event's own stands."""
+
+    def nested(name: str, levels: int) -> object:
+        return {"a": nested(name, levels - 1), name: levels} if levels else {name: 0}
+
+    event = _event("track", {"event": "e", "context": nested("own", 20)}, {"context": nested("batch", 20)})
+    body = _both(event)
+    level, merged = body["context"], 0  # type: ignore[index]
+    while "batch" in level:
+        level, merged = level["a"], merged + 1
+    assert merged == webhook_body.MERGED_LEVELS_MAX
+    assert level == nested("own", 20 - merged)
+    assert json.loads(canonical.encode_verbatim(webhook_body._tree(event))) == body
 
 
 @pytest.mark.parametrize("envelope", [b'{"integrations":{}}', b'{"context":null}', b'{"context":[1]}'])

@@ -16,11 +16,12 @@ ENTRY_BYTES = 104
 class Remembered(dict[KeyT, ValueT]):
     """A dictionary that finds what it does not hold; once it holds ``bytes_max``, all is forgotten and asked anew.
 
-    An answer that takes more than ``entry_bytes_max`` with its key is found each time. A look-up of what is held is a
-    dictionary's own. ``key_bytes`` and ``value_bytes`` say what they take, where that is not the object itself.
+    Of answers that take more than ``entry_bytes_max`` with their keys the last is held beside: what is long and comes
+    again often comes at once. A look-up of what is held is a dictionary's own. ``key_bytes`` and ``value_bytes`` say
+    what they take, where that is not the object itself.
     """
 
-    __slots__ = ("_bytes_max", "_entry_bytes_max", "_find", "_key_bytes", "_value_bytes", "held_bytes")
+    __slots__ = ("_bytes_max", "_entry_bytes_max", "_find", "_key_bytes", "_last", "_value_bytes", "held_bytes")
 
     def __init__(
         self,
@@ -36,9 +37,13 @@ class Remembered(dict[KeyT, ValueT]):
         self._entry_bytes_max = min(bytes_max, entry_bytes_max or bytes_max)
         self._value_bytes = value_bytes
         self._key_bytes = key_bytes
+        self._last: tuple[KeyT, ValueT] | None = None
         self.held_bytes = 0
 
     def __missing__(self, key: KeyT) -> ValueT:
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
         value = self._find(key)
         entry_bytes = ENTRY_BYTES + self._key_bytes(key) + self._value_bytes(value)
         if entry_bytes <= self._entry_bytes_max:
@@ -46,9 +51,12 @@ class Remembered(dict[KeyT, ValueT]):
                 self.clear()
             self.held_bytes += entry_bytes
             self[key] = value
+        else:
+            self._last = key, value
         return value
 
     def clear(self) -> None:
         """Forget everything."""
         super().clear()
+        self._last = None
         self.held_bytes = 0

@@ -56,6 +56,15 @@ def test_what_is_long_is_not_remembered() -> None:
     assert list(remembered) == ["often"]
 
 
+def test_the_last_of_what_is_long_is_remembered() -> None:
+    """The events of a batch have the same long context, one after the other."""
+    found: list[str] = []
+    remembered = Remembered(lambda key: found.append(key) or len(key), bytes_max=10_000, entry_bytes_max=500)
+    for key in ("x" * 5_000, "x" * 5_000, "y" * 5_000, "often", "y" * 5_000, "x" * 5_000):
+        assert remembered[key] == len(key)
+    assert found == ["x" * 5_000, "y" * 5_000, "often", "x" * 5_000]
+
+
 def test_ids_asked_about_suppression_are_bounded() -> None:
     """1,500 ids of 30,000 characters cost no 45 MB once somebody is suppressed."""
     suppressed = Suppressed.of([b"x" * 32], b"k" * 32)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from hookline.database.steady_clock import Clock
 from hookline.deliver.event import Event
@@ -19,6 +19,7 @@ from hookline.deliver.lanes.delivery import REFUSED, Delivery, FailedTry
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.mapped import (
     RETRIED_TOGETHER,
+    Departure,
     Gathering,
     Mapped,
     Outgoing,
@@ -26,25 +27,35 @@ from hookline.deliver.lanes.mapped import (
     RequestParcel,
     are_refused_together,
     failure_of,
+    failures_of,
     says_too_much,
     unsendable,
 )
 from hookline.deliver.retry.failures import Failures
 from hookline.deliver.retry.policy import RetrySchedule
+from hookline.deliver.send.answers import HEAD_KEPT_BYTES
 from hookline.deliver.send.port import Answer, Failure, Sink, Successes
 from hookline.deliver.send.request import MappedTemplate
 from hookline.deliver.work import Counters, Times, Work
 from hookline.limits import LIMITS, Limits
-from hookline.outcomes.outcome import PARTIAL, Outcome, to_number
+from hookline.outcomes.outcome import PARTIAL, to_number
 from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing, pack_entries
 from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
 from hookline.telemetry.log import logger
 
 REQUEST_BATCH_MAX = 64
 """Requests made before the first of them leaves."""
+MADE_BYTES_MAX = 256 * 1024
+"""Of events that requests are made of before the clock is looked at again, where they are more than one."""
+MAKING_SECONDS_MAX = 0.05
+"""Time for making requests in one turn of the event loop: senders choose how long one takes, by a mapping up to ten
+milliseconds. The rest leaves in the next turn."""
+COUNTED_SECONDS = 0.0005
+"""Shortest time with which a turn begins to count; nearly all take less."""
 JUDGED_BYTES_PER_TURN = 256 * 1024
 JUDGED_BYTES_PER_LANE = 64 * 1024
-"""Of answers that say what became of events. To decode what one turn takes needs 30 ms where it is all brackets."""
+"""Of answers that say what became of events, or have long heads. To decode what one turn takes needs 30 ms where it is
+all brackets."""
 OK = 200
 UNAUTHORIZED = 401
 SLOW_MS = 25
@@ -96,6 +107,8 @@ class Dispatcher(Work, Sink):
         self._steady_ms = clock.steady_ms
         self._now_seconds: Callable[[], float] = lambda: clock.now_ms() / 1000
         self._ready: list[Lane] = []
+        self._overdue: list[Lane] = []
+        """Lanes for which there was no time in a turn: before the others in the next."""
         self._unnoted: list[tuple[Parcel, Target, Answer, int]] = []
         """Answers of lanes apart that wait until a checkpoint has made room for their results."""
         self._unjudged: dict[Lane, deque[tuple[object, Target, Answer, float]]] = {}
@@ -104,7 +117,18 @@ class Dispatcher(Work, Sink):
         self._judged_bytes = 0
         """Of answers that were decoded in this turn."""
         self._gathering: dict[Lane, list[Delivery]] = {}
-        """Attempts begun in this turn that leave together at its end."""
+        """Attempts begun that leave together in the lane's next turn, or when others of it have made room."""
+        self._making_seconds = 0.0
+        """Time that making requests took in this turn, as far as it was long."""
+        self._owes_first = False
+        """Whether no lane was yet the first of this turn of the event loop, for which there is time in any case: so all
+        get there, whoever else takes it."""
+        self._is_first = False
+        """Whether that lane is being dispatched now."""
+        self._came_late = False
+        """Whether there was no time any more when it came to the lane that is being dispatched now."""
+        self._will_turn = False
+        """Whether the lanes that are ready will be dispatched in the next turn."""
         self._wanting_slot: deque[Lane] = deque()
         self._paced: set[Lane] = set()
         """Lanes that wait for their rate, or for others that share their limit."""
@@ -118,8 +142,8 @@ class Dispatcher(Work, Sink):
     @property
     def has_work(self) -> bool:
         """Return whether lanes have anything in flight, or that goes on at a time of its own."""
-        now_or_later = self.open_lanes, self.retrying, self.probing, self._ready, self._wanting_slot, self._paced
-        return self.in_flight > 0 or any(now_or_later)
+        now_or_later = self.open_lanes, self.retrying, self.probing, self._ready, self._overdue, self._wanting_slot
+        return self.in_flight > 0 or any(now_or_later) or bool(self._paced)
 
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the slots in flight and the ring allow."""
@@ -144,21 +168,57 @@ class Dispatcher(Work, Sink):
             is_plain = lane.is_plain
             self.open_lanes.add(lane)
             while count > 0:
-                size = min(count, at_once)
-                events = lane.take(size) if lane.order is None else self._whose_turn(lane, size)
-                count -= size
-                if is_plain:
-                    self._depart_plainly(lane, events, now_ms)
-                elif lane.mapped is not None and lane.is_unhindered:
-                    self._depart_mapped(lane, events, now_ms)
+                if not self._has_time:
+                    if lane.mapped is not None:
+                        lane.mapped.hurry()  # what was to leave has waited for others already
+                    if not lane.ready:
+                        self.go_on_with(lane)
+                    break
+                if lane.mapped is not None and lane.is_unhindered:
+                    sent = self._depart_mapped(lane, min(count, at_once), now_ms)
                 else:
-                    self._depart(lane, [Delivery(lane, event, now_ms) for event in events])
+                    sent = self._fitting(lane, min(count, at_once))
+                    events = lane.take(sent) if lane.order is None else self._whose_turn(lane, sent)
+                    began_seconds = self.clock.monotonic()
+                    if is_plain:
+                        self._depart_plainly(lane, events, now_ms)
+                    else:
+                        self._depart(lane, [Delivery(lane, event, now_ms) for event in events])
+                    if lane.mapped is None:
+                        self._count_making(began_seconds)
+                if not sent:
+                    break
+                count -= sent
         if queue and len(lane.in_flight) < lane.allowance and lane not in self._paced:
             self._want_slot(lane)
         if lane.catch_up_rate is not None:
             self.look_at_catch_up(lane)
         if lane.full and not lane.measure():
             self.on_room(lane)
+
+    def _fitting(self, lane: Lane, count: int) -> int:
+        """Return how many of so many queued events requests are made of at once: all, unless they are large."""
+        records = [event.record for event in lane.first(count)]
+        sizes = [len(each.body) + (len(each.envelope) if each.envelope is not None else 0) for each in records]
+        if sum(sizes) <= MADE_BYTES_MAX:
+            return count
+        return max(1, sum(so_far <= MADE_BYTES_MAX for so_far in accumulate(sizes)))
+
+    @property
+    def _has_time(self) -> bool:
+        return self._making_seconds < MAKING_SECONDS_MAX or self._is_first
+
+    def _count_making(self, began_seconds: float) -> None:
+        self._is_first = False
+        taken_seconds = self.clock.monotonic() - began_seconds
+        if taken_seconds >= COUNTED_SECONDS or self._making_seconds:
+            if not self._making_seconds:
+                self._call_soon(self._forget_making)
+            self._making_seconds += taken_seconds
+
+    def _forget_making(self) -> None:
+        self._making_seconds = 0.0
+        self._owes_first = True
 
     def look_at_catch_up(self, lane: Lane) -> None:
         """Have a lane that is level keep no longer to the rate that was chosen for the time after a pause. Until then
@@ -260,14 +320,12 @@ class Dispatcher(Work, Sink):
         """Begin one attempt by itself."""
         self.open_lanes.add(lane)
         delivery = Delivery(lane, event, first_at_ms, attempt, urls, from_row)
-        if lane.mapped is None or lane.mapped.size == 1:
+        if lane.mapped is None:
             self._depart(lane, [delivery])
             return
-        # Rows that are due come one by one, within a turn; they leave together as well.
+        # Rows that are due come one by one, within a turn; they leave together, and no more than there is time for.
         self._count_departure(lane, [delivery])
-        if not self._gathering:
-            self._call_soon(self._depart_gathered)
-        self._gathering.setdefault(lane, []).append(delivery)
+        self._gather(lane, [delivery])
 
     def end_unasked(self, delivery: Delivery) -> None:
         """End a delivery from a row that ``needs_nobody``: what was answered before is all that there is to say."""
@@ -280,15 +338,52 @@ class Dispatcher(Work, Sink):
         self.failures.settle_row(delivery)
         self.next_of_user(lane, position)
 
-    def _depart_gathered(self) -> None:
-        gathering, self._gathering = self._gathering, {}
-        for lane, deliveries in gathering.items():
-            self._send_mapped(lane, deliveries, self._steady_ms())
+    def _gather(self, lane: Lane, deliveries: Sequence[Delivery]) -> None:
+        """Have attempts that have begun leave soon."""
+        if deliveries:
+            self._gathering.setdefault(lane, []).extend(deliveries)
+            if not lane.ready:
+                self.go_on_with(lane)
+
+    def _depart_gathered(self, lane: Lane) -> None:
+        """Send attempts of a lane that have begun, as far as there are time and memory; the rest stays."""
+        if self.is_fenced:  # after a checkpoint it is looked at again
+            return
+        if not self._has_time:
+            self.go_on_with(lane)
+            return
+        mapped = lane.mapped
+        assert isinstance(mapped, Gathering)
+        left = self._send_mapped(lane, mapped, self._gathering[lane])
+        if not left:
+            del self._gathering[lane]
+            return
+        self._gathering[lane] = list(left)
+        if not mapped.is_full and not lane.ready:  # else answers say when to go on
+            self.go_on_with(lane)
+
+    def take_back(self, lane: Lane) -> None:
+        """Have attempts that have begun, and of which nothing was sent yet, wait as if they had not: the settings of
+        their lane change, or it has ended."""
+        for delivery in self._gathering.pop(lane, ()):
+            position = delivery.event.position
+            self.release(delivery)
+            if lane.closed:
+                continue
+            if not delivery.from_row:
+                self.failures.give_back_untried(lane, delivery.event)
+                continue
+            lane.look_at_rows(self._steady_ms())
+            self.retrying.add(lane)
+            if lane.order is not None:
+                lane.order.call(position)
 
     def release(self, delivery: Delivery) -> None:
         """Give back the slot of a delivery that has ended."""
         lane = delivery.lane
         lane.release(delivery.event.position)
+        if self._gathering and lane in self._gathering and not lane.ready:
+            self.go_on_with(lane)
         if not lane.is_apart:
             self.in_flight -= 1
         if lane.holds_long:
@@ -305,8 +400,8 @@ class Dispatcher(Work, Sink):
         if not leaving:  # where one user's events go one after the other, perhaps nobody's turn has come
             return
         self._count_departure(lane, leaving)
-        if lane.mapped is not None:
-            self._send_mapped(lane, leaving, self._steady_ms())
+        if isinstance(lane.mapped, Gathering):
+            self._gather(lane, self._send_mapped(lane, lane.mapped, leaving))
             return
         targets = lane.targets
         if len(targets) != 1:
@@ -331,19 +426,37 @@ class Dispatcher(Work, Sink):
         else:
             target.route.send(target, zip(events, requests, strict=True))
 
-    def _depart_mapped(self, lane: Lane, events: Sequence[Event], now_ms: int) -> None:
-        """Begin first attempts of events that a mapping makes requests of."""
+    def _depart_mapped(self, lane: Lane, size: int, now_ms: int) -> int:
+        """Begin first attempts of queued events that a mapping makes requests of; return of how many."""
+        mapped = lane.mapped
+        assert isinstance(mapped, Gathering)
+        began_seconds = self.clock.monotonic()
+        departure = mapped.departure(lane, lane.first(size), now_ms, self._late())
+        self._count_making(began_seconds)
+        events = lane.take(departure.taken)
         self._count_leaving(lane, len(events))
         lane.sent(dict.fromkeys([event.position for event in events], now_ms))
-        self._send_mapped(lane, events, now_ms)
+        self._leave(departure)
+        return len(events)
 
-    def _send_mapped(self, lane: Lane, leaving: Sequence[Event] | Sequence[Delivery], now_ms: int) -> None:
-        mapped = lane.mapped
-        if not isinstance(mapped, Gathering):  # the lane's kind has changed since they were taken
-            for each in leaving:
-                self._unsendable(each if isinstance(each, Delivery) else Delivery(lane, each, now_ms), None)
-            return
-        for outgoing in mapped.requests(lane, leaving, now_ms, self._unsendable):
+    def _send_mapped(self, lane: Lane, mapped: Gathering, leaving: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Send attempts that have begun; return those that have to wait."""
+        began_seconds = self.clock.monotonic()
+        departure = mapped.departure(lane, leaving, self._steady_ms(), self._late())
+        self._count_making(began_seconds)
+        self._leave(departure)
+        return leaving[departure.taken :]
+
+    def _late(self) -> Callable[[], bool]:
+        """Return what says whether requests were made for long enough in this turn."""
+        monotonic = self.clock.monotonic
+        until_seconds = monotonic() + MAKING_SECONDS_MAX - self._making_seconds
+        return lambda: monotonic() >= until_seconds
+
+    def _leave(self, departure: Departure) -> None:
+        for delivery, failure in departure.failed:
+            self._unsendable(delivery, failure)
+        for outgoing in departure.outgoing:
             self._send_outgoing(outgoing)
 
     def _send_outgoing(self, outgoing: Outgoing) -> None:
@@ -395,9 +508,8 @@ class Dispatcher(Work, Sink):
         for target, request in requests:
             by_target[target.index].append((delivery, request))
 
-    def _unsendable(self, delivery: Delivery, failure: Failure | None) -> None:
-        """No request can be made of an event: a dead letter; None: its lane no longer makes any."""
-        failure = failure or Failure(Outcome.REFUSED, None, "the destination's kind has changed", of_event=True)
+    def _unsendable(self, delivery: Delivery, failure: Failure) -> None:
+        """No request can be made of an event: a dead letter."""
         lane = delivery.lane
         delivery.done = True
         self.release(delivery)
@@ -448,13 +560,28 @@ class Dispatcher(Work, Sink):
         super().succeeded(others)
         self._answered_seconds = None
         for lane in lanes:
-            if lane.queue and not lane.ready:
+            if (lane.queue or (self._gathering and lane in self._gathering)) and not lane.ready:
                 self.go_on_with(lane)
         self.give_slots(count)
 
     def go_on(self) -> None:
-        """Send what has room now."""
-        self.turn()
+        """Dispatch the lanes that are ready, those first for which there was no time before."""
+        if not (self._has_time or self._owes_first):  # the next turn begins with them
+            return
+        ready = iter([*self._overdue, *self._ready])
+        self._overdue, self._ready = [], []
+        self._is_first, self._owes_first = self._owes_first, False
+        try:
+            for lane in ready:
+                lane.ready = False
+                self._came_late = not self._has_time
+                if self._gathering and lane in self._gathering:
+                    self._depart_gathered(lane)
+                self.dispatch(lane)
+        finally:
+            self._is_first = self._came_late = False
+            for lane in ready:  # one of which nobody knows why it cannot go on holds up no other
+                self.go_on_with(lane)
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take the result of one request."""
@@ -495,14 +622,14 @@ class Dispatcher(Work, Sink):
 
     def answered_whole(self, token: object, target: Target, answer: Answer, milliseconds: int) -> None:
         """Take a whole answer, and what it says of each of its events; in a later turn, if many have come in this."""
-        if answer.body:
+        if answer.body or len(answer.head) > HEAD_KEPT_BYTES:
             if not self._judged_bytes and not self._unjudged:
                 self._call_soon(self._judge_on)
             if target.lane in self._unjudged or self._judged_bytes >= JUDGED_BYTES_PER_TURN:
                 left_at = self.clock.monotonic() - milliseconds / 1000
                 self._unjudged.setdefault(target.lane, deque()).append((token, target, answer, left_at))
                 return
-            self._judged_bytes += len(answer.body)
+            self._judged_bytes += len(answer.body) + len(answer.head)
         self._judge(token, target, answer, milliseconds)
 
     def _judge_on(self) -> None:
@@ -513,7 +640,7 @@ class Dispatcher(Work, Sink):
                 until_bytes = self._judged_bytes + JUDGED_BYTES_PER_LANE
                 while waiting and self._judged_bytes < until_bytes:
                     token, target, answer, left_at = waiting.popleft()
-                    self._judged_bytes += len(answer.body)
+                    self._judged_bytes += len(answer.body) + len(answer.head)
                     self._judge(token, target, answer, round((self.clock.monotonic() - left_at) * 1000))
                 del self._unjudged[lane]
                 if waiting:
@@ -560,8 +687,8 @@ class Dispatcher(Work, Sink):
             status = answer.status if 200 <= answer.status < 300 else 200
             self.succeeded([(accepted, target, status, milliseconds)])
         blamed = False
-        for token, verdict in zip(parcel.tokens, verdicts, strict=True):
-            failure = failure_of(verdict, answer, self._now_seconds)
+        failures = failures_of(verdicts, answer, self._now_seconds)
+        for token, failure in zip(parcel.tokens, failures, strict=True):
             if failure is not None:
                 self._answered_alone(token, target, milliseconds, failure, counts=not blamed)
                 blamed = blamed or not failure.of_event
@@ -695,16 +822,20 @@ class Dispatcher(Work, Sink):
     def go_on_with(self, lane: Lane) -> None:
         """Dispatch when this turn's other answers are in too, so that what follows them leaves together."""
         lane.ready = True
-        if not self._ready:
-            self._call_soon(self.turn)
-        self._ready.append(lane)
+        (self._overdue if self._came_late else self._ready).append(lane)
+        if not self._will_turn:
+            self._turn_soon()
 
     def turn(self) -> None:
-        """Dispatch the lanes that answers have made room in."""
-        ready, self._ready = self._ready, []
-        for lane in ready:
-            lane.ready = False
-            self.dispatch(lane)
+        """Go on with what is ready, in a turn of its own."""
+        self._will_turn = False
+        self.go_on()
+        if (self._overdue or self._ready) and not self._will_turn:
+            self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        self._will_turn = True
+        self._call_soon(self.turn)
 
     def _want_slot(self, lane: Lane) -> None:
         if not lane.wants_slot:
@@ -736,6 +867,9 @@ class Dispatcher(Work, Sink):
         unnoted, self._unnoted = self._unnoted, []
         for parcel, target, answer, milliseconds in unnoted:
             self._parcel_answered(parcel, target, answer, milliseconds)
+        for lane in self._gathering:
+            if not lane.ready:
+                self.go_on_with(lane)
         self.offer_slots()
 
     def offer_slots(self) -> None:

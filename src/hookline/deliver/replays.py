@@ -369,6 +369,7 @@ class Replays:
     def _close(self, lane: ReplayLane) -> None:
         engine = self._engine
         lane.close()
+        engine.take_back(lane)
         engine.ended[lane.number] = engine.lanes.pop(lane.number)
         for lanes in (engine.probing, engine.open_lanes, engine.retrying):
             lanes.discard(lane)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.events import untyped
 from hookline.expressions.compile import Condition, compile_condition
 from hookline.expressions.parse import parse
 from hookline.expressions.tree import paths_in
@@ -115,7 +116,7 @@ class Judge:
             if has_too_many_parts(body, count):
                 fields["body"] = _CUT
             else:
-                fields["body"] = msgspec.json.decode(body) if body and self._asks_body else {}
+                fields["body"] = untyped.decode(body) if body and self._asks_body else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             fields["body"] = _CUT if body.lstrip()[:1] in (b"{", b"[") else {}
         fields["text"] = body[:TEXT_CHARACTERS_MAX].decode("utf-8", "replace")
@@ -182,11 +183,15 @@ def _entries(rule: Items, entries: Json, status: int, count: int) -> Iterator[tu
         # {"field": [3, 5]} names items as [3, 5] does, and says what is wrong with them
         named = entries.items() if isinstance(entries, dict) else [("", entries)]
         pairs = ((name, entry) for name, each in named for entry in (each if isinstance(each, list) else [each]))
+        last: dict[int, tuple[str, Json]] = {}  # what is said of an item last; it may be named again and again
         for name, entry in islice(pairs, NAMED_MAX):
             index = entry if rule.index is None else _at(entry, rule.index)
             if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count:
-                words = ": ".join([rule.path.rpartition(".")[2], *([name] if name else [])])
-                yield index, _failed(rule, entry, status, words)
+                last[index] = name, entry
+        for index, (name, entry) in last.items():
+            # Cut first: a name may have megabytes, and be that of every item.
+            words = ": ".join([rule.path.rpartition(".")[2], *([name[:ERROR_CHARACTERS_MAX]] if name else [])])
+            yield index, _failed(rule, entry, status, words)
         return
     listed: Iterable[Any] = entries.values() if isinstance(entries, dict) else entries
     for index, entry in enumerate(islice(listed, count)):

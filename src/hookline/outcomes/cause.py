@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from hookline.events import untyped
+
 MESSAGE_CHARACTERS_MAX = 200
 READ_CHARACTERS_MAX = 500
 """Of what was taken from an answer. A cause shows in its first lines, and what follows would cost time for each."""
@@ -55,12 +57,14 @@ _WITH_DIGITS = frozenset(
     )
 )
 
-_TITLE = re.compile(r"<(title|h1)\b[^>]{0,200}>([^<]{1,300})", re.IGNORECASE)
+_TITLE = re.compile(r"<(title|h1)\b[^<>]{0,200}>([^<]{1,300})", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]{0,500}>")
 _BREAK = r"""\s"'<>`“”‘’«»,;:&|=()\[\]{}"""
 _PIECE = re.compile(
     r"""https?://[^\s"'<>`]+"""
-    r"""|"[^"\n]{0,300}"|`[^`\n]{0,300}`|“[^”\n]{0,300}”|‘[^’\n]{0,300}’|«[^»\n]{0,300}»"""
+    r"""|"[^"\n]{0,300}"|`[^`\n]{0,300}`"""
+    # Up to the next quote of either direction: each of many that nothing closes would look on for 300 characters.
+    r"""|“[^“”\n]{0,300}”|‘[^‘’\n]{0,300}’|«[^«»\n]{0,300}»"""
     r"""|(?<!\w)'[^'\n]{1,300}'(?!\w)"""
     r"""|=[^\s"'<>`,;&|()\[\]{}]+"""
     # Only where a word begins: tried inside it again, a long one would cost the square of its length.
@@ -104,7 +108,7 @@ def _said(text: str) -> str:
     if text[:1] in ("{", "["):
         try:
             parts: list[str] = []
-            _gather(msgspec.json.decode(text), "", parts, 0)
+            _gather(untyped.decode(text), "", parts, 0)
         except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
             return text
         return "; ".join(parts)

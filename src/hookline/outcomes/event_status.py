@@ -19,8 +19,8 @@ from hookline.connections.secrets import why_unusable
 from hookline.connections.state import Feed, decode_object
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
-from hookline.events.canonical import javascript_number
 from hookline.events.timestamps import iso
+from hookline.events.untyped import scalar, text
 from hookline.events.warnings import EventWarning, warnings_of
 from hookline.index import lookup
 from hookline.journal.damaged import described, noted_damage
@@ -187,7 +187,7 @@ class FoundMessage(NamedTuple):
 
 
 class _UserId(msgspec.Struct):
-    user_id: str | int | float | None = msgspec.field(default=None, name="userId")
+    user_id: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="userId")
 
 
 _user_id = msgspec.json.Decoder(_UserId)
@@ -424,12 +424,10 @@ def _is_it(record: Record, wanted: bytes) -> bool:
 
 def _user_of(record: Record) -> str | None:
     try:
-        user_id = _user_id.decode(record.body).user_id
+        user_id = scalar(_user_id.decode(record.body).user_id)
     except msgspec.MsgspecError:
         return None
-    if isinstance(user_id, float):
-        return javascript_number(repr(user_id))
-    return None if user_id is None or user_id == "" else str(user_id)
+    return text(user_id) or None
 
 
 def _raw(record: Record) -> msgspec.Raw:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from hookline.connections.model import Destination
+from hookline.events.untyped import read_number
 from hookline.expressions.lexer import ExpressionError
 from hookline.journal.record import Record
 from hookline.kinds.catalog import published_name
@@ -78,4 +79,4 @@ class _Named(msgspec.Struct):
     name: object = None
 
 
-_named = msgspec.json.Decoder(_Named)
+_named = msgspec.json.Decoder(_Named, float_hook=read_number)

@@ -12,6 +12,7 @@ import pytest
 from hookline.connections.model import Destination, Pause
 from hookline.deliver import dispatcher
 from hookline.deliver.cluster.fence import Fence
+from hookline.deliver.lanes import mapped
 from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT, ECHOED
 from hookline.kinds.answers import PARTS_MAX
 from hookline.outcomes.outcome import Outcome
@@ -425,7 +426,7 @@ def test_answers_that_come_together_are_decoded_a_few_in_a_turn(rig: Rig, monkey
     rig.turn()
     for _ in range(8):
         rig.answer(rig.network.waiting[0], 200, text='{"ok":true}')
-    assert rig.role.engine.in_flight == 5
+    assert rig.role.engine.in_flight == 6
     rig.turn()
     assert rig.role.engine.in_flight == 0
     rig.checkpoint()
@@ -614,6 +615,36 @@ def test_the_bytes_of_a_batch_are_bounded(rig: Rig) -> None:
         track(rig, f"m{number}", properties={"text": "x" * 400})
     rig.come_to_rest()
     assert max(len(each.data.partition(b"\r\n\r\n")[2]) for each in rig.network.sent) <= 1_024
+
+
+@pytest.mark.parametrize("batch", [{}, {"batch": {"size": 20, "wait": 0.5, "bytes": 8_000_000}}])
+@pytest.mark.parametrize("order", ["none", "user"])
+@pytest.mark.parametrize("failing", [0, 1, 20])
+def test_what_a_mapping_makes_much_of_does_not_fill_the_memory(
+    rig: Rig, batch: dict[str, Any], order: str, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Strangers choose what events have, and so how much becomes of them; the rest waits until some are answered, also
+    of those that failed and are due together."""
+    monkeypatch.setattr(mapped, "HEAVY_BYTES_IN_FLIGHT_MAX", 500_000)
+    flat = {"@flatten": {"value": {"@path": "$.properties"}, "separator": "."}}
+    start(rig, {"body": flat, **batch}, delivery={"order": order})
+    properties = {"k" * 2_500: {f"{number:x}": 1 for number in range(60)}}
+    for number in range(20):
+        user = f"u{number}"
+        body = msgspec.json.encode({"type": "track", "event": "Order", "userId": user, "properties": properties})
+        rig.append(rig.record(f"m{number}", body=body, user_key=user))
+    rig.append("small")
+    rig.turn()
+    in_flight: list[int] = []
+    for _ in range(30):
+        while rig.network.waiting:
+            in_flight.append(sum(len(each.data) for each in rig.network.waiting))
+            rig.answer(rig.network.waiting[0], 500 if len(in_flight) <= failing else 200)
+            rig.turn()
+        rig.checkpoint()
+        rig.pass_time(2.0)
+    assert max(in_flight) < 500_000 + 200_000
+    assert {rig.status_at(id, "api") for id in ("small", *(f"m{number}" for number in range(20)))} == {"delivered"}
 
 
 def test_success_is_what_the_rule_says(rig: Rig) -> None:

@@ -230,6 +230,13 @@ def test_the_records_of_one_answer_are_bounded(
     assert len(pieces) < 2_000
 
 
+def test_receivers_choose_no_groups() -> None:
+    """All ciphers are offered as Python orders them, but for DHE, whose group may take a second."""
+    ours, usual = tls_context(None), ssl.create_default_context()
+    expected = [each["name"] for each in usual.get_ciphers() if not each["name"].startswith("DHE-")]
+    assert [each["name"] for each in ours.get_ciphers()] == expected
+
+
 def test_no_session_goes_from_one_name_to_another(tmp_path: Path) -> None:
     """Two names at one address and port shake hands in full, each, and then resume their own."""
 

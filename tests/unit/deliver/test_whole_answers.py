@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.lanes import mapped
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.lanes.mapped import failure_of
+from hookline.deliver.lanes.mapped import failure_of, failures_of
 from hookline.deliver.send.answers import HEAD_KEPT_BYTES, PlainAnswers
 from hookline.deliver.send.connection import Connection
 from hookline.deliver.send.connector import Connector
@@ -200,6 +201,41 @@ def test_rules_see_all_of_a_long_head() -> None:
     assert failure.retry_after == b"120"
     assert len(failure.head or "") == HEAD_KEPT_BYTES
     assert Judge(Success(refused="headers.x-refused = 'yes'")).whole(429, answer.head, b"").of_event
+
+
+def test_a_head_is_read_once_for_all_events_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be long, and a batch has a thousand events: all of them wait as long as it asks."""
+    read: list[str] = []
+    asked = mapped.asked_wait_seconds
+    monkeypatch.setattr(mapped, "asked_wait_seconds", lambda head, now: read.append(head) or asked(head, now))
+    answer = Answer(503, "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\n" + "a:\r\n" * 10_000, b"")
+    failures = list(failures_of(bulk().each(503, answer.head, b"", 1_000), answer))
+    assert [each.retry_after for each in failures if each is not None] == [b"7"] * 1_000
+    assert len(read) == 1
+
+
+def test_what_is_said_of_an_event_again_and_again_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last word counts, as it does where an answer names an event twice."""
+    failed: list[object] = []
+    write = answers._failed
+    monkeypatch.setattr(answers, "_failed", lambda *given: failed.append(given) or write(*given))
+    judge = Judge(msgspec.convert({"items": [{"path": "body.e", "index": "at", "error": "why"}]}, Success))
+    body = msgspec.json.encode({"e": [{"at": 1, "why": f"reason {number}"} for number in range(100)]})
+    verdicts = judge.each(400, "HTTP/1.1 400 No", body, 2)
+    assert verdicts[1].error == "reason 99"
+    assert len(failed) == 1
+
+
+def test_a_long_name_of_many_items_is_not_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One field of megabytes may be wrong of every event of a batch; of its name they keep the beginning."""
+    words: list[str] = []
+    write = answers._failed
+    monkeypatch.setattr(answers, "_failed", lambda *given: words.append(given[3]) or write(*given))
+    judge = Judge(msgspec.convert({"items": [{"path": "body.wrong", "entries": "named"}]}, Success))
+    name = "a" * 100_000
+    body = msgspec.json.encode({"wrong": {name: list(range(10))}})
+    assert {each.error for each in judge.each(400, "HTTP/1.1 400 No", body, 10)} == {f"wrong: {name}"[:500]}
+    assert sum(map(len, words)) < 10_000
 
 
 def test_a_date_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ from hookline.outcomes.cause import MESSAGE_CHARACTERS_MAX, cause_of, words_of
         ("no answer within 5.0 s", "no answer within … s"),
         ("user bob@example.com not found at 2026-11-23T22:00:00Z", "user … not found at …"),
         ('Field "email" is required for "Bob Smith"', 'Field "email" is required for …'),
+        ("“email” is required for ‘Bob Smith’, «Bob»", "“email” is required for …"),
+        ("“ “Bob” ‘ ‘Bob’ « «Bob»", "“ … ‘ … « …"),
         ("'properties.total' of 'Bob' is wrong", "'properties.total' of … is wrong"),
         ("Unknown user=bob, id 7f3e8a90-aaaa-bbbb-cccc-001122334455", "Unknown user=…, id …"),
         ("Connect call failed ('10.1.2.3', 8080)", "Connect call failed (…)"),
@@ -63,7 +65,7 @@ def test_any_answer_gives_few_words_and_a_cause(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ['"', "'a", "a@", "<h1 ", "[", '{"a":', "=", "“", "http://", "…, ", "1.", "\ud800", "((("]
+    "piece", ['"', "'a", "a@", "<h1 ", "[", '{"a":', "=", "“", "«", "‘ ", "http://", "…, ", "1.", "\ud800", "((("]
 )
 def test_a_hostile_answer_ends_soon(piece: str) -> None:
     """No text makes the search go back over itself: where it did, this would not end."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 from hookline.connections.kinds import requests_of
@@ -86,6 +87,10 @@ class MappedRequests(Protocol):
     has_urls_apart: bool
     """Whether every event becomes all of its requests, each with a URL of its own: then a URL tells which it was."""
 
+    @property
+    def is_full(self) -> bool:
+        """Return whether nothing more may leave until some of what is in flight is answered."""
+
     def own(self, lane: Lane) -> None:
         """Belong to a lane."""
 
@@ -97,6 +102,9 @@ class MappedRequests(Protocol):
 
     def has_enough(self, queue: Sequence[Event], low: int) -> bool:
         """Return whether so much is queued that readers may wait; ``low`` is where others have enough."""
+
+    def released(self, positions: Iterable[int]) -> None:
+        """Note that events are in flight no more."""
 
 
 class Lane(Health):
@@ -372,6 +380,10 @@ class Lane(Health):
             self.passed_over.add(position)
         return True
 
+    def first(self, count: int) -> list[Event]:
+        """Return so many queued events, which stay."""
+        return list(islice(self.queue, count))
+
     def take(self, count: int) -> list[Event]:
         """Take so many queued events."""
         popleft = self.queue.popleft
@@ -395,11 +407,15 @@ class Lane(Health):
         in_flight = self.in_flight
         for position in positions:
             del in_flight[position]
+        if self.mapped is not None:
+            self.mapped.released(positions)
         self.seen_well(now_ms)
 
     def release(self, position: int) -> None:
         """Note the end of an attempt."""
         del self.in_flight[position]
+        if self.mapped is not None:
+            self.mapped.released((position,))
 
     def give_back(self, only: int | None = None) -> tuple[list[Event], list[Event]]:
         """Let go of what is queued, or ``only`` that of a partition: it is in the journal.

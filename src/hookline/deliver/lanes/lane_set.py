@@ -196,6 +196,7 @@ class LaneSet:
         mapped: MappedRequests | None,
     ) -> None:
         """Give a lane its new settings; what waits of it, and what is under way, follows."""
+        self._engine.take_back(lane)
         if lane.options.order != destination.delivery.order:
             self._change_order(lane)
         was_apart, urls = lane.is_apart, lane.urls
@@ -282,6 +283,7 @@ class LaneSet:
                     )
                 )
         lane.close()
+        engine.take_back(lane)
         self._feeder.filtering = None
         engine.ended[lane.number] = engine.lanes.pop(lane.number)
         engine.probing.discard(lane)

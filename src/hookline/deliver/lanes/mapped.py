@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from math import inf
 from time import time
 from typing import Any, NamedTuple
@@ -42,6 +43,10 @@ RETRIED_TOGETHER = Verdict(
 """Of each event of a refused batch whose halves cannot be sent now."""
 GATHERED_IN_FLIGHT_MAX = 1_024
 """Events of one lane in flight at once where they go in batches."""
+HEAVY_BYTES = 32 * 1024
+"""Size beyond which what an event becomes is counted: a mapping may make a megabyte of an event of four kilobytes."""
+HEAVY_BYTES_IN_FLIGHT_MAX = 16_000_000
+"""Of one lane: with more in flight it sends no further event until some are answered."""
 
 Token = Event | Delivery
 """An event stands for its first attempt where nothing else needs to be known of it."""
@@ -95,6 +100,20 @@ class Outgoing(NamedTuple):
     target: Target
     requests: list[tuple[Any, bytes]]
     whole: int
+
+
+LOOKED_EVERY = 4
+"""Events, after each of which the clock is looked at."""
+PLAIN_LOOKED_EVERY = 4 * LOOKED_EVERY
+"""The same of those that leave as webhooks get them, which cost less."""
+
+
+class Departure(NamedTuple):
+    """Hold what leaves for the first ``taken`` of some events, and those that become no request."""
+
+    outgoing: list[Outgoing]
+    failed: list[tuple[Delivery, Failure]]
+    taken: int
 
 
 class Gathering:
@@ -160,11 +179,26 @@ class Gathering:
         """Let what is queued leave with the next look."""
         self._since = -inf
 
-    def requests(
-        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
-    ) -> list[Outgoing]:
-        """Return what leaves for some events; ``fail`` takes those that become no request."""
+    def released(self, positions: Iterable[int]) -> None:
+        """Note that events are in flight no more."""
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether nothing more may leave until some of what is in flight is answered."""
+        return False
+
+    def departure(
+        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, is_late: Callable[[], bool]
+    ) -> Departure:
+        """Return what leaves for some events, until it is late or much memory is taken."""
         raise NotImplementedError
+
+    def _stops_at(self, number: int, is_late: Callable[[], bool]) -> bool:
+        """Return whether the events of a departure from this one on stay for later: they have waited for others."""
+        if not self.is_full and (number % LOOKED_EVERY != LOOKED_EVERY - 1 or not is_late()):
+            return False
+        self.hurry()
+        return True
 
     def _weight(self, queue: Sequence[Event]) -> float:
         """Return about how many bytes one of the queued events has, by those at both ends."""
@@ -186,6 +220,9 @@ class Mapped(Gathering):
         super().__init__(plan.batch_size, plan.batch_wait_seconds, plan.batch_bytes)
         self.plan = plan
         self._filters = filters if filters is not None and filters.edits else None
+        self._heavy: dict[int, int] = {}
+        """Positions of events in flight of which much was made, and how much."""
+        self._heavy_bytes = 0
         # Whether all events become one request each that differs in nothing but its body, and go in batches.
         self._is_alike = plan.is_plain and len(plan.requests) == 1 and plan.requests[0].batch is not None
         self.has_one_url = len(plan.requests) == 1 and plan.requests[0].sample_url == plan.requests[0].named_url
@@ -209,24 +246,47 @@ class Mapped(Gathering):
                 target.lane = lane
                 target.urls = lane.urls
 
-    def requests(
-        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
-    ) -> list[Outgoing]:
-        """Return what leaves for some events; ``fail`` takes those that become no request."""
+    def allowance(self, requests: int) -> int:
+        """Return how many events may be in flight; one where those that are take much memory."""
+        most = super().allowance(requests)
+        return min(most, 1) if self.is_full else most
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether what is in flight takes much memory."""
+        return self._heavy_bytes >= HEAVY_BYTES_IN_FLIGHT_MAX
+
+    def released(self, positions: Iterable[int]) -> None:
+        """Note that events are in flight no more."""
+        if self._heavy:
+            self._heavy_bytes -= sum(self._heavy.pop(position, 0) for position in positions)
+
+    def departure(
+        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, is_late: Callable[[], bool]
+    ) -> Departure:
+        """Return what leaves for some events, until it is late or much memory is taken."""
         if self._is_alike and set(map(type, leaving)) == {Event}:
             with suppress(Exception):  # an event that cannot be rendered: which one it is, the other way finds out
-                return [self._alike(leaving)]
+                return self._alike(leaving, is_late)
         single: dict[tuple[int, int], list[tuple[Token, bytes]]] = {}
         gathered: dict[tuple[int, int, str, bytes], list[tuple[Token, bytes]]] = {}
         failed: list[tuple[Delivery, Failure]] = []
-        for token in leaving:
+        taken = len(leaving)
+        for number, token in enumerate(leaving):
             delivery = token if isinstance(token, Delivery) else None
+            if self._stops_at(number, is_late):
+                taken = number
+                break
             event = event_of(token)
             try:
                 made = list(self._of_event(event, delivery.urls if delivery is not None else None))
             except Exception as error:  # noqa: BLE001 - an event that cannot be rendered must not stop the others
                 failed.append((delivery or Delivery(lane, event, first_at_ms), unsendable(error)))
                 continue
+            made_bytes = sum(len(rendered.body) for *_, rendered in made)
+            if made_bytes > HEAVY_BYTES:
+                self._heavy_bytes += made_bytes - self._heavy.get(event.position, 0)
+                self._heavy[event.position] = made_bytes
             if len(made) > 1 and delivery is None:
                 delivery = Delivery(lane, event, first_at_ms)
             if delivery is not None:
@@ -249,17 +309,20 @@ class Mapped(Gathering):
         for (index, ordinal, target_path, headers), items in gathered.items():
             parcels = _parcels(self.plan.requests[index], target_path, headers, items)
             found.append(self.outgoing(self._targets[index][ordinal], parcels))
-        for delivery, failure in failed:
-            fail(delivery, failure)
-        return found
+        return Departure(found, failed, taken)
 
-    def _alike(self, events: Sequence[Token]) -> Outgoing:
+    def _alike(self, events: Sequence[Token], is_late: Callable[[], bool]) -> Departure:
         """Return first attempts whose requests differ in nothing but the events in them, by the shortest way."""
         request = self.plan.requests[0]
         target_path, headers, _ = request.render({}, bytes)
-        bodies = [request.plain_item(self._body(event_of(each))) for each in events]
-        parcels = _parcels(request, target_path, headers, list(zip(events, bodies, strict=True)))
-        return self.outgoing(self._targets[0][0], parcels)
+        items: list[tuple[Token, bytes]] = []
+        for number in range(0, len(events), PLAIN_LOOKED_EVERY):
+            if number and self._stops_at(number - 1, is_late):
+                break
+            some = events[number : number + PLAIN_LOOKED_EVERY]
+            items += [(each, request.plain_item(self._body(event_of(each)))) for each in some]
+        parcels = _parcels(request, target_path, headers, items)
+        return Departure([self.outgoing(self._targets[0][0], parcels)], [], len(items))
 
     def outgoing(self, target: Target, parcels: Iterable[RequestParcel]) -> Outgoing:
         """Return parcels as they leave."""
@@ -326,20 +389,37 @@ def says_too_much(verdicts: Sequence[Verdict], answer: Answer, bytes_max: int) -
     return len(answer.body) >= bytes_max or has_too_many_parts(answer.body, len(verdicts))
 
 
+def failures_of(
+    verdicts: Iterable[Verdict], answer: Answer, now: Callable[[], float] = time
+) -> Iterator[Failure | None]:
+    """Yield the failure that each verdict of an answer is, None for an event that was accepted; ``now`` is the wall
+    clock, in seconds. The head is read once: a receiver may fill it."""
+    head = answer.head[:HEAD_KEPT_BYTES]
+    retry_after = cache(lambda: _retry_after(answer, now))
+    for verdict in verdicts:
+        if verdict.accepted:
+            yield None
+            continue
+        status = answer.status if verdict.status is None else verdict.status
+        asked = retry_after() if status in (429, 503) else None
+        of_event = verdict.of_event or (not verdict.retry and refuses_event(status))
+        yield Failure(_outcome_of(verdict, status), status, verdict.error, asked, head, of_event=of_event)
+
+
 def failure_of(verdict: Verdict, answer: Answer, now: Callable[[], float] = time) -> Failure | None:
-    """Return the failure that a verdict is, None for an event that was accepted; ``now`` is the wall clock, in
-    seconds."""
-    if verdict.accepted:
-        return None
-    status = answer.status if verdict.status is None else verdict.status
-    if verdict.retry:
-        outcome = Outcome.THROTTLED if status == 429 else Outcome.TIMED_OUT if status == 408 else Outcome.SERVER_ERROR
-    else:
-        outcome = Outcome.REFUSED
-    asked = asked_wait_seconds(answer.head, now) if status in (429, 503) else None
-    retry_after = None if asked is None else str(asked).encode()
-    of_event = verdict.of_event or (not verdict.retry and refuses_event(status))
-    return Failure(outcome, status, verdict.error, retry_after, answer.head[:HEAD_KEPT_BYTES], of_event=of_event)
+    """Return the failure that the verdict of an answer is, as ``failures_of``."""
+    return next(failures_of((verdict,), answer, now))
+
+
+def _outcome_of(verdict: Verdict, status: int) -> Outcome:
+    if not verdict.retry:
+        return Outcome.REFUSED
+    return Outcome.THROTTLED if status == 429 else Outcome.TIMED_OUT if status == 408 else Outcome.SERVER_ERROR
+
+
+def _retry_after(answer: Answer, now: Callable[[], float]) -> bytes | None:
+    asked = asked_wait_seconds(answer.head, now)
+    return None if asked is None else str(asked).encode()
 
 
 def unsendable(error: Exception) -> Failure:

@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, islice
 from time import monotonic
 from typing import Any
 
@@ -19,9 +18,8 @@ from hookline.connections.kinds import shown_place, usual_settings
 from hookline.connections.model import Destination
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
-from hookline.deliver.lanes.delivery import Delivery
 from hookline.deliver.lanes.lane import Lane, Target
-from hookline.deliver.lanes.mapped import Gathering, Outgoing, Parcel, Token, event_of
+from hookline.deliver.lanes.mapped import Departure, Gathering, Outgoing, Parcel, Token, event_of
 from hookline.deliver.send.port import Answer, Failure, Opaque, Route
 from hookline.deliver.send.proxy import connected_through
 from hookline.deliver.send.request import Template
@@ -250,28 +248,23 @@ class SinkRequests(Gathering):
             return most
         return max(1, min(most, self._in_flight_bytes_max * self._in_flight_events // self._in_flight_bytes))
 
-    def gathered(
-        self, queue: Sequence[Event], room: int, most: int, in_flight: int, now: float, *, hurry: bool
-    ) -> int | None:
-        """Return how many of the queued events leave now; None: they wait, so look again soon."""
-        count = super().gathered(queue, room, most, in_flight, now, hurry=hurry)
-        room_bytes = self._in_flight_bytes_max - self._in_flight_bytes
-        sizes = (len(event.record.body) for event in islice(queue, count or 0))
-        fitting = sum(size_bytes <= room_bytes for size_bytes in accumulate(sizes))
-        if not count or fitting == count:
-            return count
-        self.hurry()  # those that stay have waited for others already
-        return fitting or None
+    @property
+    def is_full(self) -> bool:
+        """Return whether the bodies that wait for the sink are as many bytes as may."""
+        return self._in_flight_bytes >= self._in_flight_bytes_max
 
-    def requests(
-        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, fail: Callable[[Delivery, Failure], None]
-    ) -> list[Outgoing]:
-        """Return what leaves for some events."""
+    def departure(
+        self, lane: Lane, leaving: Sequence[Token], first_at_ms: int, is_late: Callable[[], bool]
+    ) -> Departure:
+        """Return what leaves for some events; it is decoded and written in the sink's thread."""
         parcels: list[SinkParcel] = []
         tokens: list[Token] = []
         bodies: list[bytes] = []
         size_bytes = 0
-        for token in leaving:
+        for number, token in enumerate(leaving):
+            if self._stops_at(number, is_late):
+                leaving = leaving[:number]
+                break
             body = self._body(event_of(token))
             if tokens and size_bytes + len(body) > self._bytes_max:
                 parcels.append(SinkParcel(tokens, bodies, self._read, self._ended))
@@ -279,10 +272,11 @@ class SinkRequests(Gathering):
             tokens.append(token)
             bodies.append(body)
             size_bytes += len(body)
-        parcels.append(SinkParcel(tokens, bodies, self._read, self._ended))
+            self._in_flight_bytes += len(body)
+        if tokens:
+            parcels.append(SinkParcel(tokens, bodies, self._read, self._ended))
         self._in_flight_events += len(leaving)
-        self._in_flight_bytes += sum(parcel.size_bytes for parcel in parcels)
-        return [Outgoing(self._target, [(parcel, b"") for parcel in parcels], 1)]
+        return Departure([Outgoing(self._target, [(parcel, b"") for parcel in parcels], 1)], [], len(leaving))
 
     def _ended(self, parcel: SinkParcel) -> None:
         self._in_flight_events -= len(parcel.tokens)

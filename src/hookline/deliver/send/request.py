@@ -123,6 +123,10 @@ LENGTHS_KEPT = 4_096
 HIDDEN_FROM_CHARS = 8
 """A shorter value of a header is no credential worth the name, and may well be a word of an answer."""
 
+BEGINNINGS_MAX = 32
+"""Places of a text that begin like a credential and go on otherwise. The next one counts as the credential: to look at
+thousands of them would take as long as the text is, for each."""
+
 _SIGNATURE = b"\r\nX-Signature: "
 
 
@@ -143,7 +147,7 @@ _join = b"".join
 class Template:
     """Writes the requests for one URL, signed if its destination has a shared secret."""
 
-    __slots__ = ("_credentials", "_fetched", "_filters", "_prefix", "_signer", "receiver", "url")
+    __slots__ = ("_credentials", "_fetched", "_filters", "_prefix", "_signer", "_written_last", "receiver", "url")
 
     def __init__(self, url: str, prefix: bytes, signer: Signer | None, filters: Filters | None = None) -> None:
         self.url = url
@@ -153,6 +157,8 @@ class Template:
         self._filters = filters if filters is not None and filters.edits else None
         self._credentials: tuple[str, ...] = ()
         self._fetched: Callable[[], tuple[str, ...]] = tuple
+        self._written_last: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+        """The credentials that were fetched when last asked, and all that they may be written as."""
 
     def hide(self, headers: Mapping[str, str]) -> None:
         """Say which static headers the requests carry, so that ``hidden`` knows their values."""
@@ -165,14 +171,12 @@ class Template:
 
     def hidden(self, text: str) -> str:
         """Return what a receiver answered with the credentials masked that it sent back, as some do on errors."""
-        for credential in (*_written_as(self._fetched()), *self._credentials):
-            if len(credential) < HIDDEN_FROM_CHARS or credential[:HIDDEN_FROM_CHARS] not in text:
-                continue
-            text = text.replace(credential, mask(credential))
-            # Of a long answer the end is cut off, and with it perhaps half a credential.
-            lengths = range(len(credential) - 1, HIDDEN_FROM_CHARS - 1, -1)
-            cut = next((each for each in lengths if text.endswith(credential[:each])), 0)
-            text = text[: len(text) - cut] + MASK if cut else text
+        fetched = self._fetched()
+        if fetched != self._written_last[0]:  # to find out how they are written takes long, for each of a batch
+            self._written_last = fetched, _written_as(fetched)
+        for credential in (*self._written_last[1], *self._credentials):
+            if len(credential) >= HIDDEN_FROM_CHARS and credential[:HIDDEN_FROM_CHARS] in text:
+                text = _masked(credential, text)
         return text
 
     def request(self, event: Event) -> bytes:
@@ -197,6 +201,25 @@ class Template:
         signed = signer.hex_of_all(bodies)
         parts = zip(repeat(prefix), message_ids, repeat(_SIGNATURE), signed, ends, bodies, strict=False)
         return list(map(_join, parts))
+
+
+def _masked(credential: str, text: str) -> str:
+    """Return the text with the credential masked, also where its end has only the beginning: of a long answer the rest
+    is cut off."""
+    beginning = credential[:HIDDEN_FROM_CHARS]
+    shown, done, others = "", 0, 0
+    at = text.find(beginning)
+    while at >= 0:
+        if text.startswith(credential, at):
+            shown += text[done:at] + mask(credential)
+            after = done = at + len(credential)
+        elif others == BEGINNINGS_MAX or credential.startswith(text[at:]):
+            return shown + text[done:at] + MASK
+        else:
+            others += 1
+            after = at + 1
+        at = text.find(beginning, after)
+    return shown + text[done:]
 
 
 def _written_as(words: Iterable[str]) -> tuple[str, ...]:

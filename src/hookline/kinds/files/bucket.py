@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from hookline.kinds.files.store import FILE_BYTES_MAX, too_large
 from hookline.kinds.files.tunnel import Tunnel
 from hookline.kinds.model import Json
 from hookline.kinds.sink import SinkContext, SinkFailed
@@ -30,9 +31,6 @@ RETRY_SECONDS = 20
 LISTING_SECONDS_MAX = 60.0
 NAMES_MAX = 1_000_000
 """Of one listing."""
-FILE_BYTES_MAX = 256 * 1024 * 1024
-"""Of what is read. A file has the events of one write, which are 16 MB as webhooks get them; an index of 500 manifests
-may have 60 MB, where each of their writes was of 30,000 people."""
 PROBE = "_hookline/fence"
 ERROR_CHARACTERS_MAX = 300
 LOCK_SECONDS_MAX = 60.0
@@ -178,7 +176,7 @@ class BucketStore:
         try:
             found = obstore.get(self._store, self._at(path))
             if found.meta["size"] > FILE_BYTES_MAX:
-                raise SinkFailed(f"{path} is larger than anything that was written there; put it back from a copy")
+                raise too_large(path)
             return bytes(found.bytes()), found.meta.get("e_tag")
         except (FileNotFoundError, obstore.exceptions.NotFoundError):
             return None

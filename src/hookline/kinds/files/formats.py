@@ -9,13 +9,16 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader, BytesIO
+from itertools import count
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import msgspec
 
 from hookline.events.timestamps import parse
 from hookline.kinds.files.rows import PERSON_FIELDS, Row
+from hookline.kinds.files.store import FILE_BYTES_MAX, too_large
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,6 +34,11 @@ INT64_MAX = 2**63 - 1
 GZIP_LEVEL = 5
 """What is gained above it costs twice the time."""
 ZSTD_LEVEL = 3
+ROW_BYTES_MAX = 1024 * 1024
+"""Of what is read back. An event has 32 KB, and no character or number of it more than four times as many in a row."""
+ROWS_MAX = 100_000
+"""Of a file that is read back. A write has 10,000 events."""
+ROWS_AT_ONCE = 1_024
 
 _encode_line = msgspec.json.encode
 
@@ -48,17 +56,17 @@ def encode(rows: Sequence[Row], format: str, compression: str) -> bytes:
 
 
 def without(path: str, data: bytes, is_erased: Callable[[Row], bool]) -> tuple[bytes, int]:
-    """Return a file without some of its rows, and how many those are; the name says how it is written."""
+    """Return a file without some of its rows, and how many those are; the name says how it is written.
+
+    Raise SinkFailed for one that is larger than what is written: a few bytes may decompress to gigabytes.
+    """
     if path.endswith(".parquet"):
-        return _parquet_without(data, is_erased)
-    compression = "zstd" if path.endswith(".zst") else "gzip" if path.endswith(".gz") else "none"
-    kept, removed = [], 0
-    for line in _decompressed(data, compression).splitlines(keepends=True):
-        if is_erased(json.loads(line)):
-            removed += 1
-        else:
-            kept.append(line)
-    return (_compressed(b"".join(kept), compression) if removed else data), removed
+        return _parquet_without(path, data, is_erased)
+    gone = [is_erased(json.loads(line)) for line in _lines(path, data)]
+    if not any(gone):
+        return data, 0
+    kept = b"".join(line for line, is_gone in zip(_lines(path, data), gone, strict=True) if not is_gone)
+    return _compressed(kept, _compression_of(path)), sum(gone)
 
 
 def _line(row: Row) -> bytes:
@@ -76,13 +84,30 @@ def _compressed(data: bytes, compression: str) -> bytes:
     return gzip.compress(data, GZIP_LEVEL, mtime=0) if compression == "gzip" else data
 
 
-def _decompressed(data: bytes, compression: str) -> bytes:
+def _compression_of(path: str) -> str:
+    return "zstd" if path.endswith(".zst") else "gzip" if path.endswith(".gz") else "none"
+
+
+def _lines(path: str, data: bytes) -> Iterator[bytes]:
+    """Yield the lines of a file; no more of it is in memory than one of them."""
+    stream, size_bytes = _decompressed(data, _compression_of(path)), 0
+    for number in count(1):
+        line = stream.readline(ROW_BYTES_MAX + 1)
+        if not line:
+            return
+        size_bytes += len(line)
+        if len(line) > ROW_BYTES_MAX or size_bytes > FILE_BYTES_MAX or number > ROWS_MAX:
+            raise too_large(path)
+        yield line
+
+
+def _decompressed(data: bytes, compression: str) -> BinaryIO:
     if compression == "zstd":
         import pyarrow
 
-        with pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd") as stream:
-            return bytes(stream.read())
-    return gzip.decompress(data) if compression == "gzip" else data
+        stream: Any = pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd")
+        return BufferedReader(stream)
+    return cast(BinaryIO, gzip.GzipFile(fileobj=BytesIO(data))) if compression == "gzip" else BytesIO(data)
 
 
 def _table(rows: Sequence[Row]) -> pyarrow.Table:
@@ -165,20 +190,61 @@ def _parquet_bytes(table: pyarrow.Table, compression: str) -> bytes:
     return bytes(out.getvalue().to_pybytes())
 
 
-def _parquet_without(data: bytes, is_erased: Callable[[Row], bool]) -> tuple[bytes, int]:
+def _parquet_without(path: str, data: bytes, is_erased: Callable[[Row], bool]) -> tuple[bytes, int]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(pa.BufferReader(data))
-    table = file.read()
-    group = file.metadata.row_group(0) if file.metadata.num_row_groups else None
-    compression = group.column(0).compression.lower() if group is not None else "none"
-    columns = {name: table.column(name).to_pylist() for name in (*PERSON_FIELDS, *PLACE_COLUMNS)}
-    columns["receivedAt"] = table.column("receivedAt").cast(pa.int64()).to_pylist()
-    rows = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-    erased = [is_erased(row) for row in rows]
-    removed = sum(erased)
-    if not removed:
+    gone = [is_erased(row) for row in _parquet_rows(path, data)]
+    if not any(gone):
         return data, 0
-    kept = table.filter(pa.array([not each for each in erased], pa.bool_()))
-    return _parquet_bytes(kept, "none" if compression == "uncompressed" else compression), removed
+    for _ in _batches(path, data):
+        pass  # only now all columns are known to have a usual size
+    file = pq.ParquetFile(pa.BufferReader(data))
+    compression = file.metadata.row_group(0).column(0).compression.lower()
+    kept = file.read().filter(pa.array([not each for each in gone], pa.bool_()))
+    return _parquet_bytes(kept, "none" if compression == "uncompressed" else compression), sum(gone)
+
+
+def _parquet_rows(path: str, data: bytes) -> Iterator[Row]:
+    """Yield what of each row says whose it is."""
+    import pyarrow as pa
+
+    names = [*PERSON_FIELDS, *PLACE_COLUMNS, "receivedAt"]
+    for batch in _batches(path, data, names):
+        columns = {name: batch.column(name) for name in names}
+        columns["receivedAt"] = columns["receivedAt"].cast(pa.int64())
+        values = [column.to_pylist() for column in columns.values()]
+        yield from (dict(zip(columns, each, strict=True)) for each in zip(*values, strict=True))
+
+
+def _batches(path: str, data: bytes, names: list[str] | None = None) -> Iterator[pyarrow.RecordBatch]:
+    """Yield some columns, or all, of a file piece by piece, with texts in dictionaries, as they may be stored: one of
+    megabytes may be that of all rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(pa.BufferReader(data))
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    is_flat = all(pa.types.is_string(type) or pa.types.is_primitive(type) for type in schema.types)
+    file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    stored_bytes = sum(group.total_byte_size for group in groups)
+    # A list may have any number of nulls, which take no room in a file.
+    if not is_flat or file.metadata.num_rows > ROWS_MAX or stored_bytes > FILE_BYTES_MAX:
+        raise too_large(path)
+    size_bytes = 0
+    for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
+        size_bytes += sum(map(_size_bytes, batch.columns))
+        if size_bytes > FILE_BYTES_MAX:
+            raise too_large(path)
+        yield batch
+
+
+def _size_bytes(column: Any) -> int:
+    """Return how large a column is once each row has its own text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    return pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0

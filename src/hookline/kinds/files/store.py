@@ -17,6 +17,9 @@ from typing import Protocol
 from hookline.kinds.sink import SinkFailed
 from hookline.telemetry.crashpoints import crash_point
 
+FILE_BYTES_MAX = 256 * 1024 * 1024
+"""Of what is read, also once it is decompressed. A file has the events of one write, which are 16 MB as webhooks get
+them; an index of 500 manifests may have 60 MB, where each of their writes was of 30,000 people."""
 LOCK = "_hookline/lock"
 LOCK_SECONDS_MAX = 30.0
 LOCK_POLL_SECONDS = 0.02
@@ -54,6 +57,11 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of what is held; may be called twice."""
+
+
+def too_large(path: str) -> SinkFailed:
+    """Return what is said of a file that others must have written, or that is damaged."""
+    return SinkFailed(f"{path} is larger than anything that was written there; put it back from a copy")
 
 
 class FolderStore:

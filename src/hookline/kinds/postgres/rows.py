@@ -191,9 +191,11 @@ def _keep_latest(table: TableRows, id: str, row: Row, received_ms: int) -> None:
     if before is None:
         table.rows[id], table.received_ms[id] = own, received_ms
     elif received_ms >= table.received_ms[id]:
-        table.rows[id], table.received_ms[id] = {**before, **own}, received_ms
+        before.update(own)  # in place: a user may have new traits in each event of a batch
+        table.received_ms[id] = received_ms
     else:
-        table.rows[id] = {**own, **before}
+        for name, value in own.items():
+            before.setdefault(name, value)
 
 
 def _copied(row: Row) -> Row:

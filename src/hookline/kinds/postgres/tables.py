@@ -195,8 +195,9 @@ class Tables:
 
     def _move_to_other(self, rows: TableRows, names: list[str]) -> None:
         """Keep values that can have no column as JSON."""
+        beyond = frozenset(names)  # looked up for each name of a row: each row may have thousands of its own
         for row in rows.rows.values():
-            moved = {name: row.pop(name) for name in names if name in row}
+            moved = {name: row.pop(name) for name in [each for each in row if each in beyond]}
             if moved:
                 row.setdefault(OTHER_COLUMN, {}).update(moved)
         table = rows.table

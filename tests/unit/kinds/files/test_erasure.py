@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from hookline.kinds.sink import Verdict
+from hookline.kinds.sink import SinkFailed, Verdict
 from tests.unit.kinds.files.place import NOON_MS, all_files, event, folder_sink, manifests, offsets_in
 from tests.unit.kinds.files.test_sink import killed_at
 
@@ -122,6 +123,23 @@ def test_a_repeated_message_asks_for_nothing(tmp_path: Path) -> None:
     (verdict,) = folder_sink(tmp_path).write([event(2, type="delete", user="anna")])
     assert verdict == Verdict(True, remark="erased by an earlier try; its manifest says how many rows")
     assert manifests(tmp_path) == before
+
+
+def test_a_file_that_is_too_large_keeps_the_request_waiting(tmp_path: Path) -> None:
+    """It may hold the person: nothing is accepted and nothing changed until the file is as it was written."""
+    folder_sink(tmp_path, compression="gzip").write([event(1, user="anna", name="A"), event(2, user="anna", name="B")])
+    first, second = map(Path, all_files(tmp_path))
+    before = second.read_bytes()
+    second.write_bytes(gzip.compress(b"{}\n" * 1_000_000))
+    untouched = first.read_bytes()
+    for _ in range(2):
+        with pytest.raises(SinkFailed, match=f"{second.name} is larger than anything"):
+            folder_sink(tmp_path).write([event(3, type="delete", user="anna")])
+        assert first.read_bytes() == untouched
+        assert len(manifests(tmp_path)) == 1
+    second.write_bytes(before)
+    (verdict,) = folder_sink(tmp_path).write([event(3, type="delete", user="anna")])
+    assert verdict.remark == "2 rows erased, 2 files written anew"
 
 
 def test_messages_of_one_write_have_one_count(tmp_path: Path) -> None:

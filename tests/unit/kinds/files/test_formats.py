@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from hookline.kinds.files import formats
 from hookline.kinds.files.formats import PROPERTY_COLUMNS_MAX, encode, suffix_of, without
 from hookline.kinds.files.rows import row_of
+from hookline.kinds.sink import SinkFailed
 from tests.unit.kinds.files.place import event
 
 FORMATS = [("ndjson", "zstd"), ("ndjson", "gzip"), ("ndjson", "none"), ("parquet", "zstd"), ("parquet", "gzip")]
+
+BOUNDS = {"FILE_BYTES_MAX": 20_000, "ROWS_MAX": 500}
 
 
 def written(folder: Path, name: str, *events: object, format: str = "parquet", compression: str = "zstd") -> str:
@@ -91,3 +98,45 @@ def test_rows_are_taken_out(tmp_path: Path, format: str, compression: str) -> No
     assert removed == 3
     assert duckdb.sql(f"SELECT DISTINCT userId FROM {reader}('{file}')").fetchall() == [("u0",)]
     assert without(file, data, lambda row: row["userId"] == "u1") == (data, 0)
+
+
+@pytest.mark.parametrize(("format", "compression"), FORMATS)
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_no_more_is_read_than_can_have_been_written(
+    tmp_path: Path, format: str, compression: str, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few bytes may decompress to gigabytes: what is too long is a failure, and little of it was looked at."""
+    file = written(tmp_path, "f", *map(event, range(3_000)), format=format, compression=compression)
+    monkeypatch.setattr(formats, bound, BOUNDS[bound])
+    looked: list[Mapping[str, Any]] = []
+    with pytest.raises(SinkFailed, match=r"f\..* is larger than anything that was written there"):
+        without(file, Path(file).read_bytes(), lambda row: bool(looked.append(row)))
+    assert len(looked) <= 500
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd", "none"])
+def test_a_line_has_an_end(compression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is longer than a row can be is never decoded, and not even read to its end."""
+    monkeypatch.setattr(formats, "ROW_BYTES_MAX", 1_000)
+    data = formats._compressed(b"[" * 100_000, compression)
+    with pytest.raises(SinkFailed, match="larger"):
+        without("f" + suffix_of("ndjson", compression), data, lambda row: True)
+
+
+@pytest.mark.parametrize("name", ["userId", "properties"])
+def test_a_text_that_parquet_has_once_for_all_rows_counts_for_each(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the file says how large it becomes: a megabyte, stored once, may be that of every row."""
+    monkeypatch.setattr(formats, "FILE_BYTES_MAX", 5_000_000)
+    table = formats._table([row_of(event(number)) for number in range(1_000)])
+    texts = pa.array(["x" * 100_000] * 1_000)
+    data = formats._parquet_bytes(table.set_column(table.column_names.index(name), name, texts), "zstd")
+    assert len(data) < 20_000
+    with pytest.raises(SinkFailed, match="larger"):
+        without("f.parquet", data, lambda row: row["journal_offset"] == 1)
+
+
+def test_a_list_is_not_read() -> None:
+    """Millions of nulls in one take no room in a file; files of ours have no lists."""
+    table = formats._table([row_of(event(1))]).append_column("more", pa.array([[None] * 1_000], pa.list_(pa.int64())))
+    with pytest.raises(SinkFailed, match="larger"):
+        without("f.parquet", formats._parquet_bytes(table, "zstd"), lambda row: True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
 from hookline.kinds.answers import ACCEPTED, Verdict
+from hookline.kinds.model import Json
 from hookline.kinds.postgres import tables
+from hookline.kinds.postgres.rows import Batch, RowMaker, TableName
+from hookline.kinds.postgres.tables import Tables
 from hookline.kinds.sink import SinkFailed
 from tests.service.waiting import wait_until
 from tests.unit.kinds.postgres.warehouse import Warehouse, event
@@ -99,6 +103,28 @@ def test_columns_are_bounded(warehouse: Warehouse) -> None:
     left = {name: value for name, value in many.items() if name not in columns}
     assert rows == [("x" * 30, left), (None, {"p399": 5}), ("x" * 30, {**left, "fresh": True})]
     assert [name for name, _ in warehouse.notices].count("columns_not_added") == 1
+
+
+def test_rows_are_not_asked_for_names_of_other_rows() -> None:
+    """Each event may have thousands of names of its own: a row gives up what it has, in as many steps."""
+    steps: list[object] = []
+
+    class CountedRow(dict[str, Json]):
+        def __contains__(self, name: object) -> bool:
+            steps.append(name)
+            return super().__contains__(name)
+
+        def __iter__(self) -> Iterator[str]:
+            return (steps.append(name) or name for name in super().__iter__())  # type: ignore[func-returns-value]
+
+    batch = Batch()
+    for number in range(20):
+        RowMaker("").add(batch, event(properties={f"p{number}_{each}": each for each in range(100)}))
+    rows = batch.of(TableName("site", "order_completed"))
+    rows.rows = {id: CountedRow(row) for id, row in rows.rows.items()}
+    Tables(lambda *_: None)._fit_table(rows, None)
+    assert sum(len(row.get("other_properties", ())) for row in rows.rows.values()) > 1_500
+    assert len(steps) < 10 * 20 * 100
 
 
 def test_tables_are_bounded(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from hookline.kinds.answers import ACCEPTED
-from tests.unit.kinds.postgres.warehouse import Warehouse, event
+from hookline.kinds.postgres.rows import Batch, RowMaker, TableName
+from tests.unit.kinds.postgres.warehouse import FIRST_MS, Warehouse, event
 
 
 def test_a_track_call_is_in_tracks_and_in_the_table_of_its_event(warehouse: Warehouse) -> None:
@@ -95,6 +96,21 @@ def test_a_late_identify_within_a_batch_does_not_win(warehouse: Warehouse) -> No
     early = event("identify", userId="u1", traits={"plan": "free", "age": 7}, at_ms=1_800_000_001_000)
     warehouse.write(late, early)
     assert warehouse.rows("site.users", "plan", "age") == [("pro", 7)]
+
+
+@pytest.mark.parametrize("step_ms", [1, -1])
+def test_what_is_known_of_a_user_is_not_copied_for_each_event(step_ms: int) -> None:
+    """Each event of a batch may have thousands of new traits: they join the others where those are."""
+    maker, batch = RowMaker(""), Batch()
+    users = batch.of(TableName("site", "users"), is_latest=True)
+    seen = []
+    for number in range(3):
+        traits = {f"trait_{number}": number, "last": number}
+        maker.add(batch, event("identify", userId="u1", traits=traits, at_ms=FIRST_MS + number * step_ms))
+        seen.append(users.rows["u1"])
+    assert seen[0] is seen[1] is seen[2]
+    expected = {"trait_0": 0, "trait_1": 1, "trait_2": 2, "last": 2 if step_ms > 0 else 0}
+    assert seen[2].items() >= expected.items()
 
 
 def test_each_source_has_a_schema(warehouse: Warehouse) -> None:

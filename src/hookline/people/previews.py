@@ -20,6 +20,7 @@ import msgspec
 
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.database.connection import Connection
+from hookline.events import untyped
 from hookline.people.definitions.definition import CompiledDefinition, as_json, ready_of
 from hookline.people.definitions.feature import Purpose, windows_of
 from hookline.people.ingest.ingest import Backfill, Ingest
@@ -155,7 +156,7 @@ class PreviewLog:
             return None
         query = "SELECT person, value, coalesce(side, 'added') FROM preview_sample WHERE preview = ? ORDER BY person"
         rows = self._connection.execute(query, (id,))
-        sample = tuple(Sampled(person, msgspec.json.decode(value), side) for person, value, side in rows)
+        sample = tuple(Sampled(person, untyped.decode(value), side) for person, value, side in rows)
         return Preview._make((*row, sample))
 
     def open(self, leaving_out: str = "") -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -150,16 +151,22 @@ class ProfilesRole:
                 return True  # whoever is next does not wait for what may take its time
             worked = self._read()
             worked = self._look_at_people() or worked
-            worked = self.store.chunks.put_together() or worked
-            worked = self.store.trait_chunks.fold() or worked
-            worked = self.backfill.step() or worked
-            worked = self.store.search.step() or worked
-            worked = self.registry.let_go() or worked
-            worked = worked or self.trim.step(self._steady.now_ms())
         except (sqlite.Error, JournalError, OSError) as error:
             self._failed(error)
             return False
-        return worked
+        store = self.store
+        steps = (store.chunks.put_together, store.trait_chunks.fold, self.backfill.step, store.search.step)
+        for step in (*steps, self.registry.let_go):
+            worked = self._took(step) or worked
+        return worked or self._took(lambda: self.trim.step(self._steady.now_ms()))
+
+    def _took(self, step: Callable[[], bool]) -> bool:
+        """Take a step that others do not wait for, also where it fails whenever it is taken."""
+        try:
+            return step()
+        except (sqlite.Error, JournalError, OSError) as error:
+            self._failed(error)
+            return False
 
     def follow_definitions(self) -> None:
         """Keep what the audiences and computed traits ask for, and previews of some, if those changed."""
@@ -238,6 +245,7 @@ class ProfilesRole:
     def _failed(self, error: Exception) -> None:
         if not self._failing:
             self._log.error("profiles_not_followed", error=str(error), next_step="it is tried again")
+            self._failing = True
         self._failures += 1
 
     def close(self) -> None:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from hookline.database.connection import Connection
+from hookline.events.untyped import text
 from hookline.index.lookup import Stretch, newest_of
 from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import POSITION_SHIFT
-from hookline.people.ingest.extraction import text, view_of
+from hookline.people.ingest.extraction import view_of
 from hookline.people.store.identities import id_of, key_of
-from hookline.people.store.people import Person
+from hookline.people.store.people import IDS_MAX, Identity, Person
 
 EVER = (0, 1 << 63)
+IDS_PER_QUERY = 500
+
+Stretches = tuple[tuple[int, int], ...]
+"""Of positions, each ``[first, until)``, in order."""
 
 
 class Ownership(NamedTuple):
-    """A person's user ids, and of each anonymous id the stretches of positions, ``[first, until)``, that are theirs."""
+    """A person's user ids, and of each anonymous id the stretches of positions that are theirs."""
 
     users: frozenset[str]
-    anonymous: Mapping[str, tuple[tuple[int, int], ...]]
+    anonymous: Mapping[str, Stretches]
 
     @property
     def ids(self) -> frozenset[str]:
@@ -36,7 +44,9 @@ class Ownership(NamedTuple):
         user_id = text(doing.userId)
         if user_id:
             return user_id in self.users
-        return any(first <= position < until for first, until in self.anonymous.get(text(doing.anonymousId), ()))
+        stretches = self.anonymous.get(text(doing.anonymousId), ())
+        begun = bisect_right(stretches, position, key=itemgetter(0))
+        return begun > 0 and position < stretches[begun - 1][1]
 
 
 def of_user_id(user_id: str) -> Ownership:
@@ -49,29 +59,39 @@ def of_anonymous_id(anonymous_id: str) -> Ownership:
     return Ownership(frozenset(), {anonymous_id: (EVER,)})
 
 
-def of_person(connection: Connection, person: Person) -> Ownership:
-    """Of a person, devices that were handed on to others included."""
-    numbers = set(person.numbers)
-    identities = person.identities()
+def of_person(connection: Connection, person: Person, asked: Identity | None = None) -> Ownership:
+    """Of a person, devices that were handed on to others included: of either at most ``IDS_MAX``, and the id that was
+    asked for."""
+    identities = {*person.identities(), *((asked,) if asked is not None else ())}
     held = {each.id for each in identities if each.kind == "anonymous"}
     marks = ",".join(map(str, person.numbers))
-    query = f"SELECT DISTINCT id FROM repointed WHERE person IN ({marks})"
-    ids = held | {id_of(connection, key) for (key,) in connection.execute(query).fetchall()}
+    query = f"SELECT DISTINCT id FROM repointed WHERE person IN ({marks}) ORDER BY id LIMIT ?"
+    handed_on = {id_of(connection, key) for (key,) in connection.execute(query, (IDS_MAX,)).fetchall()}
     return Ownership(
         frozenset(each.id for each in identities if each.kind == "user"),
-        {id: _stretches(connection, id, numbers, id in held) for id in ids},
+        _stretches(connection, held | handed_on, set(person.numbers), held),
     )
 
 
-def _stretches(connection: Connection, id: str, numbers: set[int], is_held: bool) -> tuple[tuple[int, int], ...]:
-    """Return the stretches of an anonymous id that was these numbers', and still is when it ``is_held``."""
-    query = "SELECT place, person FROM repointed WHERE id = ? ORDER BY place"
-    first, found = 0, []
-    for until, person in connection.execute(query, (key_of(id),)):
-        if person in numbers:
-            found.append((first, until))
-        first = until
-    return (*found, (first, EVER[1])) if is_held else tuple(found)
+def _stretches(
+    connection: Connection, ids: Collection[str], numbers: Collection[int], held: Collection[str]
+) -> dict[str, Stretches]:
+    """Return the stretches of anonymous ids that were these numbers', and still are of the ``held`` ones."""
+    by_key = {key_of(id): id for id in ids}
+    found: dict[str, list[tuple[int, int]]] = {id: [] for id in ids}
+    ends = dict.fromkeys(ids, 0)
+    left = iter(by_key)
+    while some := list(islice(left, IDS_PER_QUERY)):
+        marks = ",".join("?" * len(some))
+        query = f"SELECT id, place, person FROM repointed WHERE id IN ({marks}) ORDER BY place"
+        for key, until, person in connection.execute(query, some):
+            id = by_key[key]
+            if person in numbers:
+                found[id].append((ends[id], until))
+            ends[id] = until
+    for id in held:
+        found[id].append((ends[id], EVER[1]))
+    return {id: tuple(stretches) for id, stretches in found.items()}
 
 
 class Stored(NamedTuple):

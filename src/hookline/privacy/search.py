@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.events.canonical import javascript_number
+from hookline.events.untyped import scalar, text
 from hookline.index.keys import user_hash
 from hookline.index.lookup import find_users
 from hookline.journal.opening import open_reader
@@ -230,9 +230,9 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 class _Ids(msgspec.Struct, rename="camel"):
-    user_id: str | int | float | None = None
-    anonymous_id: str | int | float | None = None
-    previous_id: str | int | float | None = None
+    user_id: msgspec.Raw = msgspec.Raw(b"null")
+    anonymous_id: msgspec.Raw = msgspec.Raw(b"null")
+    previous_id: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _ids = msgspec.json.Decoder(_Ids)
@@ -242,19 +242,12 @@ def _ids_of(record: Record) -> tuple[bool, Identities]:
     """Return whether a record has a user id, and which other ids it names: of an alias who the user was before, which
     may have been either kind. What cannot be read was refused, and counts as without one."""
     try:
-        named = _ids.decode(record.body)
+        user_id, anonymous_id, previous_id = map(text, map(scalar, msgspec.structs.astuple(_ids.decode(record.body))))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return False, {}
     others: Identities = {}
-    if anonymous_id := _text(named.anonymous_id):
+    if anonymous_id:
         others[anonymous_id] = False
-    if record.type == "alias" and (previous_id := _text(named.previous_id)):
+    if record.type == "alias" and previous_id:
         others[previous_id] = True
-    return bool(_text(named.user_id)), others
-
-
-def _text(id: str | int | float | None) -> str:
-    """As collect writes an id that is given as a number."""
-    if isinstance(id, float):
-        return javascript_number(repr(id))
-    return "" if id is None else str(id)
+    return bool(user_id), others

@@ -88,7 +88,7 @@ class SuppressionFeed(ChangeFeed[tuple[Suppressed, ...]]):
         return found is not None
 
     def _list(self, connection: Connection) -> tuple[Suppressed, ...]:
-        digests = [digest for (digest,) in connection.execute("SELECT digest FROM suppressions")]
+        digests = {digest for (digest,) in connection.execute("SELECT digest FROM suppressions")}
         return (Suppressed(digests, _hashes(self._location, connection, self._data_path)),) if digests else ()
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookline.events.untyped import read_number
 from hookline.people.definitions.feature import Entry
-from hookline.people.store.history import ENTRY_BYTES, unpack, unpack_of, without, write
+from hookline.people.store import history
+from hookline.people.store.history import ENTRY_BYTES, pack_value, unpack, unpack_of, without, write
 
 # Numbers whose bytes are found in times, marks and places too.
 numbers = st.sampled_from([1, 2, 256, 0x01010101, 0xFFFFFFFF])
@@ -24,6 +28,34 @@ def test_what_is_written_is_read(row: tuple[list[tuple[int, Entry]], bool]) -> N
     entries, lines = write(found, has_values)
     assert len(entries) == len(found) * ENTRY_BYTES
     assert unpack(entries, lines) == found
+
+
+@pytest.mark.parametrize("text", ["x" * 512, "\u0436" * 512])
+def test_an_ordinary_text_is_kept_to_its_512th_character(text: str) -> None:
+    assert msgspec.json.decode(pack_value(text + "more")) == text
+
+
+@pytest.mark.parametrize("text", ["\x01" * 512, "\U0001f600" * 512, "x" * 300 + "\x01" * 212, "\x01" * 150 + "x" * 362])
+def test_a_text_has_a_bound_in_bytes(text: str) -> None:
+    """As much of its beginning is kept as fits, and what was kept stays as it is when it is written again."""
+    line = pack_value(text)
+    cut = msgspec.json.decode(line)
+    assert history.VALUE_BYTES_MAX - 6 < len(line.rstrip(b"\n")) <= history.VALUE_BYTES_MAX
+    assert text.startswith(cut)
+    assert pack_value(cut) == line
+
+
+def test_numbers_that_msgspec_reads_slowly_are_read_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values are the same, and ordinary numbers are read as they were."""
+    read: list[str] = []
+    monkeypatch.setattr(
+        history, "_decode_far", msgspec.json.Decoder(float_hook=lambda text: read.append(text) or read_number(text))
+    )
+    for value, text in ((1e300, ["1e300"]), (-2.5e-308, ["-2.5e-308"]), (19.99, []), (5.0, [])):
+        found = [(1, Entry(1, 1, 1, value))]
+        assert unpack(*write(found, True)) == unpack_of([1], *write(found, True)) == found
+        assert read == 2 * text
+        read.clear()
 
 
 @given(rows, st.sets(numbers))

@@ -15,6 +15,7 @@ from hookline.journal.record import Record
 from hookline.people.definitions.feature import Feature
 from hookline.people.ingest import extraction
 from hookline.people.ingest.ingest import Backfill, Ingest
+from hookline.people.store import identities as identity_store
 from hookline.people.store.batch import Batch
 from hookline.people.store.catalog import FeatureCatalog, Span
 from hookline.people.store.identities import Identities
@@ -82,8 +83,35 @@ def test_who_became_a_user_in_this_batch_is_one(journal: MemoryJournal, store: P
     assert first.number != second.number == holder.number
 
 
-def test_many_who_are_merged_in_one_batch_take_no_longer_each(store: ProfileStore) -> None:
+@pytest.mark.parametrize("batch_records", [1, 100])
+def test_an_alias_merges_no_more_than_a_thousand(
+    journal: MemoryJournal, store: ProfileStore, monkeypatch: pytest.MonkeyPatch, batch_records: int
+) -> None:
+    """Whatever is read together: who was merged into either before counts, visitors as well, and those who stay two go
+    on as two, with all that is theirs."""
+    monkeypatch.setattr(identity_store, "MERGED_MAX", 3)
+    for number in range(5):
+        journal.append(record("track", f"t{number}", userId=f"u{number}", event="x"))
+    journal.append(record("page", "p", anonymousId="a"))
+    journal.append(record("identify", "i", userId="u0", anonymousId="a"))
+    for number in range(4):
+        journal.append(record("alias", f"a{number}", userId=f"u{number + 1}", previousId=f"u{number}"))
+    reading = Ingest(journal, store, batch_records)
+    while reading.step():
+        pass
+    found = [People(store.connection).by_user_id(f"u{number}") for number in range(5)]
+    assert [person and person.user_id for person in found] == ["u1", "u1", "u4", "u4", "u4"]
+    assert [person and len(person.numbers) for person in found] == [3, 3, 3, 3, 3]
+    assert found[0] is not None
+    assert [each.id for each in found[0].identities()] == ["u0", "u1", "a"]
+    assert reading.person_count == store.person_count() == 2
+
+
+def test_many_who_are_merged_in_one_batch_take_no_longer_each(
+    store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Twenty thousand users, each of them said to be the next one, are one person at last."""
+    monkeypatch.setattr(identity_store, "MERGED_MAX", 20_000)
     ids, batch = [f"u{number}" for number in range(20_000)], Batch()
     identities = Identities(store, 1)
     identities.begin(batch)
@@ -123,16 +151,20 @@ def test_a_device_that_changed_hands_often_holds_up_no_backfill(
     assert [person and len(person.entries(seen)) for person in people] == [1] * 20
 
 
-def test_a_name_that_is_no_text_costs_nothing_else(journal: MemoryJournal, store: ProfileStore) -> None:
-    """Collect takes an event whose field ``name``, which means nothing in it, is an object: its ids are what they say,
-    and its traits and its event count."""
+@pytest.mark.parametrize(
+    "name", [b'{"first":"Ada"}', b"1e400", b'{"a":1e400}', b"9" * 5_000, b'"\xff"', b'1,"userId":1e400,"userId":null']
+)
+def test_a_name_that_is_no_text_costs_nothing_else(journal: MemoryJournal, store: ProfileStore, name: bytes) -> None:
+    """Collect takes an event whose field ``name``, which means nothing in it, is an object or a number beyond any
+    range, as an id that is given again may be: its ids are what they say, and its traits, group and event count."""
     registry, ordered = FeatureCatalog(store), Feature("track", "Order", "", "")
     registry.keep({ordered: None}, {})
-    name = {"first": "Ada"}
+    ids = {"anonymousId": "a", "name": msgspec.Raw(name)}
     journal.append(
-        collected(type="identify", anonymousId="a", name=name, traits={"plan": "pro"}),
-        collected(type="track", event="Order", anonymousId="a", name=name),
-        collected(type="page", anonymousId="a", name=name),
+        collected(type="identify", **ids, traits={"plan": "pro"}),
+        collected(type="track", event="Order", **ids),
+        collected(type="page", **ids),
+        collected(type="group", groupId="g", **ids),
     )
     reading = Ingest(journal, store)
     reading.keep(registry.features())
@@ -142,7 +174,15 @@ def test_a_name_that_is_no_text_costs_nothing_else(journal: MemoryJournal, store
     assert people.by_user_id("a") is None
     assert person is not None
     assert person.traits()["plan"].value == "pro"
+    assert [each.group for each in person.groups()] == ["g"]
     assert len(person.entries(ordered)) == 1
+
+
+def test_a_body_that_cannot_be_read_makes_nobody_a_user(journal: MemoryJournal, store: ProfileStore) -> None:
+    """The record's user key may be an anonymous id, which would outlive the deletion of its person as a user id."""
+    journal.append(msgspec.structs.replace(record("page", "m", anonymousId="a"), body=b"{"))
+    Ingest(journal, store).step()
+    assert People(store.connection).by_user_id("a") is None
 
 
 def collected(**event: Any) -> Record:

@@ -308,7 +308,7 @@ def _compare_one(person: Any, someone: Someone, everybody: list[Someone]) -> Non
     assert {name: (t.value, t.position) for name, t in person.traits().items()} == traits_of(someone)
     assert {each.group: (each.since_ms, each.position) for each in person.groups()} == groups_of(someone)
     for each in person.groups():
-        found = {name: (trait.value, trait.position) for name, trait in each.traits.items()}
+        found = {name: (trait.value, trait.position) for name, trait in person.group_traits(each.group).items()}
         assert found == group_traits_of(everybody, each.group)
     for feature, holds in FEATURES.items():
         expected = [

@@ -15,6 +15,7 @@ from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.store import Store
 from hookline.database.open import ensure
+from hookline.database.sqlite import engine as sqlite
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.backend import KafkaBackend
 from hookline.journal.kafka.erased import ErasedPlaces
@@ -143,6 +144,31 @@ def test_what_was_read_and_not_written_is_read_again(
     rows = role.store.connection.execute("SELECT p.id, p.user_id FROM persons p ORDER BY p.id").fetchall()
     # Here the event of u1 is still in the journal, which control would have erased: it makes another person.
     assert rows == [(2, "u2"), (3, "u1")]
+
+
+def test_a_step_that_always_fails_keeps_no_other_from_being_taken(
+    role: ProfilesRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of those in the background, the trimming included."""
+    owners = {
+        "put_together": role.store.chunks,
+        "fold": role.store.trait_chunks,
+        "let_go": role.registry,
+        "step": role.trim,
+    }
+    for failing in owners:
+        taken: list[str] = []
+
+        def take(name: str, taken: list[str] = taken, failing: str = failing) -> bool:
+            taken.append(name)
+            if name == failing:
+                raise sqlite.OperationalError("string or blob too big")
+            return False
+
+        for name, owner in owners.items():
+            monkeypatch.setattr(owner, name, lambda *_, name=name, take=take: take(name))
+        assert not role.work()
+        assert taken == list(owners)
 
 
 def test_a_definition_that_is_made_again_is_told_from_the_one_before(role: ProfilesRole, settings: Settings) -> None:

@@ -44,6 +44,33 @@ def test_without_news_nobody_is_synced_anything(profiles: Profiles) -> None:
     assert len(profiles.seen) == told
 
 
+def test_who_is_touched_often_is_noted_once_until_a_sync_looks(profiles: Profiles) -> None:
+    """The members of a group whose traits change in every batch, as anybody; each sync hears of all that came."""
+    touched = "SELECT count(*) FROM touched"
+
+    def apply(*batches: int) -> int:
+        for number in batches:
+            profiles.journal.append(
+                record("group", f"g{number}", userId="u0", groupId="g", traits={"size": number}),
+                record("identify", f"i{number}", userId="u1", traits={"n": number}),
+            )
+            while profiles.ingest.step():
+                pass
+        return int(profiles.store.connection.execute(touched).fetchone()[0])
+
+    profiles.sync_all()
+    profiles.journal.append(*(record("group", f"m{n}", userId=f"u{n}", groupId="g") for n in range(5)))
+    assert apply(1, 2, 3) == 5
+    profiles.sync_all()
+    assert apply() == 0
+    assert apply(4, 5) == 5
+    begun = profiles.store.looked()
+    assert apply(6, 7) == 5  # the members again, each by a newer number
+    assert profiles.store.looked() > begun
+    profiles.restart()  # nobody knows any more when they were noted
+    assert apply(8) == 10
+
+
 def five_members(profiles: Profiles, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Take in five people whom an audience has, two of whom are looked at in a step; return their user ids."""
     monkeypatch.setattr(sync, "PEOPLE_PER_STEP", 2)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -103,3 +104,28 @@ def test_somebody_without_records_has_an_empty_time_line(journal: LocalReader, t
     """And it is known to be at its end."""
     nobody = Ownership(frozenset(("nobody",)), {})
     assert Timeline(journal, tmp_path / "index").page(nobody, 50, 60) == ([], {})
+
+
+class Counted(tuple[tuple[int, int], ...]):
+    """Stretches that count how many of them are looked at."""
+
+    looked = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return one of them."""
+        self.looked += 1
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Refuse to be read through."""
+        raise AssertionError("read through")
+
+
+def test_a_device_that_changed_hands_often_is_looked_up() -> None:
+    """Of the stretches that were somebody's a few are looked at, whichever one a record is in, or none."""
+    stretches = Counted((first, first + 5) for first in range(0, 100_000, 10))
+    hers = Ownership(frozenset(), {"device": stretches})
+    event = record("track", "m", event="Seen", anonymousId="device")
+    held = {position: hers.has(position, event) for position in (0, 4, 5, 50_004, 50_005, 99_994, 99_995, 1 << 40)}
+    assert [position for position, is_hers in held.items() if is_hers] == [0, 4, 50_004, 99_994]
+    assert stretches.looked <= len(held) * 20

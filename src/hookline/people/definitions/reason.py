@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from hookline.people.definitions.feature import Entry, Facts, asks_events, featu
 from hookline.people.definitions.judge import compile_clause, parse_person_condition, person_fields
 
 SHOWN_MAX = 10
-"""Events that a reason names."""
+"""Events that a reason names, and values of groups by path."""
 
 
 class Deciding(msgspec.Struct, frozen=True, rename="camel"):
@@ -43,7 +44,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
     ``path`` is the clause's place in the definition. ``until_ms`` is when that may change of itself. Clauses about
     events have ``found``, how many count, and the newest of them or the first and last; an ``if`` has the ``values``
-    it asked for, by path, those of groups as a list; ``all``, ``any`` and ``not`` have their ``terms``.
+    it asked for, by path, those of groups as a list, and in ``values_more`` how many groups have others, where there
+    are; ``all``, ``any`` and ``not`` have their ``terms``.
     """
 
     path: str
@@ -53,6 +55,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     found: int | None = None
     entries: tuple[Deciding, ...] = ()
     values: dict[str, Any] = {}
+    values_more: dict[str, int] = {}
     terms: tuple[Reason, ...] = ()
 
 
@@ -180,7 +183,9 @@ class _Explanation:
         self._traits = traits
 
     def of(self, path: str, condition: Condition) -> Reason:
-        _, until = compile_clause(condition, self._traits)(self._facts, self._now_ms)
+        until = NEVER  # nothing but news changes what is known of a person, and to look at all groups once is enough
+        if condition.if_ is None:
+            _, until = compile_clause(condition, self._traits)(self._facts, self._now_ms)
         return Reason(path=path, text=clause_text(condition), until_ms=instant(until), **self._found(path, condition))
 
     def _found(self, path: str, condition: Condition) -> dict[str, Any]:
@@ -227,14 +232,26 @@ class _Explanation:
     def _of_person(self, text: str) -> dict[str, Any]:
         tree = parse_person_condition(text)
         holds = compile_condition(tree)
-        looked_at = list(person_fields(tree, self._traits)(self._facts))
-        values: dict[str, Any] = {}
-        for parts in paths_in(tree):
-            operand = compile_operand(Path(parts))
-            found = [value for fields in looked_at if (value := operand(fields)) is not MISSING]
-            if found:
-                values[write_path(parts)] = found if parts[0] == "groupTraits" else found[0]
-        return {"held": any(map(holds, looked_at)), "values": values}
+        asked = {write_path(parts): (parts[0], compile_operand(Path(parts))) for parts in paths_in(tree)}
+        found: dict[str, list[Any]] = {path: [] for path in asked}
+        more: Counter[str] = Counter()
+        held = False
+        # One group at a time: the traits of all groups of a person, decoded, are more than is at hand.
+        for fields in person_fields(tree, self._traits)(self._facts):
+            decides = not held and holds(fields)
+            held = held or decides
+            for path, (root, operand) in asked.items():
+                value = operand(fields)
+                if value is MISSING or (root != "groupTraits" and found[path]):
+                    continue
+                if len(found[path]) == SHOWN_MAX:
+                    more[path] += 1
+                    if not decides:
+                        continue
+                    found[path].pop()  # the group that decided is shown
+                found[path].append(value)
+        values = {path: each if asked[path][0] == "groupTraits" else each[0] for path, each in found.items() if each}
+        return {"held": held, "values": values, "values_more": dict(more)}
 
 
 def _ends(condition: Condition, counted: list[Entry]) -> list[tuple[Entry, When | None]]:

@@ -3,14 +3,12 @@ events told of others."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hookline.database.sqlite import DatabaseNotMade
 from hookline.journal.port import JournalBackend
 from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
-from hookline.people.definitions.feature import Entry
 from hookline.people.ingest.cpu_throttle import OrdinaryThread
 from hookline.people.ingest.ingest import Ingest
 from hookline.people.store import identities, traits
@@ -19,10 +17,11 @@ from hookline.people.store.catalog import FeatureCatalog
 from hookline.people.store.history import (
     ENTRIES_MAX,
     ENTRY_BYTES,
+    ROW_BYTES,
     Chunk,
     by_bucket,
     chunks_of,
-    ordered,
+    to_keep,
     unpack,
     without,
     write,
@@ -257,7 +256,7 @@ class Erasures:
 
 ROWS_PER_STEP = 2_000
 BYTES_PER_STEP = 2 << 20
-"""Of entries that are looked at in one step, rounded up to a row."""
+"""Of entries and values that are looked at in one step, rounded up to a row."""
 PASS_MS = 6 * 3_600_000
 """From the start of one pass to that of the next."""
 
@@ -300,7 +299,7 @@ class Trim:
     def _last_of_step(self, key: _Key) -> _Key | None:
         """Return the last row behind a key that is looked at in this step, None when there is none left."""
         query = (
-            "SELECT feature, chunk, bucket, length(entries) FROM history"
+            f"SELECT feature, chunk, bucket, {ROW_BYTES} FROM history"
             " WHERE (feature, chunk, bucket) > (?, ?, ?) ORDER BY feature, chunk, bucket LIMIT ?"
         )
         last, left = None, BYTES_PER_STEP
@@ -333,18 +332,7 @@ def _trimmed(
     if window_ms is None and len(entries) <= ENTRIES_MAX * ENTRY_BYTES:
         return None
     known = unpack(entries, values)
-    people: defaultdict[int, list[Entry]] = defaultdict(list)
-    for person, entry in known:
-        people[person].append(entry)
-    kept = [
-        (person, entry)
-        for person, theirs in people.items()
-        for entry in (
-            theirs
-            if window_ms is None and len(theirs) <= ENTRIES_MAX
-            else ordered(theirs, None if window_ms is None else now_ms - window_ms)
-        )
-    ]
-    if len(kept) == len(known):
+    left = to_keep(known, None if window_ms is None else now_ms - window_ms)
+    if len(left) == len(known):
         return None
-    return *write(kept, values is not None), feature, chunk, bucket
+    return *write(left, values is not None), feature, chunk, bucket

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.events import timestamps
-from hookline.events.canonical import javascript_number
+from hookline.events.untyped import Scalar, read_number, scalar, text
 from hookline.events.view import EVENT_FIELDS, EventView
 from hookline.expressions.compile import Condition, Operand, compile_condition, compile_operand
 from hookline.expressions.parse import parse
@@ -21,33 +21,40 @@ from hookline.people.store.batch import ReadPosition
 from hookline.people.store.history import ENTRY_BYTES, pack_undecided, pack_value
 from hookline.people.store.traits import packed_given
 
-Scalar = str | int | float | bool | None
 _NOTHING = msgspec.Raw()
 
 
-class _CheckedView(msgspec.Struct, gc=False):
-    """What collect has checked the types of."""
+class RecordView(msgspec.Struct, gc=False):
+    """The caller's ids and names as they were written: collect has checked the types of all but ``name``."""
 
-    userId: Scalar = None
-    anonymousId: Scalar = None
-    event: Scalar = None
-    groupId: Scalar = None
-    previousId: Scalar = None
+    # Any: so that numbers are read by ``read_number``.
+    userId: Any = None
+    anonymousId: Any = None
+    event: Any = None
+    groupId: Any = None
+    previousId: Any = None
+    name: Any = None
     traits: msgspec.Raw = _NOTHING
     properties: msgspec.Raw = _NOTHING
 
 
-class RecordView(_CheckedView, gc=False):
-    """The caller's ids and names as they were written."""
+class _RawView(msgspec.Struct, gc=False):
+    """The same fields, whatever they are; of one that is repeated the last, as collect takes it."""
 
-    name: Scalar = None
+    userId: msgspec.Raw = _NOTHING
+    anonymousId: msgspec.Raw = _NOTHING
+    event: msgspec.Raw = _NOTHING
+    groupId: msgspec.Raw = _NOTHING
+    previousId: msgspec.Raw = _NOTHING
+    name: msgspec.Raw = _NOTHING
+    traits: msgspec.Raw = _NOTHING
+    properties: msgspec.Raw = _NOTHING
 
 
-_doing = msgspec.json.Decoder(RecordView).decode
-_checked = msgspec.json.Decoder(_CheckedView).decode
-
-
-_properties = msgspec.json.Decoder(dict[str, Any]).decode
+_NAMED = ("userId", "anonymousId", "event", "groupId", "previousId", "name")
+_decode_view = msgspec.json.Decoder(RecordView, float_hook=read_number).decode
+_decode_raw_view = msgspec.json.Decoder(_RawView).decode
+_decode_properties = msgspec.json.Decoder(dict[str, Any], float_hook=read_number).decode
 
 
 def is_of_a_person(record: Record) -> bool:
@@ -57,24 +64,30 @@ def is_of_a_person(record: Record) -> bool:
 
 
 def view_of(record: Record) -> RecordView:
-    """Return what a record says; of a body that cannot be read, no more than the user key."""
+    """Return what a record says; of a body that cannot be read, no more than the user key, as an anonymous id: it may
+    be one, and would outlive its person's deletion as a user id."""
     try:
-        return _doing(record.body)
+        view = _decode_view(record.body)
     except (ValueError, RecursionError):
-        pass
-    try:  # a name that is none: collect lets it be
-        return RecordView(*msgspec.structs.astuple(_checked(record.body)))
-    except (ValueError, RecursionError):
-        return RecordView(userId=record.user_key)
+        try:
+            raw = _decode_raw_view(record.body)
+        except (ValueError, RecursionError):
+            return RecordView(anonymousId=record.user_key)
+        view = RecordView(traits=raw.traits, properties=raw.properties)
+        for field in _NAMED:
+            setattr(view, field, _scalar_or_none(getattr(raw, field)))
+        return view
+    if isinstance(view.name, dict | list):
+        view.name = None
+    return view
 
 
-def text(value: Scalar) -> str:
-    """Return an id or name as a string, the way JavaScript writes numbers; empty when there is none."""
-    if value.__class__ is str:
-        return value
-    if value is None or value is False or value is True:
-        return ""
-    return javascript_number(repr(value)) if isinstance(value, float) else str(value)
+def _scalar_or_none(written: msgspec.Raw) -> Scalar:
+    """Return an id or a name; None for what cannot be read, as a name beyond any range that collect lets be."""
+    try:
+        return scalar(written)
+    except (ValueError, RecursionError):
+        return None
 
 
 def at_ms_of(record: Record) -> int:
@@ -100,7 +113,7 @@ class RecordFields:
             found = self._properties
             if found is None:
                 try:
-                    found = _properties(self._raw)
+                    found = _decode_properties(self._raw)
                 except (ValueError, RecursionError):
                     found = {}
                 self._properties = found

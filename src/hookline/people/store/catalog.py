@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from hookline.database.connection import replacing
 from hookline.people.definitions.feature import Feature, Purpose
-from hookline.people.store.history import rows_for
+from hookline.people.store.history import ROW_BYTES, rows_for
 from hookline.people.store.store import ProfileStore
 
 BYTES_PER_STEP = 2 << 20
-"""Of a history that goes, rounded up to a row."""
+"""Of entries and values of a history that goes, rounded up to a row."""
 
 
 class Span(NamedTuple):
@@ -126,7 +126,7 @@ class FeatureCatalog:
     def _beyond_a_step(self, feature: int) -> tuple[int, int] | None:
         """Chunk and bucket of the first row that does not go with the next step, None when there is none."""
         left = BYTES_PER_STEP
-        query = "SELECT chunk, bucket, length(entries) FROM history WHERE feature = ? ORDER BY chunk, bucket LIMIT ?"
+        query = f"SELECT chunk, bucket, {ROW_BYTES} FROM history WHERE feature = ? ORDER BY chunk, bucket LIMIT ?"
         for chunk, bucket, length in self._store.connection.execute(query, (feature, rows_for(BYTES_PER_STEP))):
             if left <= 0:
                 return chunk, bucket

@@ -4,6 +4,7 @@ An event with a user id is that user's; one with an anonymous id alone is the an
 that the anonymous id is the user's: an anonymous person becomes that user, or is merged into it when the user is known
 already. When the anonymous id is another user's, the device is shared: from that event on it is the new user's, and the
 two users stay two. ``alias`` says that the previous id is the user's: two known users are merged by it, and only by it.
+It says nothing where that would be one of more than ``MERGED_MAX`` numbers.
 
 Merging writes that one number stands for another and moves nothing. The ids that were met lately are held in memory;
 those of some records are loaded before the first of them is looked at.
@@ -18,12 +19,15 @@ from typing import Protocol
 from hookline.database.connection import Connection
 from hookline.people.ingest.cpu_throttle import memory_bytes
 from hookline.people.store.batch import ANONYMOUS, USER, Batch
+from hookline.telemetry.log import logger
 
 KNOWN_LATELY_MIN, KNOWN_LATELY_MAX = 120_000, 500_000
 """Ids of each kind that are held in memory from one batch to the next; once there are more, they stay as those of
 before until there are so many again, and of these the ones that are met meanwhile stay on."""
 ID_BYTES = 150
 """Of an ordinary id in memory."""
+MERGED_MAX = 1_000
+"""Numbers of a person after an alias, for each later one may write them all again. A deletion looks for as many ids."""
 MEMORY_SHARE = 64
 """Of the memory there is, a part this small is for ids: to look one up takes ten times as long as to remember it."""
 
@@ -40,6 +44,9 @@ class LoadsIdentities(Protocol):
     def without_user_id(self, people: Iterable[int]) -> set[int]:
         """Those of these persons who have no user id."""
 
+    def merged_into(self, person: int, count_max: int) -> int:
+        """Return how many persons were merged into this one; no more than ``count_max`` are counted."""
+
 
 class Identities:
     """Answers for the records of one batch after the other; ``begin`` gives the batch that takes what changes."""
@@ -54,6 +61,10 @@ class Identities:
         self._anonymous_before: dict[str, int] = {}
         self._moved: dict[int, int] = {}
         """Known users that were merged in this batch, and into whom: ids held in memory may still lead to them."""
+        self._merged_before: dict[int, int] = {}
+        self._merged_now: dict[int, int] = {}
+        """How many were merged into persons: before this batch, as far as that was asked, and in it."""
+        self._has_logged = False
         self._holds_long = False
         """Whether an id that is held is much longer than ``ID_BYTES``: none is, from this batch to the next, then."""
         self._held = min(max(memory_bytes() // MEMORY_SHARE // (4 * ID_BYTES), KNOWN_LATELY_MIN), KNOWN_LATELY_MAX)
@@ -63,6 +74,7 @@ class Identities:
         """Write what changes to this batch from now on; the one before is stored."""
         self._batch = batch
         self._first_of_batch = self._next_person
+        self._merged_before, self._merged_now = {}, {}
         if self._moved or self._holds_long:
             self.forget()
         if len(self._users) > self._held:
@@ -152,8 +164,26 @@ class Identities:
         elif person is None:
             self._point(USER, user_id, previous)
             self._batch.user_ids[previous] = user_id
-        elif person != previous:
+        elif person != previous and self._may_merge(previous, person):
             self._batch.merged[previous] = self._moved[previous] = person
+
+    def _may_merge(self, previous: int, person: int) -> bool:
+        """Return whether two persons have few enough numbers to be one, who then has them all."""
+        more = self._numbers(previous)
+        if more + self._numbers(person) <= MERGED_MAX:
+            self._merged_now[person] = self._merged_now.get(person, 0) + more
+            return True
+        if not self._has_logged:
+            logger().warning("alias_not_merged", reason=f"one person would be more than {MERGED_MAX}")
+            self._has_logged = True
+        return False
+
+    def _numbers(self, person: int) -> int:
+        before = self._merged_before.get(person)
+        if before is None:
+            is_new = person >= self._first_of_batch
+            before = self._merged_before[person] = 0 if is_new else self._store.merged_into(person, MERGED_MAX)
+        return 1 + before + self._merged_now.get(person, 0)
 
     def user(self, user_id: str) -> int | None:
         """Return the person of a user id."""
@@ -192,6 +222,7 @@ class Identities:
             self._anonymous[anonymous_id] = person
             if -holder != person:
                 self._batch.merged[-holder] = person
+                self._merged_now[person] = self._merged_now.get(person, 0) + 1
         elif self._now(holder) != person:
             self._batch.repointed.append((anonymous_id, position, holder))
             self._point(ANONYMOUS, anonymous_id, person)

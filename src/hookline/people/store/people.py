@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from hookline.database.connection import Connection, replacing
 from hookline.people.definitions.feature import Entry, Feature, Purpose
@@ -11,19 +13,24 @@ from hookline.people.store import traits
 from hookline.people.store.batch import ANONYMOUS, USER, Kind
 from hookline.people.store.history import ordered, unpack_of
 from hookline.people.store.identities import id_of, key_of
-from hookline.people.store.traits import Traits, stored_traits
+from hookline.people.store.traits import Trait, Traits, stored_traits
 
 NUMBERS_PER_QUERY = 100
 """A statement of SQLite is put together of 500 at most."""
 
 
+EVERY = 1 << 62
+IDS_MAX = 1_000
+"""Ids of one person that are listed, and looked through for events: a user id such as ``undefined`` may have got the
+devices of everybody."""
+
+
 class Membership(NamedTuple):
-    """A group of a person: since when, by which record, and the group's traits."""
+    """A group of a person: since when, and by which record."""
 
     group: str
     since_ms: int
     position: int
-    traits: Traits
 
 
 class Identity(NamedTuple):
@@ -105,28 +112,56 @@ class Person:
         return int(rows[0][0] or 0)
 
     def identities(self) -> list[Identity]:
-        """Return every id that leads here."""
-        query = f"SELECT kind, id FROM identities WHERE person IN {self._in} ORDER BY kind, id"
-        rows = self._connection.execute(query).fetchall()
+        """Return the ids that lead here, user ids first; of more than ``IDS_MAX`` the first ones."""
+        query = f"SELECT kind, id FROM identities WHERE person IN {self._in} ORDER BY kind, id LIMIT ?"
+        rows = self._connection.execute(query, (IDS_MAX,)).fetchall()
         return [Identity("user" if kind == USER else "anonymous", id_of(self._connection, key)) for kind, key in rows]
+
+    def identity_count(self) -> int:
+        """Return how many ids lead here."""
+        query = f"SELECT count(*) FROM identities WHERE person IN {self._in}"
+        return int(self._connection.execute(query).fetchall()[0][0])
 
     def anonymous_id(self) -> str | None:
         """Return one of the anonymous ids that lead here, None when there is none."""
-        return next((each.id for each in self.identities() if each.kind == "anonymous"), None)
+        query = f"SELECT id FROM identities WHERE person IN {self._in} AND kind = ? ORDER BY id LIMIT 1"
+        row = self._connection.execute(query, (ANONYMOUS,)).fetchone()
+        return None if row is None else id_of(self._connection, row[0])
 
     def traits(self) -> Traits:
         """Return the traits with where they come from, the ones that were taken back included."""
         return traits.together(stored_traits(self._connection, self.numbers))
 
-    def groups(self) -> list[Membership]:
-        """Return the groups, each with its traits."""
+    def written_traits(self) -> Traits:
+        """Return the same with each value as the JSON that is stored."""
+        return traits.together(stored_traits(self._connection, self.numbers), _written)
+
+    def groups(self, limit: int = EVERY) -> list[Membership]:
+        """Return at most so many groups, by their ids."""
+        first = "row_number() OVER (PARTITION BY group_id ORDER BY since, place)"
         query = (
-            "SELECT m.group_id, m.since, m.place, g.traits FROM memberships m LEFT JOIN groups g ON g.id = m.group_id"
-            f" WHERE m.person IN {self._in} ORDER BY m.group_id, m.since DESC, m.place DESC"
+            f"SELECT group_id, since, place FROM (SELECT group_id, since, place, {first} AS number FROM memberships"
+            f" WHERE person IN {self._in}) AS found WHERE number = 1 ORDER BY group_id LIMIT ?"
         )
-        rows = [(id_of(self._connection, key), *row) for key, *row in self._connection.execute(query).fetchall()]
-        earliest = {group: Membership(group, since, position, traits.unpacked(g)) for group, since, position, g in rows}
-        return list(earliest.values())
+        rows = self._connection.execute(query, (limit,)).fetchall()
+        return [Membership(id_of(self._connection, key), *row) for key, *row in rows]
+
+    def group_count(self) -> int:
+        """Return how many groups there are."""
+        query = f"SELECT count(DISTINCT group_id) FROM memberships WHERE person IN {self._in}"
+        return int(self._connection.execute(query).fetchall()[0][0])
+
+    def group_traits(self, group: str) -> Traits:
+        """Return the traits of a group."""
+        return traits.together(self._stored_of(group))
+
+    def written_group_traits(self, group: str) -> Traits:
+        """Return the same with each value as the JSON that is stored."""
+        return traits.together(self._stored_of(group), _written)
+
+    def _stored_of(self, group: str) -> list[bytes]:
+        query = "SELECT traits FROM groups WHERE id = ? AND traits IS NOT NULL"
+        return [stored for (stored,) in self._connection.execute(query, (key_of(group),)).fetchall()]
 
     def entries(self, feature: Feature) -> list[Entry]:
         """Return the events of a feature, sorted by time and position; none of a feature that is not kept."""
@@ -147,6 +182,19 @@ class Person:
         )
 
 
+class _WrittenTrait(Trait, array_like=True, frozen=True, gc=False):
+    value: msgspec.Raw
+
+
+_decode_written = msgspec.json.Decoder(dict[str, _WrittenTrait]).decode
+
+
+def _written(stored: bytes) -> Traits:
+    """Return traits with the values as they are stored: those of one may be 8 MB, which as Python's values are twenty
+    times as much, and take most of a second in which no other thread goes on."""
+    return dict(_decode_written(stored))
+
+
 class PersonFacts:
     """Hold what is known of one person, read once when it is asked for."""
 
@@ -156,7 +204,6 @@ class PersonFacts:
         self._member_of = member_of
         self._entries: dict[Feature, list[Entry]] = {}
         self._traits: dict[str, object] | None = None
-        self._group_traits: list[dict[str, object]] | None = None
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
         """Return the events of a feature, sorted by time and position."""
@@ -173,11 +220,9 @@ class PersonFacts:
         return self._traits
 
     @property
-    def group_traits(self) -> Sequence[Mapping[str, object]]:
-        """Return the traits of each group the person belongs to."""
-        if self._group_traits is None:
-            self._group_traits = [traits.plain(each.traits) for each in self._person.groups()]
-        return self._group_traits
+    def group_traits(self) -> Iterator[Mapping[str, object]]:
+        """Yield the traits of each group the person belongs to, one at a time: those of one may be 8 MB."""
+        return (traits.plain(self._person.group_traits(each.group)) for each in self._person.groups())
 
     def computed(self, id: str) -> object:
         """Return the value of a computed trait, None when it has none."""

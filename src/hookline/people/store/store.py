@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, suppress
@@ -67,6 +68,8 @@ CACHE_KIB = 32 * 1024
 LOG_PAGES_MAX = 4 * LOG_PAGES
 """Of the write-ahead log before a commit writes it back itself, which is otherwise done between batches."""
 IDS_PER_QUERY = 500
+GROUPS_NOTED_MAX = 10_000
+"""Groups, rounded up to those of a batch, of which is known when their members were noted."""
 
 
 class ProfileStore:
@@ -88,8 +91,12 @@ class ProfileStore:
             "SELECT coalesce(max(batch), 0) FROM (SELECT max(evaluated) AS batch FROM definitions"
             " UNION ALL SELECT max(sending_batch) FROM definitions UNION ALL SELECT max(batch) FROM touched) AS noted"
         )
-        ((self.batch,),) = self.connection.execute(query).fetchall()
-        """The number of the last batch that noted whom it touched."""
+        ((noted,),) = self.connection.execute(query).fetchall()
+        self._noted = int(noted)
+        """The number under which was noted last who was touched: everybody once, until a sync has looked."""
+        self._is_looked_at = True
+        self._groups_noted: dict[str, int] = {}
+        """The number under which the members of groups were noted last, as they were then."""
         self.tracks = self.connection.execute("SELECT 1 FROM definitions").fetchone() is not None
         """Whether anybody asks who was touched."""
 
@@ -122,6 +129,12 @@ class ProfileStore:
         rows = self.many("SELECT id FROM persons WHERE user_id IS NULL AND id IN ", people)
         return {person for (person,) in rows}
 
+    def merged_into(self, person: int, count_max: int) -> int:
+        """Return how many persons were merged into this one; no more than ``count_max`` are counted."""
+        query = "SELECT count(*) FROM (SELECT 1 FROM merged WHERE into_person = ? LIMIT ?) AS merged_rows"
+        ((count,),) = self.connection.execute(query, (person, count_max)).fetchall()
+        return int(count)
+
     def owners_before(self, ids: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
         """Of anonymous ids that changed hands: up to which position they were whose, in order."""
         found: dict[str, list[tuple[int, int]]] = {}
@@ -145,6 +158,7 @@ class ProfileStore:
                 crash_point("profiles.before_commit")
         except BaseException:
             self.chunks.forget()
+            self._groups_noted.clear()
             raise
         crash_point("profiles.after_commit")
         self._write_back.begin(self.connection)
@@ -163,12 +177,40 @@ class ProfileStore:
         self._write_back.close()
         self.connection.close()
 
+    def looked(self) -> int:
+        """Return the number up to which who was touched is looked at now; whoever is from here on gets a higher one."""
+        self._is_looked_at = True
+        return self._noted
+
     def touch(self, people: Iterable[int]) -> None:
         """Note that these have to be looked at again; within a transaction."""
-        numbers = sorted(set(people))
-        if numbers:
-            self.batch += 1
-            insert_many(self.connection, "touched", ("batch", "person"), [(self.batch, each) for each in numbers])
+        self._next_number()
+        rows = [(self._noted, each) for each in sorted(set(people))]
+        insert_many(self.connection, "touched", ("batch", "person"), rows, "ON CONFLICT DO NOTHING")
+
+    def _touch_members(self, groups: Iterable[str]) -> None:
+        """Note the members of groups, in place of when that was done last: a short call may be about very many. Those
+        who become members meanwhile are noted by that."""
+        self._next_number()
+        new = [group for group in groups if self._groups_noted.get(group) != self._noted]
+        members: set[int] = set()
+        before: defaultdict[int, set[int]] = defaultdict(set)
+        for group, person in self.many("SELECT group_id, person FROM memberships WHERE group_id IN ", new):
+            members.add(person)
+            if group in self._groups_noted:
+                before[self._groups_noted[group]].add(person)
+        self.touch(members)
+        for number, people in before.items():
+            for _ in self.many(f"DELETE FROM touched WHERE batch = {number:d} AND person IN ", people):
+                pass
+        if len(self._groups_noted) > GROUPS_NOTED_MAX:
+            self._groups_noted.clear()
+        self._groups_noted.update(dict.fromkeys(new, self._noted))
+
+    def _next_number(self) -> None:
+        if self._is_looked_at:
+            self._noted += 1
+            self._is_looked_at = False
 
     def _persons_of(self, kind: Kind, ids: Collection[str]) -> dict[str, int]:
         query = (
@@ -242,8 +284,7 @@ class ProfileStore:
             known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", piece))
             self._write_groups((group, traits.merged(groups[group], known[group])) for group in piece)
         if self.tracks:
-            query = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
-            self.touch(person for (person,) in self.many(query, [group for group, more in groups.items() if more]))
+            self._touch_members(group for group, more in groups.items() if more)
         insert_many(
             self.connection,
             "memberships",
@@ -259,8 +300,9 @@ class ProfileStore:
     def _write_history(self, batch: Batch) -> None:
         if not batch.entries:
             return
-        chunk = self.chunks.open_for(sum(map(len, batch.entries.values())) // ENTRY_BYTES, batch.shift)
         entries, values = batch.entries, batch.values
+        count, value_bytes = sum(map(len, entries.values())) // ENTRY_BYTES, sum(map(len, values.values()))
+        chunk = self.chunks.open_for(count, value_bytes, batch.shift)
         insert_many(
             self.connection,
             "history",

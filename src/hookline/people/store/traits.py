@@ -11,12 +11,17 @@ import msgspec
 
 from hookline.database.connect import insert_many
 from hookline.database.connection import Connection, overwriting, replacing
+from hookline.events import untyped
+from hookline.events.untyped import read_number
 from hookline.telemetry.crashpoints import crash_point
 
 TRAITS_MAX = 1_000
 """Of one person or group; the ones that were given longest ago go first."""
 TRAIT_BYTES_MAX = 8 * 1024
-"""Of a value as JSON; a larger one is not taken."""
+"""Of a value as JSON, and its name; a larger one is not taken."""
+TRAITS_BYTES_MAX = 128 * 1024
+"""Of one person or group as they are stored, beside ``TRAITS_MAX``: a call of a few bytes reads and writes them all.
+Many times what the largest trait is, so the newest is always kept."""
 
 
 class Trait(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -39,10 +44,9 @@ class Trait(msgspec.Struct, array_like=True, frozen=True, gc=False):
 Traits = dict[str, Trait]
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Traits).decode
+_decode = msgspec.json.Decoder(Traits, float_hook=read_number).decode
 _given = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_all = msgspec.json.Decoder(dict[str, Any]).decode
-_value = msgspec.json.Decoder().decode
+_all = msgspec.json.Decoder(dict[str, Any], float_hook=read_number).decode
 
 
 def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, position: int, source: str) -> Traits:
@@ -61,34 +65,46 @@ def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, position: int, source
     except (ValueError, RecursionError):
         return found
     for name, written in pairs.items():
-        if len(memoryview(written)) > TRAIT_BYTES_MAX:
+        if len(memoryview(written)) + len(name) > TRAIT_BYTES_MAX:
             continue
         try:
-            found[name] = Trait(_value(written), at_ms, mark, position, source)
+            found[name] = Trait(untyped.decode(written), at_ms, mark, position, source)
         except (ValueError, RecursionError):  # a number beyond any range
             continue
     return found
 
 
 def add(known: Traits, more: Mapping[str, Trait]) -> None:
-    """Take in traits that win over the known ones."""
+    """Take in traits that win over the known ones. Up to twice as many as one may have are left: to sort them for each
+    event would take longer than all the rest."""
     for name, trait in more.items():
         before = known.get(name)
         if before is None or trait.is_newer(before):
             known[name] = trait
-    if len(known) > TRAITS_MAX:
-        newest = sorted(known, key=lambda name: (known[name].at_ms, known[name].position, name), reverse=True)
-        for name in newest[TRAITS_MAX:]:
-            del known[name]
+    if len(known) > 2 * TRAITS_MAX:
+        _keep_newest(known)
 
 
 def packed_given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, position: int, source: str) -> bytes:
     """Return the bytes to store of the traits that one event gives; none where it gives none."""
     found = given(raw, at_ms, mark, position, source)
-    if len(found) > TRAITS_MAX:
-        every, found = found, {}
-        add(found, every)
-    return _encode(found) if found else b""
+    stored = _encode(found) if found else b""
+    if len(found) > TRAITS_MAX or len(stored) > TRAITS_BYTES_MAX:
+        _keep_newest(found)
+        stored = _encode(found)
+    return stored
+
+
+def _keep_newest(known: Traits) -> None:
+    """Leave as many traits, and bytes of them, as one person or group may have."""
+    newest = sorted(known, key=lambda name: (known[name].at_ms, known[name].position, name), reverse=True)
+    held = 1
+    for kept, name in enumerate(newest):
+        held += len(_encode({name: known[name]})) - 1  # the braces are there once, and a comma between two
+        if kept == TRAITS_MAX or held > TRAITS_BYTES_MAX:
+            for oldest in newest[kept:]:
+                del known[oldest]
+            return
 
 
 def plain(traits: Mapping[str, Trait]) -> dict[str, object]:
@@ -108,14 +124,19 @@ def merged(parts: Sequence[bytes], stored: bytes | None = None) -> bytes:
     return _encode(together([stored, *parts]))
 
 
-def together(parts: Iterable[bytes | None]) -> Traits:
+def together(parts: Iterable[bytes | None], decode: Callable[[bytes], Traits] = _decode) -> Traits:
     """Return the traits that stand in several stored bytes, in any order."""
     known: Traits = {}
+    held = 0
     for part in parts:
-        if known:
-            add(known, unpacked(part))
-        else:
-            known = unpacked(part)
+        if part:
+            held += len(part)
+            if known:
+                add(known, decode(part))
+            else:
+                known = decode(part)
+    if len(known) > TRAITS_MAX or held > TRAITS_BYTES_MAX:
+        _keep_newest(known)
     return known
 
 
@@ -130,7 +151,8 @@ FAN_IN = 32
 """So many closed chunks are folded together."""
 PERSONS_PER_STEP = 10_000
 BYTES_PER_STEP = 16 << 20
-"""Of stored traits that are in memory at a time, rounded up to a person or group: the traits of one may be 8 MB."""
+"""Of stored traits that are in memory at a time, rounded up to a person or group: of one, earlier versions may have
+written 8 MB."""
 
 Id = TypeVar("Id", int, str)
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from hookline.connections.definitions.model import Audience, Definition
 from hookline.database.connection import Connection
+from hookline.events import untyped
 from hookline.people.definitions.aggregates import EMPTY
 from hookline.people.definitions.definition import Key, as_json
 from hookline.people.definitions.feature import Feature, Purpose
@@ -100,7 +99,7 @@ class SyncResults:
             " WHERE m.definition = d.id AND m.person = ?"
         )
         rows = self._connection.execute(query, (person.number,)).fetchall()
-        computed = {name: msgspec.json.decode(value) for kind, name, value in rows if kind == "trait"}
+        computed = {name: untyped.decode(value) for kind, name, value in rows if kind == "trait"}
         member_of = frozenset(name for kind, name, value in rows if kind == "audience" and value == TRUE)
         return PersonFacts(person, computed, member_of)
 

@@ -426,7 +426,7 @@ class Sync:
                         continue  # what it asks for has no values yet
                     self._looked_at = looked_at | {key}
                     slices = self._slices(definition, evaluated, now_ms)
-                    return Running(ready, definition, number + 1, now_ms, self._store.batch, slices)
+                    return Running(ready, definition, number + 1, now_ms, self._store.looked(), slices)
         return None
 
     def _due(self, query: str, now_ms: int) -> list[tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 
 from hypothesis import given
@@ -123,6 +124,36 @@ def test_a_reason_names_what_decided() -> None:
     assert done.text == 'did "Order" at least once'
     assert (is_pro.held, is_pro.values) == (False, {"traits.plan": "free", "groupTraits.size": [3, 30]})
     assert not verdict.member
+
+
+class Unasked:
+    """The value of a trait that no condition asks for."""
+
+
+def test_a_reason_shows_the_values_of_few_groups() -> None:
+    """Of very many no more than a page takes, with the one that decided among them; how many more there are is said,
+    and the traits of one group at a time are held."""
+    alive, most = weakref.WeakSet[Unasked](), list[int]()
+
+    class Groups(list[dict[str, object]]):
+        def __iter__(self) -> Iterator[dict[str, object]]:
+            for size in range(500):
+                alive.add(unasked := Unasked())
+                most.append(len(alive))
+                name: dict[str, object] = {"name": f"g{size}"} if size % 2 else {}
+                yield {"size": size, "unasked": unasked, **name}
+
+    person = Person([], {"plan": "free"}, Groups())
+    asked = condition(**{"if": "traits.plan = 'free' and groupTraits.size = 400 or groupTraits.name = 'none'"})
+    reason = explain(Audience(id="a", name="a", condition=asked), person, START_MS).reason
+    assert reason.held
+    assert reason.values == {
+        "traits.plan": "free",
+        "groupTraits.size": [*range(9), 400],
+        "groupTraits.name": [f"g{size}" for size in range(1, 20, 2)],
+    }
+    assert reason.values_more == {"groupTraits.size": 490, "groupTraits.name": 240}
+    assert max(most) <= 3
 
 
 def test_one_group_that_fits_is_enough() -> None:

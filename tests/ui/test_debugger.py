@@ -177,6 +177,22 @@ def test_who_comes_back_finds_the_filters_the_place_and_the_picked_event(debugge
     expect(debugger.locator("[data-said]")).to_contain_text("Paused while you read below")
 
 
+def test_who_comes_back_to_short_pages_finds_the_place_once_the_rows_below_are_there(
+    debugger: Page, hookline: Hookline
+) -> None:
+    """A slow search gives less than was asked for, and may end just below the place: nothing can be scrolled there."""
+    pick_far_down(debugger, hookline)
+    before = rows(debugger, "Number 020.").bounding_box()
+    to_its_page(debugger)
+    debugger.route(
+        "**/api/v1/events?*userId=*",
+        lambda route: route.continue_(url=re.sub(r"limit=\d+", "limit=142", route.request.url)),
+        times=1,
+    )
+    debugger.go_back()
+    wait_until(lambda: rows(debugger, "Number 020.").bounding_box() == before, what="the place is found")
+
+
 def test_who_comes_back_while_the_server_does_not_answer_finds_the_place_when_it_does(
     debugger: Page, hookline: Hookline
 ) -> None:

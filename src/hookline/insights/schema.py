@@ -25,6 +25,7 @@ from hookline.database.connection import Connection, overwriting, transaction
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_insights
 from hookline.database.read_only import ReadOnly
+from hookline.events.untyped import read_number
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired
 from hookline.journal.record import Record
@@ -82,8 +83,9 @@ class NameSchema(msgspec.Struct):
         for name, value in values.items():
             self._note(name, value)
             if type(value) is dict:
+                begin = name[:PROPERTY_CHARACTERS_MAX]
                 for inner, each in value.items():
-                    self._note(f"{name}.{inner}", each)
+                    self._note(f"{begin}.{inner[:PROPERTY_CHARACTERS_MAX]}", each)
 
     def _note(self, path: str, value: Any) -> None:
         path = path[:PROPERTY_CHARACTERS_MAX]
@@ -105,6 +107,15 @@ class TrackedUsers(NamedTuple):
     users: int
 
 
+class SchemaPage(NamedTuple):
+    """Some names in order, how many there are in all, and the events that came after a source had as many as are
+    kept."""
+
+    items: list[tuple[Name, NameSchema]]
+    names: int
+    other_events: int
+
+
 class SchemaLog:
     """Safe to share between threads; before control's first start everything is empty."""
 
@@ -117,6 +128,25 @@ class SchemaLog:
         with self._lock:
             connection = self._database.open()
             return {} if connection is None else read_names(connection, source)
+
+    def page(
+        self, source: str, limit: int, after: Name | None = None, type: str | None = None, name: str | None = None
+    ) -> SchemaPage:
+        """Return at most so many of the names of a source, behind one; only those of a type, or with a name."""
+        where = "WHERE source = ? AND (type, name) <> (?, ?) AND type = coalesce(?, type) AND name = coalesce(?, name)"
+        meant = (source, *OTHERS, type, name)
+        with self._lock:
+            connection = self._database.open()
+            if connection is None:
+                return SchemaPage([], 0, 0)
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM schema_names {where} AND (type, name) > (?, ?) ORDER BY type, name LIMIT ?",
+                (*meant, *(after or OTHERS), limit),
+            ).fetchall()
+            ((names,),) = connection.execute(f"SELECT count(*) FROM schema_names {where}", meant).fetchall()
+            query = "SELECT count FROM schema_names WHERE source = ? AND type = ? AND name = ?"
+            others = connection.execute(query, (source, *OTHERS)).fetchone()
+        return SchemaPage(list(map(_read, rows)), names, others[0] if others else 0)
 
     def every_name(self) -> list[tuple[str, str, str]]:
         """Return source, type and name of all events that have one, the latest first."""
@@ -329,8 +359,8 @@ class _Named(msgspec.Struct):
     name: object = None
 
 
-_values = msgspec.json.Decoder(_Values).decode
-_named = msgspec.json.Decoder(_Named).decode
+_values = msgspec.json.Decoder(_Values, float_hook=read_number).decode
+_named = msgspec.json.Decoder(_Named, float_hook=read_number).decode
 
 
 NEWS_MAX = 10_000

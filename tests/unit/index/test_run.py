@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -85,10 +87,13 @@ def test_what_is_not_a_whole_run_is_refused(tmp_path: Path, damage: str) -> None
         Run(path)
 
 
-def test_an_unfinished_run_does_not_appear(tmp_path: Path) -> None:
+def test_an_unfinished_run_does_not_appear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the last step there is no file under the run's name, and giving up leaves nothing at all."""
+    written = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: written.wait(10))  # a slow disk
     steps = seal(_recent([record(str(n)) for n in range(100)]), tmp_path)
     next(steps)
     assert [path.suffix for path in tmp_path.iterdir()] == [".tmp"]
+    written.set()
     steps.close()
     assert list(tmp_path.iterdir()) == []

@@ -159,6 +159,39 @@ def test_properties_and_types(followed: Followed) -> None:
     assert list(names[Name("identify", "")].properties) == ["plan"]
 
 
+def test_names_are_cut_before_they_are_joined() -> None:
+    """An object's long name is not written out for each property in it; what is noted is the same."""
+
+    class Name(str):
+        def __format__(self, spec: str) -> str:
+            raise AssertionError("joined as long as it is")
+
+    noted = NameSchema(properties={})
+    noted.examine({Name("a" * 150): {"in": 1, "of": "it"}, Name("b"): {Name("c" * 150): None}})
+    assert noted.properties == {
+        "a" * 100: {"object": 1, "number": 1, "string": 1},
+        "b": {"object": 1},
+        "b." + "c" * 98: {"null": 1},
+    }
+
+
+def test_a_page_of_names_reads_no_others(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of type and name, behind the last one, with the number of all; a source may have a thousand."""
+    monkeypatch.setattr(schema, "NAMES_MAX", 6)
+    followed.append(*(record(f"m{n}", f"Name {n}") for n in range(9)), record("p", type="page", name="Home"))
+    followed.read()
+    read: list[str] = []
+    monkeypatch.setattr(schema, "_kept", lambda text, kept=schema._kept: read.append(text) or kept(text))
+    first = followed.log.page("site", 2)
+    assert ([name for _, name in (each for each, _ in first.items)], len(read)) == (["Name 0", "Name 1"], 2)
+    assert (first.names, first.other_events) == (6, 4)
+    rest = followed.log.page("site", 9, Name("track", "Name 1"))
+    assert [name.name for name, _ in rest.items] == ["Name 2", "Name 3", "Name 4", "Name 5"]
+    one = followed.log.page("site", 9, None, "track", "Name 3")
+    assert ([name.name for name, _ in one.items], one.names) == (["Name 3"], 1)
+    assert followed.log.page("nobody", 9) == ([], 0, 0)
+
+
 def test_a_restart_counts_nothing_twice(followed: Followed) -> None:
     """What was not saved is read again, what was saved is not."""
     followed.append(*(record(f"m{n}", "Order", properties={"n": n}) for n in range(10)))

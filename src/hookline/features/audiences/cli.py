@@ -229,7 +229,8 @@ def _clause(clause: Json, indent: str) -> Iterator[str]:
     found = "" if clause["found"] is None else f": {clause['found']}"
     yield f"{indent}{'✓' if clause['held'] else '✗'} {printable(clause['text'])}{found}{_until(clause)}"
     for path, value in clause["values"].items():
-        yield f"{indent}{INDENT}{printable(path)} is {printable(json.dumps(value, ensure_ascii=False))}"
+        more = f", and {count} more" if (count := clause["valuesMore"].get(path)) else ""
+        yield f"{indent}{INDENT}{printable(path)} is {printable(json.dumps(value, ensure_ascii=False))}{more}"
     for event in clause["events"]:
         name = "no longer kept" if event["messageId"] is None else printable(event["messageId"])
         yield f"{indent}{INDENT}{event['at']}  {name}"

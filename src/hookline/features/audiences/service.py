@@ -42,7 +42,8 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One clause of the condition: what it says, whether it holds, and until when if nothing new happens.
 
     Clauses about events have ``found``, how many count, and up to ten of them, newest first; an ``if`` has the values
-    it asked for, by path, those of groups as a list; ``all``, ``any`` and ``not`` have ``terms``.
+    it asked for, by path, those of up to ten groups as a list, and in ``valuesMore`` how many more groups have one;
+    ``all``, ``any`` and ``not`` have ``terms``.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     found: int | None
     events: tuple[DecidingEvent, ...]
     values: dict[str, Any]
+    values_more: dict[str, int]
     terms: tuple[Clause, ...]
 
 
@@ -114,6 +116,7 @@ def _clause(reader: ProfileReader, reason: Reason) -> Clause:
         found=reason.found,
         events=tuple(deciding_event(reader, each) for each in reason.entries),
         values=reason.values,
+        values_more=reason.values_more,
         terms=tuple(_clause(reader, each) for each in reason.terms),
     )
 

@@ -13,6 +13,7 @@ import msgspec
 
 from hookline.api.calls import CallersTurns
 from hookline.api.problem import Problem
+from hookline.events import untyped
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
 from hookline.journal.reading import Place, newest_first
@@ -108,7 +109,7 @@ PAGE_PLACES = ("path", "url", "title")
 def _fields(value: msgspec.Raw) -> dict[str, object]:
     """Return the fields of an object; none of one that cannot be read, such as for a number beyond what we hold."""
     try:
-        found = msgspec.json.decode(value)
+        found = untyped.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -132,7 +133,7 @@ class _Named(msgspec.Struct):
     userId: object = None
 
 
-_named = msgspec.json.Decoder(_Named)
+_named = msgspec.json.Decoder(_Named, float_hook=untyped.read_number)
 
 
 _MAY_BE_ESCAPED = re.compile(r"""[^ -~]|["'&/<>\\]""")

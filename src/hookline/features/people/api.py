@@ -18,6 +18,7 @@ from hookline.people.store.people import Identity
 from hookline.people.timeline import Ownership
 
 ID_CHARACTERS_MAX = 1_000
+GROUPS_MAX = 100
 SEARCH_SECONDS_MAX = 1.0
 NOT_KEPT = (
     "Hookline keeps people once there is an audience or a computed trait. "
@@ -41,7 +42,9 @@ class Persons(Controller):
 
         def look(reader: PersonReader) -> tuple[PersonView | None, Ownership]:
             person, owned = reader.find(asked)
-            return person_view(reader.profiles, person, known) if reader.profiles and person else None, owned
+            if reader.profiles is None or person is None:
+                return None, owned
+            return person_view(reader.profiles, person, known, GROUPS_MAX), owned
 
         found, owned = await person_log(services).read(look)
         refuse(await asyncio.to_thread(withheld, services, asked, owned, found is not None))
@@ -77,8 +80,8 @@ class Persons(Controller):
         limit: Limit = 50,
         after: After = None,
     ) -> Listing[PersonEvent]:
-        """List the events of a person under all ids, newest first. A slow search may return a short page; continue with
-        `after`."""
+        """List the events of a person under all ids, newest first. Of more than 1,000 ids, the first 1,000 and the
+        given one count. A slow search may return a short page; continue with `after`."""
         asked = asked_for(user_id, anonymous_id)
 
         def look(reader: PersonReader) -> tuple[Listing[PersonEvent], Ownership]:

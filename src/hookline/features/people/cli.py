@@ -100,11 +100,15 @@ def require_one(user: str | None, anonymous: str | None) -> None:
 def _person(found: Json) -> Iterator[str]:
     for identity in found["identities"]:
         yield f"{identity['kind']} {printable(identity['id'])}"
+    if (more := found["identitiesTotal"] - len(found["identities"])) > 0:
+        yield f"{more} more ids"
     yield f"first seen {found['firstSeenAt']}"
-    yield from _block("traits", [_trait(each) for each in found["traits"]])
+    yield from _block("traits", _traits(found))
     for group in found["groups"]:
         title = f"group {printable(group['groupId'])} since {group['since']}{_from(group)}"
-        yield from _block(title, [_trait(each) for each in group["traits"]], always=True)
+        yield from _block(title, _traits(group), always=True)
+    if (more := found["groupsTotal"] - len(found["groups"])) > 0:
+        yield f"{more} more groups"
     yield from _block("audiences", [_audience(each) for each in found["audiences"]])
     yield from _block("computed traits", [_computed(each) for each in found["computedTraits"]])
 
@@ -113,6 +117,10 @@ def _block(title: str, lines: list[str], always: bool = False) -> Iterator[str]:
     if lines or always:
         yield title
         yield from (INDENT + line for line in lines)
+
+
+def _traits(found: Json) -> list[str]:
+    return [_trait(each) for each in found["traits"]] + ([] if found["traitsComplete"] else ["more are left out"])
 
 
 def _trait(trait: Json) -> str:

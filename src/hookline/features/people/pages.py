@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from hookline.api.listing import id_number
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience
 from hookline.events.timestamps import iso, parse
+from hookline.events.untyped import scalar, text
 from hookline.features.audiences.service import (
     Explanation,
     TraitExplanation,
@@ -30,6 +32,8 @@ from hookline.features.people.view import (
     PersonAudience,
     PersonComputedTrait,
     PersonEvent,
+    PersonGroup,
+    PersonTrait,
     PersonView,
     defined,
     person_events,
@@ -39,17 +43,23 @@ from hookline.features.people.view import (
 )
 from hookline.features.privacy.pages import ACTIONS
 from hookline.outcomes.event_status import EventStatus
-from hookline.people.ingest.extraction import Scalar, text
 from hookline.people.store.people import Change, Identity, ListedPerson, Person
 from hookline.people.timeline import Ownership
 from hookline.web.lists import address, event_href, person_href
-from hookline.web.rendering import Screens, Stop, query_of, redirect, screen, unknown
+from hookline.web.rendering import Screens, Stop, json_text, query_of, redirect, screen, unknown
 
 ROWS_ON_A_PAGE = 50
 EVENTS_SECONDS_MAX = 0.15
 """A page does not keep anybody waiting: what was not looked at by then is on the next one."""
+ID_KINDS = (("user", "User id"), ("anonymous", "Anonymous id"))
 IDS_SHOWN = 20
+"""Of each kind."""
 TRAITS_SHOWN = 50
+"""Of the person or a group; further ones are folded."""
+TRAITS_MAX = 200
+"""On a page, of the person, and of all groups together; the rest is in the API."""
+GROUPS_SHOWN = 20
+VALUE_CHARACTERS_MAX = 500
 OUT_SHOWN = 20
 NEVER = 1 << 62
 AUDIENCE, TRAIT = "audience/", "trait/"
@@ -95,18 +105,60 @@ class AudienceLine(NamedTuple):
 
 
 class ComputedLine(NamedTuple):
-    """A computed trait, and the address that unfolds what it comes from."""
+    """A computed trait, its value cut to what a page shows, and the address that unfolds what it comes from."""
 
     of: PersonComputedTrait
+    value: str
     why_href: str
     why: TraitExplanation | None
 
 
+class IdLines(NamedTuple):
+    """The ids of a kind that are shown."""
+
+    title: str
+    kind: str
+    ids: Sequence[str]
+
+
+class TraitLine(NamedTuple):
+    """A trait, its name and value cut to what a page shows."""
+
+    name: str
+    value: str
+    of: PersonTrait
+
+
+class TraitLines(NamedTuple):
+    """Some traits, those that are folded, and how many there are beside them: at least so many if not ``is_exact``.
+    ``is_whole`` is false when something of all that is left out."""
+
+    shown: Sequence[TraitLine]
+    folded: Sequence[TraitLine]
+    more: int
+    is_exact: bool
+    is_whole: bool
+
+
+class GroupLines(NamedTuple):
+    """A group and its traits."""
+
+    of: PersonGroup
+    id: str
+    traits: TraitLines
+
+
 class PersonPage(NamedTuple):
-    """The whole page; ``person`` is None of whom profiles know nothing. ``owned`` has all ids."""
+    """The whole page; ``person`` is None of whom profiles know nothing. ``owned`` has the ids that
+    are looked through for events, ``ids_searched`` is their number where there are more."""
 
     asked: Identity
     person: PersonView | None
+    ids: Sequence[IdLines]
+    ids_more: int
+    ids_searched: int
+    traits: TraitLines | None
+    groups: Sequence[GroupLines]
     owned: Ownership
     audiences_in: Sequence[AudienceLine]
     audiences_out: Sequence[AudienceLine]
@@ -117,6 +169,7 @@ class PersonPage(NamedTuple):
     after_href: str
     is_short: bool
     events_href: str
+    data_href: str
 
     @property
     def name(self) -> str:
@@ -140,7 +193,7 @@ def person_page(
     """
     found = reader.find(asked)
     listing = person_events(reader, found, ROWS_ON_A_PAGE, after, EVENTS_SECONDS_MAX)
-    view = person_view(reader.profiles, found.person, known) if reader.profiles and found.person else None
+    view = person_view(reader.profiles, found.person, known, GROUPS_SHOWN) if reader.profiles and found.person else None
     explained = _explained(reader, asked, known, why, now_ms) if view is not None else None
     here = person_href(*_ids(asked))
     audiences = [_audience(here, each, explained) for each in view.audiences] if view else []
@@ -148,10 +201,16 @@ def person_page(
     moments = [_moment(event, asked.id) for event in listing.items]
     ended_ms = (moments[-1].at_ms if moments else until_ms or NEVER) if listing.after else 0
     changes = _changes(reader, found.person, known, ended_ms, NEVER if until_ms is None else until_ms)
+    ids = [_id_lines(view, *each) for each in ID_KINDS] if view else []
     shown = [each for each in out if each.why] + [each for each in out if not each.why][:OUT_SHOWN]
     return PersonPage(
         asked=asked,
         person=view,
+        ids=ids,
+        ids_more=view.identities_total - sum(len(each.ids) for each in ids) if view else 0,
+        ids_searched=len(view.identities) if view and view.identities_total > len(view.identities) else 0,
+        traits=_trait_lines(view.traits, view.traits_complete, TRAITS_MAX) if view else None,
+        groups=_group_lines(view.groups) if view else [],
         owned=found.owned,
         audiences_in=[each for each in audiences if each.of.member],
         audiences_out=shown,
@@ -162,7 +221,40 @@ def person_page(
         after_href=address(here, {"after": listing.after, "until": ended_ms, "why": why}) if listing.after else "",
         is_short=listing.after is not None and len(listing.items) < ROWS_ON_A_PAGE,
         events_href=address("/events", {"userId": asked.id}),
+        data_href=address("/api/v1/people", {f"{asked.kind}Id": asked.id}),
     )
+
+
+def _id_lines(view: PersonView, kind: str, title: str) -> IdLines:
+    of_kind = (each.id for each in view.identities if each.kind == kind)
+    return IdLines(title, kind, list(islice(of_kind, IDS_SHOWN)))
+
+
+def _group_lines(groups: Sequence[PersonGroup]) -> list[GroupLines]:
+    found: list[GroupLines] = []
+    left = TRAITS_MAX
+    for group in groups:
+        lines = _trait_lines(group.traits, group.traits_complete, left)
+        left -= len(lines.shown) + len(lines.folded)
+        found.append(GroupLines(group, _cut(group.group_id), lines))
+    return found
+
+
+def _trait_lines(traits: Sequence[PersonTrait], is_complete: bool, limit: int) -> TraitLines:
+    lines = [TraitLine(_cut(each.name), _cut(bytes(each.value).decode()), each) for each in traits[:limit]]
+    more = len(traits) - len(lines)
+    is_cut = any(len(each.name) > VALUE_CHARACTERS_MAX or len(each.value) > VALUE_CHARACTERS_MAX for each in lines)
+    return TraitLines(
+        shown=lines[:TRAITS_SHOWN],
+        folded=lines[TRAITS_SHOWN:],
+        more=more,
+        is_exact=is_complete,
+        is_whole=is_complete and not more and not is_cut,
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_CHARACTERS_MAX else text[:VALUE_CHARACTERS_MAX] + "…"
 
 
 def _ids(asked: Identity) -> tuple[str | None, str | None]:
@@ -190,7 +282,8 @@ def _audience(here: str, audience: PersonAudience, explained: Explanation | Trai
 def _computed(here: str, trait: PersonComputedTrait, explained: Explanation | TraitExplanation | None) -> ComputedLine:
     why = explained if isinstance(explained, TraitExplanation) and explained.computed_trait == trait.id else None
     asks = "" if why is not None else TRAIT + trait.id
-    return ComputedLine(trait, f"{address(here, {'why': asks})}#trait-{trait.id}", why)
+    value = "" if trait.value is None else _cut(json_text(trait.value))
+    return ComputedLine(trait, value, f"{address(here, {'why': asks})}#trait-{trait.id}", why)
 
 
 def _changes(
@@ -225,10 +318,10 @@ def _moment(event: PersonEvent, asked: str) -> Moment:
         key=f"{event.source} {event.message_id} {event.received_at}",
         href=event_href(event.message_id, event.source),
         type=event.type,
-        name=event.name,
+        name=_cut(event.name),
         summary=event.summary,
         source=event.source,
-        under="" if under == asked else under,
+        under="" if under == asked else _cut(under),
         received_at=event.received_at,
         happened_at="" if _same_minute(event) else event.timestamp,
         synced_by="" if event.origin == "sdk" else event.origin,
@@ -327,8 +420,6 @@ async def _show(request: PageRequest, services: Services, asked: Identity) -> Re
         view=view,
         is_defined=_is_defined(known),
         actions=ACTIONS,
-        ids_shown=IDS_SHOWN,
-        traits_shown=TRAITS_SHOWN,
     )
 
 
@@ -368,8 +459,8 @@ class PersonLink(NamedTuple):
 
 
 class _Ids(msgspec.Struct):
-    userId: Scalar = None
-    anonymousId: Scalar = None
+    userId: msgspec.Raw = msgspec.Raw(b"null")
+    anonymousId: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _ids_in = msgspec.json.Decoder(_Ids).decode
@@ -384,7 +475,7 @@ def person_in(body: bytes | msgspec.Raw) -> PersonLink:
     """Return the person of an event's JSON."""
     try:
         ids = _ids_in(body)
-        user, anonymous = text(ids.userId), text(ids.anonymousId)
+        user, anonymous = text(scalar(ids.userId)), text(scalar(ids.anonymousId))
     except (msgspec.MsgspecError, RecursionError):
         return PersonLink("", "")
     return PersonLink(user or anonymous, person_href(user or None, anonymous) if user or anonymous else "")

@@ -105,7 +105,7 @@ class PersonReader(NamedTuple):
             people = self.profiles.people
             person = people.by_user_id(asked.id) if asked.kind == "user" else people.by_anonymous_id(asked.id)
         if person is not None and self.connection is not None:
-            return FoundPerson(person, of_person(self.connection, person))
+            return FoundPerson(person, of_person(self.connection, person, asked))
         return FoundPerson(None, of_user_id(asked.id) if asked.kind == "user" else of_anonymous_id(asked.id))
 
 

@@ -11,13 +11,15 @@ from hookline.api.listing import Listing
 from hookline.api.problem import Problem
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.events import untyped
 from hookline.events.timestamps import iso
+from hookline.events.untyped import text
 from hookline.features.events.log import event_name, parse_cursor
 from hookline.features.people.service import FoundPerson, PersonReader, ProfileReader, person_log
 from hookline.features.privacy.service import deletion_requests, suppressions
 from hookline.journal.record import Record
-from hookline.people.ingest.extraction import RecordView, text, view_of
-from hookline.people.store.people import Identity, Membership, Person
+from hookline.people.ingest.extraction import RecordView, view_of
+from hookline.people.store.people import IDS_MAX, Identity, Membership, Person
 from hookline.people.store.traits import Traits
 from hookline.people.sync.results import TRUE, SyncResult
 from hookline.people.timeline import Ownership
@@ -216,13 +218,15 @@ class PersonTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PersonGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A group of the person: since which event, and the traits of the group from any event."""
+    """A group of the person: since which event, and the traits of the group from any event. ``traitsComplete`` is false
+    if some are left out, because the answer has as many traits as it may have."""
 
     group_id: str
     since: str
     source: str | None
     message_id: str | None
     traits: tuple[PersonTrait, ...]
+    traits_complete: bool
 
 
 class PersonAudience(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -248,13 +252,21 @@ class PersonComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
 
 class PersonView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One person. ``userId`` is null if there are only anonymous ids; after an alias it is the newer one."""
+    """One person. ``userId`` is null if there are only anonymous ids; after an alias it is the newer one.
+
+    ``identitiesTotal`` and ``groupsTotal`` count all ids and groups: at most the first 1,000 ids and 100 groups are
+    listed. The traits of the person and of the groups are at most 2,000 of 10 MB together; ``traitsComplete`` is false
+    if some of the person's own are left out.
+    """
 
     user_id: str | None
     first_seen_at: str
     identities: tuple[PersonIdentity, ...]
+    identities_total: int
     traits: tuple[PersonTrait, ...]
+    traits_complete: bool
     groups: tuple[PersonGroup, ...]
+    groups_total: int
     audiences: tuple[PersonAudience, ...]
     computed_traits: tuple[PersonComputedTrait, ...]
 
@@ -273,46 +285,81 @@ def defined(services: Services) -> Defined:
     return Defined({each.id: each for each in audiences}, {each.id: each for each in traits})
 
 
-def person_view(reader: ProfileReader, person: Person, known: Defined) -> PersonView:
-    """Everything that is known of a person; on the reader's thread."""
-    record_at = _remembering(reader.record)
+TRAITS_MAX = 2_000
+TRAITS_BYTES_MAX = 10_000_000
+"""In one answer: as many as one person can have of the largest values."""
+
+
+def person_view(reader: ProfileReader, person: Person, known: Defined, groups_max: int) -> PersonView:
+    """Everything that is known of a person, within bounds; on the reader's thread.
+
+    Values of traits stay the JSON that is stored (``msgspec.Raw``).
+    """
+    room = _Room(_remembering(reader.record))
     stood = {(each.kind, each.name): each for each in reader.results.of_person(person)}
+    traits, traits_complete = room.traits(person.written_traits)
+    identities, groups = person.identities(), person.groups(groups_max)
     return PersonView(
         user_id=person.user_id,
         first_seen_at=iso(person.first_seen_ms),
-        identities=tuple(map(_identity, person.identities())),
-        traits=_traits(record_at, person.traits()),
-        groups=tuple(_group(record_at, each) for each in person.groups()),
+        identities=tuple(map(_identity, identities)),
+        identities_total=len(identities) if len(identities) < IDS_MAX else person.identity_count(),
+        traits=traits,
+        traits_complete=traits_complete,
+        groups=tuple(room.group(person, each) for each in groups),
+        groups_total=len(groups) if len(groups) < groups_max else person.group_count(),
         audiences=tuple(_audience(known.audiences[id], stood.get(("audience", id))) for id in sorted(known.audiences)),
         computed_traits=tuple(_computed(known.traits[id], stood.get(("trait", id))) for id in sorted(known.traits)),
     )
 
 
-def _identity(identity: Identity) -> PersonIdentity:
-    return PersonIdentity(kind=identity.kind, id=identity.id)
+class _Room:
+    """The traits that an answer has room for yet: what it has none for is not read either."""
 
+    def __init__(self, record_at: Callable[[int], Record | None]) -> None:
+        self._record_at = record_at
+        self._traits = TRAITS_MAX
+        self._bytes = TRAITS_BYTES_MAX
 
-def _traits(record_at: Callable[[int], Record | None], traits: Traits) -> tuple[PersonTrait, ...]:
-    """By name, without those that were taken back."""
-    found = []
-    for name, trait in sorted(traits.items()):
-        if trait.value is not None:
-            record = record_at(trait.position)
+    def traits(self, read: Callable[[], Traits]) -> tuple[tuple[PersonTrait, ...], bool]:
+        """Return traits by name, without those that were taken back, and whether they are all."""
+        found: list[PersonTrait] = []
+        if not self._takes(0):
+            return (), False
+        for name, trait in sorted(read().items()):
+            written = bytes(trait.value)
+            if written == b"null":
+                continue
+            if not self._takes(len(name) + len(written)):
+                return tuple(found), False
+            record = self._record_at(trait.position)
             message_id = None if record is None else record.message_id
             at = iso(trait.at_ms)
             found.append(PersonTrait(name=name, value=trait.value, at=at, source=trait.source, message_id=message_id))
-    return tuple(found)
+        return tuple(found), True
+
+    def group(self, person: Person, membership: Membership) -> PersonGroup:
+        """Return a group with as many of its traits as there is room for."""
+        record = self._record_at(membership.position)
+        traits, traits_complete = self.traits(lambda: person.written_group_traits(membership.group))
+        return PersonGroup(
+            group_id=membership.group,
+            since=iso(membership.since_ms),
+            source=None if record is None else record.source,
+            message_id=None if record is None else record.message_id,
+            traits=traits,
+            traits_complete=traits_complete,
+        )
+
+    def _takes(self, length: int) -> bool:
+        """Return whether a trait of this length is taken in; once one is not, none is."""
+        self._traits -= bool(length)
+        self._bytes -= length
+        return self._traits >= 0 and self._bytes >= 0
 
 
-def _group(record_at: Callable[[int], Record | None], membership: Membership) -> PersonGroup:
-    record = record_at(membership.position)
-    return PersonGroup(
-        group_id=membership.group,
-        since=iso(membership.since_ms),
-        source=None if record is None else record.source,
-        message_id=None if record is None else record.message_id,
-        traits=_traits(record_at, membership.traits),
-    )
+def _identity(identity: Identity) -> PersonIdentity:
+    return PersonIdentity(kind=identity.kind, id=identity.id)
 
 
 def _audience(audience: Audience, stood: SyncResult | None) -> PersonAudience:
@@ -330,7 +377,7 @@ def _computed(trait: ComputedTrait, stood: SyncResult | None) -> PersonComputedT
     return PersonComputedTrait(
         id=trait.id,
         name=trait.name,
-        value=None if stood is None else msgspec.json.decode(stood.value),
+        value=None if stood is None else untyped.decode(stood.value),
         since=None if stood is None else iso(stood.since_ms),
         synced=stood is not None and stood.sent == stood.value,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import msgspec
 from litestar import get
 from litestar.params import QueryParameter
 
+from hookline.api.calls import list_thread
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, OfType
 from hookline.api.problem import not_found
@@ -17,7 +17,7 @@ from hookline.api.services import Services
 from hookline.events.timestamps import iso
 from hookline.features.connections.service import journal_ends
 from hookline.features.sources.service import schema_log
-from hookline.insights.schema import OTHERS, Name, NameSchema, PropertyType
+from hookline.insights.schema import Name, NameSchema, PropertyType
 
 SEPARATOR = "/"
 
@@ -68,7 +68,7 @@ async def get_schema(
     """Return the events that a source sends, by type and name: how often, since when, and their properties."""
     if services.store.source(object_id) is None:
         raise not_found("source", object_id)
-    return await asyncio.to_thread(schema_of, services, object_id, limit, after, type_, name)
+    return await list_thread(services).run(schema_of, services, object_id, limit, after, type_, name)
 
 
 def schema_of(
@@ -80,24 +80,18 @@ def schema_of(
     name: str | None = None,
 ) -> SourceSchema:
     """Look it up; reads files, so not on an event loop."""
-    found = schema_log(services).names(source)
-    others = found.pop(OTHERS, None)
-    meant = [
-        each
-        for each in found.items()
-        if (type is None or each[0].type == type) and (name is None or each[0].name == name)
-    ]
-    rest = sorted((each for each in meant if after is None or _cursor(each[0]) > after), key=lambda e: _cursor(e[0]))
-    page = rest[:limit]
+    behind = None if after is None else Name(*after.partition(SEPARATOR)[::2])
+    found = schema_log(services).page(source, limit + 1, behind, type, name)
+    page = found.items[:limit]
     places, ends = schema_log(services).places(), journal_ends(services.settings)
     return SourceSchema(
         source=source,
-        names=len(meant),
-        other_events=others.count if others is not None else 0,
+        names=found.names,
+        other_events=found.other_events,
         unread=sum(max(0, end - places.get(partition, 0)) for partition, end in ends.items()),
         missed=schema_log(services).missed(),
         items=[_seen(*each) for each in page],
-        after=_cursor(page[-1][0]) if len(rest) > limit else None,
+        after=_cursor(page[-1][0]) if len(found.items) > limit else None,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from urllib.parse import quote
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
+from hookline.api.calls import list_thread
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After
 from hookline.api.services import Services
@@ -214,6 +214,8 @@ def _item(logged: LoggedEvent) -> RejectedItem:
 
 
 NAMES_SHOWN = 50
+PROPERTIES_SHOWN = 50
+"""Of a name; the rest is in the API."""
 
 PageRequest = Request[Any, Any, Any]
 Search = Annotated[str, QueryParameter(max_length=200)]
@@ -241,8 +243,9 @@ class SourceScreens(Controller):
         self, request: PageRequest, services: FromServices, id: FromPath[str], after: After = None
     ) -> Response[str]:
         """Show which events it sends, and with which properties."""
-        schema = await asyncio.to_thread(schema_of, services, id, NAMES_SHOWN, after)
-        return _show(request, services, id, "schema", "source_schema.html", schema=schema, asked=after or "")
+        schema = await list_thread(services).run(schema_of, services, id, NAMES_SHOWN, after)
+        shown = {"schema": schema, "asked": after or "", "properties_shown": PROPERTIES_SHOWN}
+        return _show(request, services, id, "schema", "source_schema.html", **shown)
 
     @get("/{id:str}/keys", needs="viewer")
     async def show_keys(self, request: PageRequest, services: FromServices, id: FromPath[str]) -> Response[str]:

@@ -215,7 +215,7 @@
   // --- coming back: the list has only its newest events then
   const comeBack = () => {
     if (back.picked && list.has(back.picked)) { list.select(list.item(back.picked)); back.picked = null; }
-    if (back.place && list.has(back.place.key)) { list.goTo(back.place); back.place = null; }
+    if (back.place && list.has(back.place.key) && list.goTo(back.place)) back.place = null;
     // What is not found in as many pages, and some for what is new, is gone: nobody searches a whole journal for it.
     if (!(back.picked || back.place) || !older || pages >= back.pages + BACK_PAGES_MORE) back = null;
   };

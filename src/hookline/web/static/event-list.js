@@ -43,11 +43,14 @@
       const item = this.#items.slice(0, last + 1).findLast((each) => each.key);
       return item ? { key: item.key, above: this.scrollTop - at * this.#rowHeight } : null;
     }
+    // Returns whether the place was reached: below it there may be too few rows to scroll so far.
     goTo({ key, above }) {
       this.#drawNow(); // the height of what was added is not known before
-      this.scrollTop = (this.#items.length - 1 - this.#items.indexOf(this.#places.get(key))) * this.#rowHeight + above;
+      const top = (this.#items.length - 1 - this.#items.indexOf(this.#places.get(key))) * this.#rowHeight + above;
+      this.scrollTop = top;
       this.#tellPlace();
       this.#drawNow();
+      return this.scrollTop > top - 1;
     }
     checkEnd() { this.#draw(); } // says "end" again where the oldest row is in sight
     has(key) { return this.#places.has(key); }

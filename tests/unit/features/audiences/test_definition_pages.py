@@ -141,6 +141,17 @@ def test_why_names_what_decided_each_clause(people: People) -> None:
     assert "2 events match, 2 of them with a value" in shown(people.control, "/traits/spend/why?user=u1")
 
 
+def test_why_shows_the_values_of_few_groups(people: People) -> None:
+    """How many more groups have one is said."""
+    of_groups = BUYERS | {"id": "teams", "name": "Teams", "condition": {"if": "groupTraits.size > 99"}}
+    assert people.control.api("POST", "/audiences", of_groups).status == 201
+    people.control.append(
+        *(record(f"g{n}", type="group", userId="u1", groupId=f"g{n:02}", traits={"size": n}) for n in range(12))
+    )
+    people.apply()
+    assert "[0,1,2,3,4,5,6,7,8,9] and 2 more" in shown(people.control, "/audiences/teams/why?user=u1")
+
+
 def test_syncs_are_listed_and_drawn_when_there_are_several(people: People) -> None:
     """Newest first, with a chart from the fifth on."""
     assert "Show as table" not in shown(people.control, "/audiences/buyers/syncs")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hookline.events import untyped
 from hookline.features.privacy.service import deletion_requests
 from tests.unit.control.running import Running
+from tests.unit.features.accounts.test_access import sign_in
 from tests.unit.features.audiences.test_audience_reach import People, defined, people
 
 __all__ = ["defined", "people"]
@@ -51,6 +53,22 @@ def test_a_value_is_explained(people: People) -> None:
 def test_a_person_is_named_by_one_id(people: People, query: str, status: int) -> None:
     """None or both is refused, and one nobody has is not found."""
     assert people.control.api("GET", f"{SPEND}/explain{query}").status == status
+
+
+def test_values_are_decoded_as_what_strangers_wrote(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a value and of its lists: numbers beyond what is usual cost others a hundred times as much."""
+    decoded: list[bytes | str] = []
+    decode = untyped.decode
+    monkeypatch.setattr(untyped, "decode", lambda written: decoded.append(written) or decode(written))
+    signed_in = sign_in(people.control)
+    for path, values in (
+        (f"/api/v1{SPEND}/values?limit=2", ["30", "10"]),
+        ("/traits/spend/values", ["30", "10", "12", "15"]),
+        ("/api/v1/people?userId=u1", ["30"]),
+    ):
+        decoded.clear()
+        assert people.control.call("GET", path, headers=signed_in, token=False).status == 200
+        assert decoded == values
 
 
 def test_before_there_are_profiles_there_are_no_values(defined: Running) -> None:

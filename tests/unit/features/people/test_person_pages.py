@@ -9,7 +9,10 @@ import pytest
 
 from hookline.database.location import location_of
 from hookline.database.open import ensure
+from hookline.features.people import pages, view
 from hookline.features.privacy.service import deletion_requests
+from hookline.people import timeline
+from hookline.people.store import people as stored_people
 from hookline.web.lists import person_href
 from tests.unit.control.running import Answer, Running
 from tests.unit.features.accounts.test_access import sign_in
@@ -57,6 +60,54 @@ def test_ids_that_are_not_shown_are_counted(people: People) -> None:
     text = page(people.control, "/people/user/many").text
     identity = text[text.index("<h2>Identity</h2>") : text.index("<dt>First seen</dt>")]
     assert (identity.count("phone-"), identity.count("and 5 more")) == (20, 1)
+    assert "are listed" not in text
+
+
+def test_a_page_says_that_events_of_some_ids_are_missing(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of somebody with very many; those of the id in the address are there."""
+    for module in (stored_people, timeline, view):
+        monkeypatch.setattr(module, "IDS_MAX", 5)
+    people.control.append(*(of(f"many{number}", "identify", "many", f"phone-{number:02}") for number in range(25)))
+    people.control.append(*(of(f"seen{number:02}", "page", None, f"phone-{number:02}") for number in range(25)))
+    people.apply()
+    text = page(people.control, "/people/anonymous/phone-24").text
+    assert "first 5 of 26 ids" in text
+    assert [number for number in range(25) if f"/events/seen{number:02}" in text] == [0, 1, 2, 3, 24]
+
+
+def test_a_page_shows_some_traits_and_groups(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are and however long: the beginning of each value, the numbers, and the way to the rest."""
+    monkeypatch.setattr(pages, "TRAITS_SHOWN", 2)
+    monkeypatch.setattr(pages, "TRAITS_MAX", 4)
+    monkeypatch.setattr(pages, "GROUPS_SHOWN", 2)
+    large = {f"name{number}": f"{number}-{'<' * 900}" for number in range(7)}
+    people.control.append(of("r", "identify", "rich", None, traits=large))
+    people.control.append(*(of(f"r{id}", "group", "rich", None, groupId=f"group{id}", traits=large) for id in "abc"))
+    people.apply()
+    assert "all data as JSON" not in page(people.control, "/people/user/ann").text
+    text = page(people.control, "/people/user/rich").text
+    traits = text[text.index("<h2>Traits") : text.index("<h2>Groups")]
+    assert [traits.count(f"<bdi>name{number}</bdi>") for number in range(7)] == [1] * 4 + [0] * 3
+    assert "<summary>2 more</summary>" in traits
+    assert '3 more in <a href="/api/v1/people?userId=rich">' in traits
+    assert "0-" + "&lt;" * (pages.VALUE_CHARACTERS_MAX - 3) + "…" in traits
+    groups = text[text.index("<h2>Groups") : text.index("<h2>Timeline")]
+    assert [groups.count(f"<bdi>group{id}</bdi>") for id in "abc"] == [1, 1, 0]
+    assert groups.count("<dt><bdi>name") == 4
+    assert "7 more in <a" in groups
+    assert "and 1 more</p>" in groups
+
+
+def test_names_and_values_are_cut(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of events, of whom they came under, and of computed traits: each may be as long as an event."""
+    monkeypatch.setattr(pages, "VALUE_CHARACTERS_MAX", 4)
+    text = page(people.control, "/people/user/ann").text
+    timeline = text[text.index("<h2>Timeline") :]
+    assert ">Orde…</bdi>" in timeline
+    assert ">Order</bdi>" not in timeline
+    assert 'as <bdi class="mono">visi…</bdi>' in timeline
+    monkeypatch.setattr(pages, "VALUE_CHARACTERS_MAX", 1)
+    assert '<bdi class="mono">4…</bdi>' in page(people.control, "/people/user/ann").text
 
 
 def test_why_is_unfolded_where_it_is_asked_for(people: People) -> None:

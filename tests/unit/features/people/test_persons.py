@@ -10,8 +10,10 @@ import pytest
 
 from hookline.database.location import location_of
 from hookline.database.open import ensure
+from hookline.features.people import api, view
 from hookline.features.privacy.service import deletion_requests
 from hookline.journal.record import Record
+from hookline.people.store.people import Person
 from tests.unit.control.running import Running, record
 from tests.unit.features.audiences.test_audience_reach import People, defined
 
@@ -71,6 +73,39 @@ def test_a_person_is_one_under_all_ids(people: People) -> None:
     assert [(each["kind"], each["id"]) for each in found["identities"]] == [("user", "ann"), ("anonymous", "visitor")]
     assert person(people.control, anonymousId="visitor") == found
     assert person(people.control, anonymousId="phone")["userId"] == "ben"
+
+
+def test_an_answer_has_so_many_traits_and_groups(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The person's traits before those of groups; what there is no room for is not read, and the answer says so."""
+    monkeypatch.setattr(view, "TRAITS_MAX", 5)
+    monkeypatch.setattr(api, "GROUPS_MAX", 3)
+    three = {f"t{number}": number for number in range(3)}
+    people.control.append(of("r", "identify", "rich", None, traits={**three, "gone": None}))
+    people.control.append(*(of(f"r{id}", "group", "rich", None, groupId=id, traits=three) for id in "abcd"))
+    people.apply()
+    read: list[str] = []
+    group_traits = Person.written_group_traits
+    monkeypatch.setattr(Person, "written_group_traits", lambda self, id: read.append(id) or group_traits(self, id))
+    found = person(people.control, userId="rich")
+    assert ([each["value"] for each in found["traits"]], found["traitsComplete"]) == ([0, 1, 2], True)
+    assert [(each["groupId"], len(each["traits"]), each["traitsComplete"]) for each in found["groups"]] == [
+        ("a", 2, False),
+        ("b", 0, False),
+        ("c", 0, False),
+    ]
+    assert found["groupsTotal"] == 4
+    assert read == ["a"]
+
+
+def test_an_answer_has_so_many_bytes_of_traits(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names count too: nobody bounds them alone."""
+    monkeypatch.setattr(view, "TRAITS_BYTES_MAX", 1_000)
+    people.control.append(of("r", "identify", "rich", None, traits={"a" * 400: 1, "b": "b" * 400, "c" * 400: 1}))
+    people.apply()
+    found = person(people.control, userId="rich")
+    assert [each["name"][0] for each in found["traits"]] == ["a", "b"]
+    assert not found["traitsComplete"]
+    assert person(people.control, userId="ann")["traitsComplete"]
 
 
 def test_traits_and_groups_say_where_they_come_from(people: People) -> None:

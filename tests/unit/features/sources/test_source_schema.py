@@ -6,8 +6,10 @@ import pytest
 
 from hookline.cli.admin_api import AdminApi
 from hookline.features.insights.cli import print_schema
+from hookline.features.sources import pages
 from hookline.features.sources.service import schema_watcher
 from tests.unit.control.running import TOKEN, Running, record, source
+from tests.unit.features.accounts.test_access import sign_in
 
 
 def test_the_api(control: Running) -> None:
@@ -25,6 +27,18 @@ def test_the_api(control: Running) -> None:
     assert (one["count"], one["examined"], one["propertiesComplete"]) == (2, 2, True)
     assert one["properties"] == [{"path": "n", "types": {"number": 2}}]
     assert control.api("GET", "/sources/nobody/schema").status == 404
+
+
+def test_the_page_shows_some_properties(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each name, and leads to all of them."""
+    monkeypatch.setattr(pages, "PROPERTIES_SHOWN", 3)
+    control.api("POST", "/sources", source())
+    control.append(record("m", "Event <1>", properties={f"p{n}": n for n in range(5)}), record("n", "Few"))
+    schema_watcher(control.services).run_once()
+    text = control.call("GET", "/sources/site/schema", headers=sign_in(control), token=False).text
+    assert [f">p{n}</bdi>" in text for n in range(5)] == [True] * 3 + [False] * 2
+    assert '2 more in <a href="/api/v1/sources/site/schema?type=track&amp;name=Event%20%3C1%3E">' in text
+    assert text.count("more in") == 1
 
 
 def test_the_command(control: Running, capsys: pytest.CaptureFixture[str]) -> None:

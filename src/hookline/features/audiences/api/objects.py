@@ -17,6 +17,7 @@ from hookline.api.problem import Problem, not_found
 from hookline.api.services import Services
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.state import Stored
+from hookline.events import untyped
 from hookline.events.timestamps import iso
 from hookline.features.audiences.service import TraitExplanation, sync_requests, trait_explanation_of
 from hookline.features.connections.api.objects import (
@@ -282,7 +283,7 @@ def _values(
         TraitValue(
             user_id=each.user_id,
             anonymous_id=None if each.user_id is not None else reader.people.person(each.person).anonymous_id(),
-            value=msgspec.json.decode(each.value),
+            value=untyped.decode(each.value),
             since=iso(each.since_ms),
             until=None if each.until_ms is None else iso(each.until_ms),
             synced=each.synced,

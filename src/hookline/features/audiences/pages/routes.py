@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -10,7 +9,7 @@ import msgspec
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from hookline.api.calls import the_caller
+from hookline.api.calls import list_thread, the_caller
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After
 from hookline.api.services import Services
@@ -146,7 +145,7 @@ class FormPage(NamedTuple):
 async def form_page(services: Services, section: DefinitionSection, stored: Stored[Any] | None) -> FormPage:
     """Return the form, empty or filled in."""
     definition: Definition | None = None if stored is None else stored.object
-    offered = await asyncio.to_thread(choices, services, definition)
+    offered = await list_thread(services).run(choices, services, definition)
     return FormPage(
         section=section,
         definition=definition,

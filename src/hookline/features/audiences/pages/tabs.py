@@ -12,6 +12,7 @@ from hookline.api.listing import id_number
 from hookline.api.services import Services
 from hookline.connections.definitions.check import kind_of, references_of
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition, conditions_of
+from hookline.events import untyped
 from hookline.events.timestamps import iso
 from hookline.features.audiences.pages.progress import AUDIENCE, TRAIT, SyncRow, section_of, sync_row
 from hookline.features.audiences.service import (
@@ -194,7 +195,7 @@ def _row(reader: ProfileReader, definition: Definition, held: Held) -> PersonRow
         is_anonymous=held.user_id is None,
         href=person_href(held.user_id, anonymous),
         why=address(section_of(definition).href(definition.id, "why"), {"user": name}),
-        value=value_text(msgspec.json.decode(held.value)),
+        value=value_text(untyped.decode(held.value)),
         since=iso(held.since_ms),
         until="" if held.until_ms is None else iso(held.until_ms),
         synced=held.synced,

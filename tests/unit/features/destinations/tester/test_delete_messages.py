@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,8 +15,8 @@ from hookline.features.destinations.tester.chosen_event import accepted, sample_
 from hookline.features.destinations.tester.request_writer import RequestWriter
 from hookline.kinds.catalog import kinds, own_ids
 from hookline.kinds.settings import schema_of
-from hookline.settings import Deliver, Settings
-from tests.unit.control.running import Answer, Running, destination, source
+from hookline.settings import Settings
+from tests.unit.control.running import Answer, Running, destination
 from tests.unit.features.destinations.tester.receiver import Receiver
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -25,12 +25,9 @@ ALL = {"if": "true", "do": "drop"}
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Control that may reach this machine, with a source."""
-    deliver = Deliver(allow_networks=("127.0.0.0/8",), timeout=1.0)
-    with Running(tmp_path_factory.mktemp("deletes") / "data", deliver=deliver) as running:
-        running.api("POST", "/sources", source())
-        yield running
+def control(new_control: Callable[..., Running]) -> Running:
+    """The one that all tests here share."""
+    return new_control()
 
 
 def tried(control: Running, id: str = "crm", **asked: Any) -> Answer:

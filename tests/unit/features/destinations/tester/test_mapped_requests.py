@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from hookline.settings import Deliver
-from tests.unit.control.running import Answer, Running, record, source
+from tests.unit.control.running import Answer, Running, record
 from tests.unit.features.destinations.tester.receiver import Receiver
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}'
@@ -18,13 +17,9 @@ TOKEN = "token-that-nobody-may-see"
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Control that may reach this machine, with a source."""
-    with Running(
-        tmp_path_factory.mktemp("mapped") / "data", deliver=Deliver(allow_networks=("127.0.0.0/8",), timeout=1.0)
-    ) as running:
-        running.api("POST", "/sources", source())
-        yield running
+def control(new_control: Callable[..., Running]) -> Running:
+    """The one that all tests here share."""
+    return new_control()
 
 
 def destination(mapping: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:

@@ -244,6 +244,7 @@ def _json(folder: Path, module: str, *words: str) -> dict[str, Any]:
 
 def _process(found: Mapping[str, Any]) -> str:
     return (
-        f"{found['name']} {found['slope_mb_per_hour']:+.1f} MB/h, {found['pss_last_mb']:.0f} MB,"
+        f"{found['name']} {found['slope_mb_per_hour']:+.1f} MB/h over {found['minutes']:.0f} min,"
+        f" {found['pss_last_mb']:.0f} MB,"
         f" {found['files_last']:g} files"
     )

@@ -104,6 +104,15 @@ def test_a_dead_servers_folder_is_taken_once_its_last_role_is_gone(folder: str) 
     assert lock.hold_for_supervisor(folder) > 0
 
 
+def test_a_folder_that_is_left_while_its_lock_is_looked_at_is_taken(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last role of a dead supervisor may end at any moment: what can be shared then is nobody's."""
+    held = lock.hold_for_supervisor(folder)
+    monkeypatch.setattr(lock, "_holder", lambda file: os.close(held))
+    assert lock.hold_for_supervisor(folder) > 0
+
+
 @pytest.mark.usefixtures("left_behind")
 def test_a_role_that_still_takes_calls_is_waited_for(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead supervisor's collect goes on for ``collect.drain_delay`` too."""

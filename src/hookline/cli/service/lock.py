@@ -74,6 +74,8 @@ def _hold(folder: str, path: str, mode: int, drain_delay: float) -> int:
     while not _try(file, mode):
         holder = _holder(file)
         shared = mode == fcntl.LOCK_EX and _try(file, fcntl.LOCK_SH)
+        if shared and _try(file, mode):  # whoever held it has ended since the try before
+            break
         if shared or holder is not None or time.monotonic() > deadline:
             os.close(file)
             named = "roles started alone" if shared else f"process {holder}" if holder else "still ending"

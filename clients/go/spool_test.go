@@ -65,7 +65,7 @@ func TestSpoolSurvives(t *testing.T) {
 	if r := c.Flush(); r.Accepted != 1 || !r.OK() {
 		t.Errorf("%+v", r)
 	}
-	waitUntil(t, "adopted", func() bool { return len(s.events()) == 3 })
+	waitUntil(t, "adopted and removed", func() bool { return len(s.events()) == 3 && len(logs(t, folder)) == 1 })
 	equal(t, "close", c.Close(), nil)
 	got := s.names()
 	slices.Sort(got)

@@ -257,7 +257,7 @@ class Cluster:
 
         def is_so() -> bool:
             self._admin().elect_leaders(ElectionType.PREFERRED).result(START_SECONDS)
-            topics = self._admin().list_topics(timeout=5).topics.values()
+            topics = self._admin().list_topics(timeout=START_SECONDS).topics.values()
             partitions = [each for topic in topics for each in topic.partitions.values()]
             return all(each.leader == each.replicas[0] for each in partitions)
 
@@ -265,12 +265,12 @@ class Cluster:
 
     def leader(self, topic: str, partition: int) -> Broker:
         """The broker that leads a partition."""
-        metadata = self._admin().list_topics(topic, timeout=5).topics[topic].partitions[partition]
+        metadata = self._admin().list_topics(topic, timeout=START_SECONDS).topics[topic].partitions[partition]
         return self.brokers[metadata.leader - 1]
 
     def copies(self, topic: str) -> list[int]:
         """How many brokers have each partition of a topic."""
-        partitions = self._admin().list_topics(timeout=5).topics[topic].partitions
+        partitions = self._admin().list_topics(timeout=START_SECONDS).topics[topic].partitions
         return [len(partitions[number].replicas) for number in sorted(partitions)]
 
     def delete(self, topic: str) -> None:
@@ -286,7 +286,7 @@ class Cluster:
     def _who_knows(self, topic: str) -> list[bool]:
         # A client that is new asks the one broker it was told of.
         admins = [AdminClient({"bootstrap.servers": address}) for address in self.addresses.split(",")]
-        return [topic in admin.list_topics(timeout=5).topics for admin in admins]
+        return [topic in admin.list_topics(timeout=START_SECONDS).topics for admin in admins]
 
     @property
     def logs(self) -> str:

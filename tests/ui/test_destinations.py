@@ -160,13 +160,15 @@ def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
     form.get_by_role("button", name="Save").click()
     expect(form).to_contain_text("Saved")
     expect(form.locator("[data-offered]")).to_contain_text("1 event waits for a retry.")
-    for _ in range(2):  # a secret is changed in a dialog, which is gone with what it said
-        page.get_by_role("button", name=re.compile("St(art|op) signing")).first.click()
+    signing = page.locator(".thing", has=page.get_by_role("heading", name="X-Signature"))
+    for press, done in (("Stop signing", "no longer carry the signature"), ("Start signing", "are signed with")):
+        signing.get_by_role("button", name=press).click()  # the dialog is gone with what it said
         dialog = page.get_by_role("dialog")
-        if (secret := dialog.get_by_label("Shared secret")).is_visible():
-            secret.fill("the-secret")
+        if press == "Start signing":
+            dialog.get_by_label("Shared secret").fill("the-secret")
         dialog.locator("button:not([type=button])").click()
-        expect(page.locator("[data-toast]")).to_contain_text(re.compile(r"1 event waits for a retry\.\s+Try now"))
+        said = re.compile(rf"{done}.*1 event waits for a retry\.\s+Try now")
+        expect(page.locator("[data-toast]")).to_contain_text(said)
     form.get_by_role("button", name="Try now").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("the event that waits for a retry at once")

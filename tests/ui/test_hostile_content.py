@@ -145,7 +145,8 @@ def test_what_receivers_answer_is_text_wherever_it_is_shown(page: Page, hookline
     def issues() -> list[dict[str, Any]]:  # on a busy machine there is another one, of answers that came too late
         return [each for each in hookline.api("GET", "issues").json["items"] if each["outcome"] == "refused"]
 
-    wait_until(lambda: sum(each["events"] for each in issues()) == len(PAYLOADS), what="all refused, and in issues")
+    # What got no answer in time on a busy machine is tried again, and issues are followed at the lowest priority.
+    wait_until(lambda: sum(each["events"] for each in issues()) == len(PAYLOADS), 100, what="all refused")
     sign_in(page, hookline)
     expect(page.locator("table.events").get_by_text("failed").first).to_be_visible()
     assert_inert(page)

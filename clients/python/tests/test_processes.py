@@ -205,6 +205,7 @@ for number in range(100):
         client.track('u', f'Event {number}')
     except KeyboardInterrupt:
         is_signalled = False
+threading.Thread.start = start
 client.flush(30)
 for _ in range(1_000):
     names = [thread.name for thread in threading.enumerate()]

@@ -14,6 +14,7 @@ import pytest
 from hookline_client import Client
 from tests.clients.go.programs import Program
 from tests.clients.go.toolchain import ROOT
+from tests.clients.spool import segments
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, wait_until, webhook
 
 NOWHERE = "http://127.0.0.1:1"
@@ -55,7 +56,7 @@ def test_python_sends_what_go_left(
     with Client(WRITE_KEY, endpoint=f"http://127.0.0.1:{hookline.collect_port}", spool=spool) as client:
         client.flush(0)
         wait_until(lambda: arrived(receiver) >= ids, what="all that was left")
-        wait_until(lambda: not list(Path(spool).rglob("*.log")), what="the box removed")
+        wait_until(lambda: not segments(Path(spool)), what="the box removed")
 
 
 def test_go_sends_what_python_left(
@@ -72,4 +73,4 @@ def test_go_sends_what_python_left(
     assert programs[0].do(do="init", options=options) == {"ok": True}
     programs[0].do(do="flush", seconds=1)
     wait_until(lambda: arrived(receiver) >= {event["messageId"] for event in waiting}, what="all that was left")
-    wait_until(lambda: not list(spool.rglob("*.log")), what="the box removed")
+    wait_until(lambda: not segments(spool), what="the box removed")

@@ -14,6 +14,7 @@ import pytest
 
 from hookline_client import Client
 from hookline_client.uploader.exit_code import ExitCode
+from tests.clients.spool import segments
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, free_port, wait_until, webhook
 
 
@@ -108,4 +109,5 @@ def test_spool_outlives_the_process_and_an_endpoint_that_is_away(
         ids.add(str(second.track("u", "Event")))
         second.flush()
         wait_for_once(receiver, ids)
+        wait_until(lambda: len(segments(spool)) <= 1, what="the answer for what the first one left")
     assert [path for path in spool.rglob("*") if path.is_file()] == []

@@ -20,6 +20,7 @@ import pytest
 
 from hookline_client import Client
 from hookline_client.uploader.exit_code import ExitCode
+from tests.clients.spool import segments
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, wait_until, webhook
 
 CLIENTS = 3
@@ -77,7 +78,7 @@ class Fleet:
         wait_until(self._is_uploaded, DRAIN_SECONDS, "the log uploaded")
         with Client(WRITE_KEY, endpoint=self._endpoint, spool=str(self.spool)) as last:
             last.flush(0)  # begins to look for boxes without an event of its own
-            wait_until(lambda: not list(self.spool.rglob("*.log")), DRAIN_SECONDS, "all boxes adopted and empty")
+            wait_until(lambda: not segments(self.spool), DRAIN_SECONDS, "all boxes adopted and empty")
 
     def kill_all(self) -> None:
         """At the end of a failed test."""

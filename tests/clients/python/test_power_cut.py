@@ -22,6 +22,7 @@ from hookline_client.testing import RecordingTransport
 from hookline_client.uploader.exit_code import ExitCode
 from hookline_client.uploader.report import Report
 from hookline_client.uploader.uploader import Uploader
+from tests.clients.spool import segments
 from tests.service.harness import WRITE_KEY, free_port, wait_until
 
 PROGRAM = Path(__file__).with_name("spooling_until_cut.py")
@@ -70,7 +71,7 @@ def test_a_spool_has_what_was_synced(disk: LoopDisk, tmp_path: Path) -> None:
     transport = RecordingTransport()
     with Client(WRITE_KEY, spool=str(spool), transport=transport) as client:
         client.flush(0)
-        wait_until(lambda: not list(spool.rglob("*.log")), what="the spool emptied")
+        wait_until(lambda: not segments(spool), what="the spool emptied")
     assert len(kept) > 100
     assert set(kept) <= {event["messageId"] for event in transport.events}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
@@ -213,8 +214,11 @@ def _open(child: int) -> list[str]:
 
 
 def _children() -> list[int]:
-    found = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for children in found for pid in children.read_text().split()]
+    found: list[int] = []
+    for children in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that has ended; its children are another one's then
+            found += map(int, children.read_text().split())
+    return found
 
 
 def _events(service: Receiver) -> int:

@@ -35,25 +35,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", action="store_true", help="write the pages, and make nothing")
     asked = parser.parse_args(arguments)
     leave_on_sigterm()
-    code, counted = ledger.code(), codes()
+    now = codes()
     found: list[Piece] = []
     ends = time.monotonic() + asked.minutes * 60
     while not asked.write and time.monotonic() < ends:
         pieces = ledger.read()  # others may make pieces of other runs meanwhile
-        run = _next(pieces, counted, asked.only, found if asked.again else pieces)
+        run = _next(pieces, now, asked.only, found if asked.again else pieces)
         if run is None:
             break
-        found.append(_made(run, code, sum(piece.run == run.name for piece in pieces)))
+        found.append(_made(run, now[run.name], sum(piece.run == run.name for piece in pieces)))
         ledger.append(found[-1])
-        pages.write(ledger.read(), code, counted)
+        pages.write(ledger.read(), now)
         print(f"{found[-1].began} {run.name} {found[-1].amount:g} {run.unit}: {_said(found[-1])}", flush=True)
-    pages.write(ledger.read(), code, counted)
+    pages.write(ledger.read(), now)
     return int(any(is_bad(piece) for piece in found))
 
 
 def _next(pieces: Sequence[Piece], codes: Codes, only: Sequence[str] | None, tried: Sequence[Piece]) -> Run | None:
     """The run that is least far on this code; what failed on it when it was tried waits for other code."""
-    failed = {piece.run for piece in tried if piece.code in codes[piece.run] and is_bad(piece)}
+    failed = {piece.run for piece in tried if piece.code == codes[piece.run] and is_bad(piece)}
     wanted = [
         (amount / run.aim, number, run)
         for number, (run, amount) in enumerate(unfinished(pieces, codes))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ABBREVIATED = 8
-"""Characters of a commit, as the ledger has them."""
+"""Characters of a commit."""
 
 
 def changes(root: Path, paths: Sequence[str], since: str | None = None) -> Iterator[str]:
@@ -37,19 +37,24 @@ def _changes_code(root: Path, line: str) -> bool:
     _, _, before, after, status = said.split()
     if status != "M" or not path.endswith(".py"):
         return True
+    return what_runs(path, git(root, "cat-file", "blob", before)) != what_runs(
+        path, git(root, "cat-file", "blob", after)
+    )
+
+
+def what_runs(name: str, text: str) -> str:
+    """Return what of a file runs, in a form that can be compared: of a Python module, what is no docstring, no comment
+    and no line break."""
+    if not name.endswith(".py"):
+        return text
     try:
-        return _code(git(root, "cat-file", "blob", before)) != _code(git(root, "cat-file", "blob", after))
+        tree = ast.parse(text)
     except SyntaxError:
-        return True
-
-
-def _code(text: str) -> str:
-    """Return what of a module runs, in a form that can be compared."""
-    tree = ast.parse(text)
+        return text
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [each for each in node.body if not _is_text(each)]
-    return ast.dump(tree)
+    return ast.unparse(tree)
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -1,24 +1,26 @@
 """The ledger of the long runs: a line of JSON for each piece, in ``docs/reports/long-runs.jsonl``.
 
-A piece counts for the code that it ran on: the last commit that changed what an event passes on its way, more of it
-than docstrings. A run on the embedded backend counts though the journal on Kafka changes, which it never loads, and a
-test that stays within its own process as long as nothing changes that it imports.
+A piece counts for the code that it ran on: what an event passes on its way, without docstrings and comments. A run on
+the embedded backend counts though the journal on Kafka changes, which it never loads, and a test that stays within its
+own process as long as nothing changes that it imports. Code is named by a digest of what runs: a commit may get another
+name, or be joined with others, before it is merged.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from bench.long.changes import ABBREVIATED, changes, git
+from bench.long.changes import git, what_runs
 
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs/reports/long-runs.jsonl"
@@ -49,6 +51,8 @@ print(*sorted(filter(None, files)), sep="\\n")
 """
 FLUSHES = 100
 FLUSHED_BYTES = 4096
+DIGITS = 8
+"""Hexadecimal ones of a digest, as the ledger has them."""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,7 +62,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: float
     """In the unit of the run: kills, minutes …"""
     code: str
-    """The commit that last changed what an event passes."""
+    """The digest of what the run tries."""
     began: str
     """ISO 8601."""
     seconds: float
@@ -90,11 +94,8 @@ def append(piece: Piece, path: Path = PATH) -> None:
 
 
 def code(root: Path = ROOT) -> str:
-    """Return the commit of what is measured; RuntimeError where that is not committed."""
-    measured = all_but(*BESIDE)
-    if git(root, "status", "--porcelain", *measured):
-        raise RuntimeError("src/hookline has changes: commit them first, or nobody can say what was measured")
-    return _last_change(root, measured)
+    """Return the digest of all that an event passes."""
+    return _digest(_files(root, all_but(*BESIDE)), root)
 
 
 def all_but(*names: str) -> tuple[str, ...]:
@@ -102,18 +103,17 @@ def all_but(*names: str) -> tuple[str, ...]:
     return "--", "src/hookline", *(f":(exclude)src/hookline/{name}" for name in names)
 
 
-def embedded(root: Path = ROOT) -> frozenset[str]:
-    """Return the commits since the last one that changed what an event passes on the embedded backend, that one
-    first."""
-    return _since(_last_change(root, all_but(*BESIDE, ON_KAFKA)), root)
+def embedded(root: Path = ROOT) -> str:
+    """Return the digest of what an event passes on the embedded backend."""
+    return _digest(_files(root, all_but(*BESIDE, ON_KAFKA)), root)
 
 
-def since(module: str, root: Path = ROOT) -> frozenset[str]:
-    """Return the commits since the last one that changed a file of src/hookline that a test imports, that one first."""
+def imported(module: str, root: Path = ROOT) -> str:
+    """Return the digest of the files of src/hookline that a test imports."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, module], cwd=root, check=True, capture_output=True, text=True
     )
-    return _since(_last_change(root, ("--", *done.stdout.split())), root)
+    return _digest(map(Path, done.stdout.split()), root)
 
 
 def now() -> str:
@@ -135,11 +135,16 @@ def flush_us(folder: Path) -> float:
     return statistics.median(took) * 1e6
 
 
-def _since(commit: str, root: Path) -> frozenset[str]:
-    return frozenset(
-        (commit, *git(root, "rev-list", "--abbrev-commit", f"--abbrev={ABBREVIATED}", f"{commit}..HEAD").split())
-    )
+def _files(root: Path, paths: Iterable[str]) -> list[Path]:
+    listed = git(root, "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", *paths)
+    return [path for name in listed.splitlines() if (path := root / name).exists()]
 
 
-def _last_change(root: Path, paths: Sequence[str]) -> str:
-    return next(changes(root, paths))
+def _digest(files: Iterable[Path], root: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        name = str(path.relative_to(root))
+        # What is no text, such as a picture, is compared all the same.
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        digest.update(f"{name}\0{what_runs(name, text)}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:DIGITS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,22 +198,24 @@ RUNS = (
 LOSES_ON_PURPOSE = "power-cuts-without-fsync"
 
 
-Codes = Mapping[str, Collection[str]]
-"""By the name of a run, the commits whose code was what it tries now."""
+Codes = Mapping[str, str]
+"""By the name of a run, the digest of what it tries."""
 
 
 def codes() -> Codes:
-    """Return which pieces count; RuntimeError where what is measured is not committed."""
-    on_kafka, embedded = {ledger.code()}, ledger.embedded()
+    """Return what the pieces have to be of that count."""
+    on_kafka, embedded = ledger.code(), ledger.embedded()
     return {
-        run.name: ledger.since(run.imports) if run.imports else on_kafka if run.on_kafka else embedded for run in RUNS
+        run.name: ledger.imported(run.imports) if run.imports else on_kafka if run.on_kafka else embedded
+        for run in RUNS
     }
 
 
 def made(run: Run, pieces: Sequence[Piece], codes: Codes) -> float:
     """Return how much of it went well on this code."""
-    counted = codes[run.name]
-    return sum(each.amount for each in pieces if each.run == run.name and each.code in counted and not is_bad(each))
+    return sum(
+        each.amount for each in pieces if each.run == run.name and each.code == codes[run.name] and not is_bad(each)
+    )
 
 
 def unfinished(pieces: Sequence[Piece], codes: Codes) -> list[tuple[Run, float]]:

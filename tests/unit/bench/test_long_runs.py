@@ -13,7 +13,7 @@ from bench.long.ledger import Piece
 from bench.long.runs import RUNS, made, unfinished
 
 NOW, BEFORE = "11111111", "00000000"
-CODES = {run.name: {NOW} for run in RUNS}
+CODES = {run.name: NOW for run in RUNS}
 KILLS = next(run for run in RUNS if run.name == "random-kills")
 
 
@@ -52,7 +52,7 @@ def test_pieces_on_other_code_and_bad_ones_do_not_count() -> None:
     assert unfinished(lost, CODES) == [(KILLS, 0)]
     assert main._next(lost, CODES, None, lost) is None
     assert main._next(lost, CODES, None, []) == KILLS  # asked for again
-    assert main._next(lost, dict.fromkeys(CODES, ("22222222",)), ["random-kills"], lost) == KILLS
+    assert main._next(lost, dict.fromkeys(CODES, "22222222"), ["random-kills"], lost) == KILLS
 
 
 def test_the_control_run_has_to_lose() -> None:
@@ -67,38 +67,43 @@ def test_the_pages_say_how_far_it_is() -> None:
         piece("random-kills", 60, owed=1_000, twice=3, restarts=(1.0, 2.0, 4.0)),
         piece("random-kills", 40, owed=500, code=BEFORE, lost=2, failures=("a | line\nand another",)),
     ]
-    page = pages.long_runs(pieces, NOW, CODES).markdown()
+    page = pages.long_runs(pieces, CODES).markdown()
     assert "| everything killed at a random moment | 300 kills | 60 | 100 | 1,500 | 2 | 3 | 2.00 s |" in page
     assert f"| random-kills | 2026-11-25T10:00:00+00:00 | {BEFORE} | a / line and another |" in page
     summary = pages.summary(pieces, CODES).markdown()
     assert f"0 of {len(RUNS)} complete on this code | 100 kills so far, 2 lost" in summary
 
 
-def committed(root: Path, files: dict[str, str]) -> list[str]:
-    """Commit files below src/hookline one after the other; return the commits, the newest first."""
+def write(root: Path, files: dict[str, str]) -> None:
+    """Write files below src/hookline."""
     for name, text in files.items():
         path = root / "src/hookline" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        git(root, "add", ".")
-        git(root, "commit", "--quiet", "--message", name)
-    return git(root, "log", "--format=%h", "--abbrev=8").split()
 
 
-def git(root: Path, *words: str) -> str:
-    """Run git in a repository made for a test."""
-    named = ["git", "-c", "user.name=n", "-c", "user.email=e", *words]
-    return subprocess.run(named, cwd=root, check=True, capture_output=True, text=True).stdout
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with a lane, a page and the journal on Kafka."""
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    write(
+        tmp_path,
+        {"lane.py": "LIMIT = 1\ndef do():\n    return 'a'\n", "web/page.py": "", "journal/kafka/reader.py": ""},
+    )
+    return tmp_path
 
 
-def test_only_committed_code_is_measured(tmp_path: Path) -> None:
-    """A page of the UI is no other code, a change that nobody can look up is refused."""
-    git(tmp_path, "init", "--quiet")
-    _, first = committed(tmp_path, {"deliver/lane.py": "", "web/page.py": ""})
-    assert ledger.code(tmp_path) == first
-    (tmp_path / "src/hookline/deliver/lane.py").write_text("changed")
-    with pytest.raises(RuntimeError, match="has changes"):
-        ledger.code(tmp_path)
+def test_a_page_is_no_other_code(root: Path) -> None:
+    """What no event passes; a lane is, and so is a file that comes or goes."""
+    before = ledger.code(root)
+    write(root, {"web/page.py": "changed = 1"})
+    assert ledger.code(root) == before
+    write(root, {"lane.py": "LIMIT = 2"})
+    changed = ledger.code(root)
+    write(root, {"more.py": ""})
+    assert len({before, changed, ledger.code(root)}) == 3
+    (root / "src/hookline/more.py").unlink()
+    assert ledger.code(root) == changed
 
 
 SAID = """\"\"\"A module.\"\"\"
@@ -111,41 +116,49 @@ def do(): # why
 """
 
 
-def test_a_docstring_is_no_other_code(tmp_path: Path) -> None:
-    """Nor is a comment, a line break or a file that may be executed; a text that is returned is, and so is a file that
-    goes or cannot be read."""
-    git(tmp_path, "init", "--quiet")
-    (first,) = committed(tmp_path, {"lane.py": "LIMIT = 1\ndef do():\n    return 'a'\n"})
+def test_a_docstring_is_no_other_code(root: Path) -> None:
+    """Nor is a comment, a line break, a commit or a file that may be executed; a text that is returned is, and so is
+    what is no Python."""
+    before = ledger.code(root)
     for text in (SAID % "a", (SAID % "a").replace("LIMIT = 1", "LIMIT = (\n    1\n)").replace("why", "because")):
-        committed(tmp_path, {"lane.py": text})
-        assert ledger.code(tmp_path) == first
-    (tmp_path / "src/hookline/lane.py").chmod(0o755)
-    git(tmp_path, "commit", "--quiet", "--all", "--message", "mode")
-    assert ledger.code(tmp_path) == first
+        write(root, {"lane.py": text})
+        assert ledger.code(root) == before
+    (root / "src/hookline/lane.py").chmod(0o755)
+    named = ("-c", "user.name=n", "-c", "user.email=e")
+    for words in (("add", "."), ("commit", "--quiet", "--message", "lane")):
+        subprocess.run(["git", *named, *words], cwd=root, check=True)
+    assert ledger.code(root) == before
+    found = {before}
     for text in (SAID % "b", "not Python", "nor this"):
-        newest, *_ = committed(tmp_path, {"lane.py": text, "web/page.py": text})[1:]
-        assert ledger.code(tmp_path) == newest
-    git(tmp_path, "rm", "--quiet", "src/hookline/lane.py")
-    git(tmp_path, "commit", "--quiet", "--message", "gone")
-    assert ledger.code(tmp_path) == git(tmp_path, "log", "-1", "--format=%h", "--abbrev=8").strip()
+        write(root, {"lane.py": text})
+        found.add(ledger.code(root))
+    assert len(found) == 4
 
 
-def test_the_embedded_backend_counts_though_the_journal_on_kafka_changes(tmp_path: Path) -> None:
+def test_a_picture_is_code_too(root: Path) -> None:
+    """Whatever its bytes are."""
+    picture = root / "src/hookline/lane.png"
+    picture.write_bytes(b"\x89PNG\xff")
+    before = ledger.code(root)
+    picture.write_bytes(b"\x89PNG\xfe")
+    assert ledger.code(root) != before
+
+
+def test_the_embedded_backend_counts_though_the_journal_on_kafka_changes(root: Path) -> None:
     """It never loads it; what both load is other code for both."""
-    git(tmp_path, "init", "--quiet")
-    pages, kafka, lane = committed(tmp_path, {"lane.py": "", "journal/kafka/reader.py": "", "web/page.py": ""})
-    assert ledger.code(tmp_path) == kafka
-    assert ledger.embedded(tmp_path) == {pages, kafka, lane}
-    newest, *_ = committed(tmp_path, {"lane.py": "changed = 1"})
-    assert ledger.embedded(tmp_path) == {newest} == {ledger.code(tmp_path)}
+    code, embedded = ledger.code(root), ledger.embedded(root)
+    write(root, {"journal/kafka/reader.py": "changed = 1"})
+    assert (ledger.code(root) != code, ledger.embedded(root) != embedded) == (True, False)
+    write(root, {"lane.py": "changed = 1"})
+    assert ledger.embedded(root) != embedded
 
 
-def test_a_test_counts_while_what_it_imports_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also pieces that were made after later changes of other files."""
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}/src")
-    git(tmp_path, "init", "--quiet")
-    files = {"__init__.py": "", "kinds.py": "", "fuzzed.py": "import hookline.kinds", "lane.py": "", "web.py": ""}
-    web, lane, fuzzed, *_ = committed(tmp_path, files)
-    assert ledger.since("hookline.fuzzed", tmp_path) == {web, lane, fuzzed}
-    newest, *_ = committed(tmp_path, {"kinds.py": "changed = 1"})
-    assert ledger.since("hookline.fuzzed", tmp_path) == {newest}
+def test_a_test_counts_while_what_it_imports_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of other files."""
+    monkeypatch.setenv("PYTHONPATH", f"{root}/src")
+    write(root, {"__init__.py": "", "kinds.py": "", "fuzzed.py": "import hookline.kinds"})
+    before = ledger.imported("hookline.fuzzed", root)
+    write(root, {"lane.py": "changed = 1"})
+    assert ledger.imported("hookline.fuzzed", root) == before
+    write(root, {"kinds.py": "changed = 1"})
+    assert ledger.imported("hookline.fuzzed", root) != before

@@ -24,6 +24,11 @@ PHASE_SECONDS = 4.0
 """How long each number of processes is measured."""
 STILL_SECONDS = 0.2
 TRIES = 5
+AFTER_DEATH = 0.8
+"""Of what a receiver wants, it gets at least so much in one of the tries. Without the share of the one that died it
+would be two thirds, and a busy machine comes to nine tenths."""
+CAME_AND_WENT = 0.6
+"""There is no second try of this."""
 EVENTS = RATE * 120
 """More than can be sent until it is over, on a slow machine too: they wait all the time."""
 NOW = {"deliver.timeout": "2s", "deliver.session_timeout": "4s"}
@@ -54,11 +59,11 @@ def test_rate_and_concurrency_hold_for_one_to_four_processes(fleet: Callable[...
     all_of_them.wait_for_owners(*owners[:2])
     _measure()  # its share is free a moment after its partitions are
     for _ in range(TRIES):  # a machine with other work may hold up one stretch; a share that was lost, all of them
-        after_the_death = _measure()
-        if _within(_times(receiver, "/paced", began), after_the_death[0], PHASE_SECONDS) >= RATE * PHASE_SECONDS * 0.95:
+        after_the_death = first, last = _measure()
+        if _within(_times(receiver, "/paced", began), first, last - first) >= AFTER_DEATH * RATE * (last - first):
             break
     sent, asked = (_times(receiver, path, began) for path in ("/paced", "/narrow"))
-    for (first, last), least in ((came_and_went, 0.6), (after_the_death, 0.9)):  # the first stretch has no second try
+    for (first, last), least in ((came_and_went, CAME_AND_WENT), (after_the_death, AFTER_DEATH)):
         found = _within(sent, first, last - first), _within(asked, first, last - first)
         assert found[0] >= least * RATE * (last - first), _by_second(sent, began)
         assert found[1] >= (least - 0.2) * (last - first) * AT_ONCE / ANSWER_SECONDS, _by_second(asked, began)

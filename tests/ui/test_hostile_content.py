@@ -161,7 +161,8 @@ def test_what_receivers_answer_is_text_wherever_it_is_shown(page: Page, hookline
         page.goto(f"/destinations/crm/{tab}?outcome=refused")
         for _ in range(5):
             assert_inert(page)
-            page.get_by_role("link", name="Next page").click()
+            with page.expect_navigation():
+                page.get_by_role("link", name="Next page").click()
     page.goto("/destinations/crm/attempts?outcome=refused")
     page.get_by_role("button", name="Request", exact=True).first.click()
     expect(page.locator(".answer")).to_contain_text("x-told", ignore_case=True)

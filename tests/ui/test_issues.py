@@ -113,6 +113,7 @@ def test_a_viewer_sees_no_buttons(browser: Browser, hookline: Hookline, receiver
     theirs.goto(invited["link"])
     theirs.get_by_label("Password").fill("correct horse battery")
     theirs.get_by_role("button", name="Join").click()
+    theirs.locator("#light[data-state=good]").wait_for()
     theirs.goto(f"/issues/{issue['id']}")
     expect(theirs.get_by_role("heading", name="What to do next")).to_be_visible()
     for name in ("Retry", "Ignore", "Add note"):

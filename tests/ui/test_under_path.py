@@ -116,6 +116,7 @@ def test_what_is_found_under_a_path_is_below_it(page: Page, hookline: Hookline, 
     page.get_by_text("Views", exact=True).click()
     page.get_by_placeholder("Name", exact=True).fill("Tracks")
     page.get_by_role("button", name="Save view").click()
+    page.get_by_role("link", name="Tracks").wait_for()
     page.goto(f"{origin}/events")
     page.get_by_text("Views", exact=True).click()
     page.get_by_role("link", name="Tracks").click()

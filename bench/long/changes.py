@@ -7,9 +7,6 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ABBREVIATED = 8
-"""Characters of a commit."""
-
 
 def changes(root: Path, paths: Sequence[str], since: str | None = None) -> Iterator[str]:
     """Yield the commits that changed the code at these paths, newest first; of those after ``since``, if given.
@@ -23,7 +20,7 @@ def changes(root: Path, paths: Sequence[str], since: str | None = None) -> Itera
             commit, is_yielded = line, False
         elif line and not is_yielded and _changes_code(root, line):
             is_yielded = True
-            yield commit[:ABBREVIATED]
+            yield commit
 
 
 def git(root: Path, *words: str) -> str:

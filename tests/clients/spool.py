@@ -1,4 +1,4 @@
-"""What is in a spool while clients use it."""
+"""Look into a spool while clients use it."""
 
 from __future__ import annotations
 

@@ -144,9 +144,10 @@ class Broker:
                 self.kill()
 
     def pause(self) -> None:
-        """SIGSTOP: it is there and does nothing."""
+        """SIGSTOP, and wait until it has stopped: for some milliseconds its threads go on, and copy what comes next."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def resume(self) -> None:
         """SIGCONT."""

@@ -94,7 +94,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_page_is_no_other_code(root: Path) -> None:
-    """What no event passes; a lane is, and so is a file that comes or goes."""
+    """Nor is anything else that no event passes; a lane is, and so is a file that comes or goes."""
     before = ledger.code(root)
     write(root, {"web/page.py": "changed = 1"})
     assert ledger.code(root) == before

@@ -206,12 +206,12 @@ class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     samples: tuple[Sample, ...]
 
 
-def simulate(outage: Outage) -> Report:
-    """Live through the outage and the recovery."""
+def simulate(outage: Outage, look_up: Callable[[], None] = lambda: None) -> Report:
+    """Live through the outage and the recovery; ``look_up`` is called at each sample, and ends it by raising."""
     with temporary_folder() as folder, silenced():
         simulation = Simulation(outage, folder)
         try:
-            return simulation.run()
+            return simulation.run(look_up)
         finally:
             simulation.close()
 
@@ -254,7 +254,7 @@ class Simulation:
         self._error: BaseException | str | None = None
         self._role: DeliverRole | None = None
 
-    def run(self) -> Report:
+    def run(self, look_up: Callable[[], None]) -> Report:
         """Run until the backlog is gone, or hopeless."""
         self._scheduler.soon(Call(self._loop, self._start))
         give_up = self._ends + max(RECOVERY_SECONDS_MIN, RECOVERY_OUTAGES_MAX * self._outage.outage_seconds)
@@ -263,6 +263,7 @@ class Simulation:
             self._scheduler.run_for(self._scheduler.coarse_seconds or SAMPLE_SECONDS)
             if self._error is not None:
                 raise RuntimeError(f"the simulated role failed: {self._error!r}")
+            look_up()
             self._sample()
             if self._clock.seconds > self._ends and self._is_well():
                 recovered = self._clock.seconds - self._ends

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hookline.cli.main import run
-from hookline.cli.service.simulate import chart, duration, time_line
+from hookline.cli.service.simulate import chart, duration, ended_in_order, time_line
 from hookline.simulation.outage import Attempt, Report, Sample
 from tests.unit.control.running import WAIT_SECONDS, wait_until
 
@@ -102,6 +102,21 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals) -> None:
         finally:
             running.kill()
     assert not any(each.exists() for each in found)
+
+
+def test_a_signal_is_heard_where_an_exception_would_be_lost() -> None:
+    """What a callback of the garbage collector raises is dropped: the signal that came in one ends it all the same."""
+
+    class Dropped:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with ended_in_order() as end_if_signalled:
+        end_if_signalled()
+        Dropped()
+        with pytest.raises(SystemExit) as ended:
+            end_if_signalled()
+    assert ended.value.code == 128 + signal.SIGTERM
 
 
 def test_a_destination_that_is_not_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

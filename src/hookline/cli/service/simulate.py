@@ -6,7 +6,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,8 +71,8 @@ def simulate_outage(
         event_bytes=_size(event_size),
         seed=seed,
     )
-    with _ended_in_order():
-        report = simulate(asked)
+    with ended_in_order() as end_if_signalled:
+        report = simulate(asked, end_if_signalled)
     if as_json:
         print(json.dumps(msgspec.to_builtins(report)))
     else:
@@ -81,11 +81,21 @@ def simulate_outage(
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Have a signal end it as an exception does: its folder, which takes memory, is removed then."""
-    before = {each: signal.signal(each, lambda number, _: sys.exit(128 + number)) for each in ENDING_SIGNALS}
+def ended_in_order() -> Iterator[Callable[[], None]]:
+    """Have a signal end it as an exception does: its folder, which takes memory, is removed then.
+
+    What is yielded raises it, SystemExit. Raised by the signal's handler it could be lost: where Python drops what the
+    callback of a weak reference raises.
+    """
+    came: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in ENDING_SIGNALS}
+
+    def end_if_signalled() -> None:
+        if came:
+            sys.exit(128 + came[0])
+
     try:
-        yield
+        yield end_if_signalled
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -38,7 +38,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...]
     checks: tuple[Check, ...]
     made: str = ""
-    """Day and machine of the measurement, as in ``made_here()``, where the page is not of this day and machine."""
+    """Moment and machine of the measurement, as in ``made_here()``, where the page is not of this one."""
 
     @property
     def passed(self) -> bool:
@@ -83,14 +83,14 @@ def milliseconds(seconds: float) -> str:
 
 
 def made_here() -> str:
-    """Return this day and machine as the pages say them."""
-    day = datetime.now(UTC).date().isoformat()
-    return f"{day} ({os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()})"
+    """Return this moment and machine as the pages say them: one that is made twice on a day differs in the time."""
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
+    return f"{moment} ({os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()})"
 
 
 def _made_by(command: str, made: str) -> str:
-    day, _, system = made.partition(" ")
-    return f"Made on {day} by `{command}` {system}; the command writes this page anew."
+    moment, _, system = made.partition(" ")
+    return f"Made on {moment} by `{command}` {system}; the command writes this page anew."
 
 
 def _markdown_table(section: Section) -> str:

@@ -110,7 +110,7 @@ def page(
     """The whole report."""
     rows = [*fronts, *receivers, *resting]
     return PAGE.format(
-        date=time.strftime("%Y-%m-%d", time.gmtime()),
+        date=time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
         versions=", ".join(f"{name} {_version(command)}" for name, command in VERSIONS.items()),
         restarts=restarts,
         rate=rate,

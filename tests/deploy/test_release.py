@@ -106,20 +106,6 @@ def test_a_report_of_other_code_is_refused_and_named_in_the_notes(repository: Pa
     assert stale.reports(repository) == []
 
 
-def test_a_report_that_is_made_twice_on_a_day_is_new(repository: Path) -> None:
-    """Its figures say so."""
-    report = repository / "docs/reports/scale.md"
-    report.write_text(report.read_text() + "\n| accepted per second | 27,439 |\n")
-    (repository / "src/hookline/new.py").write_text("")
-    commit(repository)
-    (repository / "src/hookline/newer.py").write_text("")
-    commit(repository)
-    assert len(stale.reports(repository)) == 1
-    report.write_text(report.read_text().replace("27,439", "30,923"))
-    commit(repository)
-    assert stale.reports(repository) == []
-
-
 def test_a_report_is_not_made_old_by_a_docstring(repository: Path) -> None:
     """What was measured is what runs."""
     code = next((repository / "src/hookline").rglob("*.py"))

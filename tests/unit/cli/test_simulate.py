@@ -105,7 +105,7 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals) -> None:
 
 
 def test_a_signal_is_heard_where_an_exception_would_be_lost() -> None:
-    """What a callback of the garbage collector raises is dropped: the signal that came in one ends it all the same."""
+    """End it although Python drops what is raised where the signal came, here in a finalizer."""
 
     class Dropped:
         def __del__(self) -> None:

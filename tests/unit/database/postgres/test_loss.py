@@ -244,7 +244,6 @@ def test_a_server_that_is_frozen_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 def test_connections_are_few(postgres: PostgresServer, schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many stores and threads there are; who needs one more than there may be waits, and not for ever."""
     monkeypatch.setattr(pool_module, "CONNECTIONS_MAX", 2)
-    monkeypatch.setattr(pool_module, "BUSY_TIMEOUT_SECONDS", 0.1)
     opened = [connect(schema, read_only=True) for _ in range(20)]
     threads = [threading.Thread(target=lambda each=each: each.execute(COUNT).fetchall()) for each in opened]
     for thread in threads:
@@ -255,6 +254,7 @@ def test_connections_are_few(postgres: PostgresServer, schema: Schema, monkeypat
     assert postgres.admin(query)[0][0] <= 2
     for each in opened[:2]:
         each.execute("BEGIN")
+    monkeypatch.setattr(pool_module, "BUSY_TIMEOUT_SECONDS", 0.1)
     with pytest.raises(DatabaseLocked, match="all 2 connections"):
         opened[2].execute("BEGIN")
     opened[0].execute("COMMIT")

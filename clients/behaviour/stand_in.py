@@ -54,6 +54,8 @@ class StandIn:
         self._refuses = refuses
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._is_leaving = False
+        """The last request before it is away has its answer: until it is back no other gets one."""
         self._connections: list[socket.socket] = []
         self._listener = self._bind(0)
         self.port: int = self._listener.getsockname()[1]
@@ -130,6 +132,7 @@ class StandIn:
         self._be_away()
 
     def _come_back(self) -> None:
+        self._is_leaving = False
         if not self._ended.is_set():
             self._listen()
 
@@ -163,15 +166,17 @@ class StandIn:
             sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         raw = _body(stream, headers)
         with self._lock:
+            if self._is_leaving:
+                return False
             request = Arrived(time.monotonic(), line[0], line[1], headers, raw, _document(raw, headers), number)
             answer = self._answer_to(request)
             self.arrived.append(request._replace(is_taken=_is_taken(answer)))
-        keeps = self._give(sock, answer) and headers.get("connection", "").lower() != "close"
-        with self._lock:
-            if self._is_away_next():
+            self._is_leaving = is_last = self._is_away_next()
+        try:
+            return self._give(sock, answer) and headers.get("connection", "").lower() != "close" and not is_last
+        finally:
+            if is_last:
                 self._go_away()
-                return False
-        return keeps
 
     def _answer_to(self, request: Arrived) -> dict[str, Any]:
         rule = self._refuses

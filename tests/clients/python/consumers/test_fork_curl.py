@@ -19,6 +19,8 @@ from tests.clients.python.consumers.conftest import GOOD, port_of
 from tests.service.harness import WRITE_KEY, Receiver, free_port, wait_until
 
 NewClient = Callable[..., Client]
+SELECTOR = "anon_inode:[eventpoll]"
+"""What a thread has open that waits for a process."""
 
 
 @pytest.fixture
@@ -178,9 +180,12 @@ def test_a_fork_while_a_process_runs(
     silence: socket.socket, new_client: NewClient, children: Callable[[], list[int]]
 ) -> None:
     """The child has nothing of it open and does not wait for it; the parent's goes on."""
+    before = _open(os.getpid()).count(SELECTOR)
     client = new_client(port_of(silence), "fork_curl", batch_size=1, timeout=60.0, max_retries=0)
     client.track("parent", "Test")
     curl = _running_curl(children)
+    # Its program may run before whoever started it knows of it.
+    wait_until(lambda: _open(os.getpid()).count(SELECTOR) > before, what="the client waits for it")
     pipes = [at for at in _open(curl) if "pipe:" in at]
     child = os.fork()
     if child == 0:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import resource
 import stat
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from hookline_client.consumers.private_file import private_file
+from limits import file_size_limit
+from open_files import open_files
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
@@ -27,16 +30,11 @@ def test_another_process_of_ours_reads_it_whole(in_memory: bool, monkeypatch: py
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_without_room_it_leaves_nothing_open(in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_it_leaves_nothing_open(in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written whole is closed again, and the caller hears of it."""
     if not in_memory:
         monkeypatch.delattr(os, "memfd_create", raising=False)
-    opened = set(os.listdir("/dev/fd"))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    try:
-        with pytest.raises(OSError, match="too large"):
-            private_file(b"x" * 10_000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert set(os.listdir("/dev/fd")) == opened
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with file_size_limit(4096), pytest.raises(OSError, match="too large"):
+        private_file(b"x" * 10_000)
+    assert open_files("/memfd:hookline" if in_memory else tmp_path) == []

@@ -15,6 +15,7 @@ from hookline_client.spool.box import Box
 from hookline_client.spool.segment import Segment
 from hookline_client.spool.spool import INFANT_SECONDS_MAX, Spool
 from limits import file_size_limit
+from open_files import open_files
 
 LINES = [b'{"messageId":"m%d"}' % number for number in range(10)]
 
@@ -131,12 +132,11 @@ def test_half_a_line_of_a_killed_process_is_left_out(tmp_path: Path) -> None:
 
 def test_a_box_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     """Every call tries again on a full disk: no folder is left by it, and no open file."""
-    before = len(os.listdir("/dev/fd"))
     for _ in range(5):
         with file_size_limit(0), pytest.raises(OSError, match="too large"):
             Box.create(str(tmp_path))
     assert os.listdir(tmp_path) == []
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_files(tmp_path) == []
 
 
 def test_a_full_disk_leaves_whole_lines_only(tmp_path: Path) -> None:
@@ -200,13 +200,12 @@ def test_what_could_not_be_synced_is_synced_the_next_time(tmp_path: Path, monkey
 
 def test_a_box_whose_folder_was_removed_ends_without_a_word(tmp_path: Path) -> None:
     """There is nothing left to remove, and no file of it stays open."""
-    before = len(os.listdir("/dev/fd"))
     box = Box.create(str(tmp_path))
     box.append(LINES[0])
     drained(box)
     shutil.rmtree(box.folder)
     box.close()
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_files(tmp_path) == []
 
 
 def test_a_removal_that_was_interrupted_is_finished(tmp_path: Path) -> None:

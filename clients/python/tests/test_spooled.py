@@ -21,6 +21,7 @@ from hookline_client.receipts import Message
 from hookline_client.spool import box as box_module
 from hookline_client.testing import RecordingTransport
 from limits import file_size_limit, no_more_threads
+from open_files import open_files
 from scripted_service import wait_until
 
 AWAY = Answer(0, "connection_failed", "Away.")
@@ -463,7 +464,6 @@ def test_a_client_whose_folder_was_removed_begins_another(spool: str, monkeypatc
     """Somebody removes the whole spool: what is open is sent, and the next segment does not fail for ever."""
     monkeypatch.setattr(box_module, "SEGMENT_BYTES", 1)
     transport, away = RecordingTransport(), [AWAY] * 3
-    before = len(os.listdir("/dev/fd"))
     with Client("key", spool=spool, transport=transport, flush_after=3_600, error_handler=lambda *_: None) as client:
         client.track("u1", "sent")
         assert client.flush(30).accepted == 1
@@ -479,7 +479,7 @@ def test_a_client_whose_folder_was_removed_begins_another(spool: str, monkeypatc
     assert {event["event"] for event in transport.events} == {"sent", "open", "later"}
     assert (client.stats.accepted, client.stats.dropped) == (3, 1)
     wait_until_empty(spool)
-    wait_until(lambda: len(os.listdir("/dev/fd")) <= before)
+    wait_until(lambda: open_files(spool) == [])
 
 
 def test_missing_segments_are_told_and_do_not_hang(spool: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,12 +48,16 @@ class SeriesWatch:
         self._dropped_at = 0
 
     async def run_forever(self) -> None:
-        """Look every few seconds until cancelled."""
+        """Look every few seconds until cancelled; a look that is under way ends first: what it uses may be closed."""
         failing = False
         while True:
+            look = asyncio.get_running_loop().run_in_executor(None, self.run_once)
             try:
-                await asyncio.to_thread(self.run_once)
+                await asyncio.shield(look)
                 failing = False
+            except asyncio.CancelledError:
+                await asyncio.gather(look, return_exceptions=True)
+                raise
             except (sqlite.Error, OSError) as error:  # the disk is full: what is missing then is a gap
                 if not failing:
                     logger().warning("series_not_written", error=str(error), next_step="it is tried again")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,29 @@ class Watched:
 def watched(tmp_path: Path) -> Watched:
     """A watch over an empty folder."""
     return Watched(tmp_path)
+
+
+def test_a_look_ends_before_the_watch(watched: Watched) -> None:
+    """Whoever cancels the watch closes its database next, which a thread that still used it would not survive."""
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def now() -> float:
+        begun.set()
+        may_end.wait(60)
+        ended.set()
+        return watched.now
+
+    async def cancel_in_a_look() -> None:
+        metrics = RoleMetrics(watched.folder, clock=time.time)
+        watch = asyncio.create_task(SeriesWatch(watched.folder, watched.store, metrics, clock=now).run_forever())
+        await asyncio.to_thread(begun.wait, 60)
+        watch.cancel()
+        asyncio.get_running_loop().call_later(0.1, may_end.set)
+        with pytest.raises(asyncio.CancelledError):
+            await watch
+        assert ended.is_set()
+
+    asyncio.run(cancel_in_a_look())
 
 
 def test_restarts_make_no_spike(watched: Watched) -> None:

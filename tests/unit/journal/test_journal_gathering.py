@@ -7,17 +7,23 @@ import asyncio
 import pytest
 
 from hookline.journal.conformance import a_record
-from hookline.journal.local.appender import GATHER_APPENDS, GATHER_BYTES, GATHER_TURNS_MAX, Committer
+from hookline.journal.local.appender import GATHER_APPENDS, GATHER_BYTES, GATHER_SECONDS, GATHER_TURNS_MAX, Committer
 from hookline.journal.record import Record
 
 
 class Turns:
-    """A committer that notes how many records each commit had, fed so many appends in each turn of the loop."""
+    """A committer that notes how many records each commit had, fed so many appends in each turn of the loop.
 
-    def __init__(self) -> None:
+    A turn takes ``turn_seconds`` on its clock."""
+
+    def __init__(self, turn_seconds: float = 0.0) -> None:
         self.commits: list[int] = []
         self.answers = 0
-        self._committer = Committer(self._commit, lambda size: False, lambda: None, lambda error: None, 1 << 30)
+        self._now = 0.0
+        self._turn_seconds = turn_seconds
+        self._committer = Committer(
+            self._commit, lambda size: False, lambda: None, lambda error: None, 1 << 30, clock=lambda: self._now
+        )
 
     async def run(self, appends_per_turn: list[int], size_bytes: int = 1) -> list[int]:
         """Add the appends, turn by turn, and return the sizes of the commits."""
@@ -25,6 +31,7 @@ class Turns:
             for number in range(appends):
                 self._committer.add([a_record(number)], size_bytes, self._answered)
             await asyncio.sleep(0)
+            self._now += self._turn_seconds
         await asyncio.wait_for(self._committer.close(), 5)
         assert self.answers == sum(appends_per_turn)
         return self.commits
@@ -58,3 +65,8 @@ def test_a_commit_waits_while_more_keeps_coming(appends_per_turn: list[int], com
 def test_enough_bytes_do_not_wait() -> None:
     """Large appends are committed at once: one commit of them is dear enough."""
     assert asyncio.run(Turns().run([2, 2], size_bytes=GATHER_BYTES // 2)) == [2, 2]
+
+
+def test_long_turns_are_not_waited_for() -> None:
+    """Where a turn takes longer than a commit may be put off, there is one such turn at most."""
+    assert asyncio.run(Turns(turn_seconds=2 * GATHER_SECONDS).run([2, 2, 2])) == [4, 2]

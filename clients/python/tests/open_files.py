@@ -1,4 +1,4 @@
-"""What this process has open, for tests that ask whether something of theirs stayed open."""
+"""Say what this process has open, for tests that ask whether something of theirs stayed open."""
 
 from __future__ import annotations
 

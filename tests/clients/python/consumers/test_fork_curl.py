@@ -205,7 +205,7 @@ def _running_curl(children: Callable[[], list[int]]) -> int:
 
 
 def _waited_for() -> list[str]:
-    """What the selectors of this process wait for."""
+    """Return what the selectors of this process wait for."""
     found: list[str] = []
     for selector in Path("/proc/self/fdinfo").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed just then

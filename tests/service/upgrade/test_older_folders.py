@@ -49,6 +49,7 @@ def older(kept: Path, request: pytest.FixtureRequest, new_hookline: Callable[...
     clock = {
         "LD_PRELOAD": str(preload),
         "FAKETIME": f"{int(at + LATER_SECONDS - time.time()):+d}",
+        "PYTHONPATH": str(Path(__file__).with_name("clock")),
     }
     destinations, sources = connections.pop("destinations"), connections.pop("sources")
     more: dict[str, Any] = {"sources": sources, "definitions": connections, "environment": clock}
@@ -90,6 +91,8 @@ def test_an_older_folder_goes_on(older: Hookline, receiver: Receiver) -> None:
             again = set(before) & set(now) - asked_for
             assert len(again) <= (UNDER_WAY_MAX if inventory["how"] == "killed" else 0), (name, again)
     assert not problems(older)
+    # Once for all roles: whoever comes second knows the folder of the first, however late it is.
+    assert older.log.count("data_folder_moved") == 1
 
 
 def problems(hookline: Hookline) -> list[str]:

@@ -68,5 +68,5 @@ def test_enough_bytes_do_not_wait() -> None:
 
 
 def test_long_turns_are_not_waited_for() -> None:
-    """Where a turn takes longer than a commit may be put off, there is one such turn at most."""
+    """A commit is put off by one turn at most, when that takes longer than it may be put off."""
     assert asyncio.run(Turns(turn_seconds=2 * GATHER_SECONDS).run([2, 2, 2])) == [4, 2]

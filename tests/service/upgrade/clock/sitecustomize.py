@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
-AHEAD_NS = int(os.environ["FAKETIME"]) * 1_000_000_000
+AHEAD_SECONDS = int(os.environ["FAKETIME"])
 _stat = os.stat
 
 
 def _moved(path: Any, **how: Any) -> os.stat_result:
     found = _stat(path, **how)
-    times = {f"st_{each}time_ns": getattr(found, f"st_{each}time_ns") + AHEAD_NS for each in "amc"}
-    seconds = {name.removesuffix("_ns"): ns / 1_000_000_000 for name, ns in times.items()}
-    rest = {name: getattr(found, name) for name in ("st_blksize", "st_blocks", "st_rdev")}
-    return os.stat_result((*found[:7], *map(int, seconds.values())), {**rest, **times, **seconds})
+    times = {
+        name: getattr(found, name) + AHEAD_SECONDS * 10**9 for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")
+    }
+    sizes = {name: getattr(found, name) for name in ("st_blksize", "st_blocks", "st_rdev")}
+    return os.stat_result((*found[:7], *(each + AHEAD_SECONDS for each in found[7:])), {**sizes, **times})
 
 
 os.supports_dir_fd.add(_moved)

@@ -20,15 +20,19 @@ def library() -> Path | None:
     return next(iter(sorted(Path("/usr/lib").glob(LIBRARIES))), None)
 
 
-def faked(clock: Path, preload: Path) -> dict[str, str]:
+def faked(clock: Path, preload: Path, files_ahead_seconds: int = 0) -> dict[str, str]:
     """Return the environment of a service whose wall clock is off by what a file says; it hears of it within a second,
-    and the time that passes is left in peace."""
+    and the time that passes is left in peace.
+
+    The times of files are off by a number that stays: what is written keeps its time when a clock jumps.
+    """
     return {
         "LD_PRELOAD": str(preload),
         "FAKETIME_TIMESTAMP_FILE": str(clock),
         "FAKETIME_CACHE_DURATION": "1",  # seconds; without it the file is read at each look at the clock
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "PYTHONPATH": str(Path(__file__).with_name("faked_clock")),
+        "FAKED_FILES_SECONDS": str(files_ahead_seconds),
     }
 
 

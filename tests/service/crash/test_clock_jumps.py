@@ -34,3 +34,17 @@ def test_a_faked_clock_lets_threads_sleep(tmp_path: Path) -> None:
     clock.write_text("-3600")
     asked = "import time; began = time.monotonic(); time.sleep(0.2); assert time.monotonic() - began >= 0.2"
     subprocess.run([sys.executable, "-P", "-c", asked], env={**os.environ, **faked(clock, preload)}, check=True)
+
+
+def test_files_may_be_of_a_faked_clock(tmp_path: Path) -> None:
+    """A file that a service with such a clock has just written is of that moment, in seconds and in nanoseconds."""
+    preload = library()
+    assert preload is not None, "scripts/test-needs.sh installs faketime"
+    clock = tmp_path / "clock"
+    clock.write_text("-3600")
+    asked = (
+        "import pathlib, sys, time; file = pathlib.Path(sys.argv[1]); file.touch(); at = file.stat();"
+        "assert abs(at.st_mtime - time.time()) < 60 and abs(at.st_ctime_ns / 1e9 - time.time()) < 60"
+    )
+    environment = {**os.environ, **faked(clock, preload, -3600)}
+    subprocess.run([sys.executable, "-P", "-c", asked, str(tmp_path / "file")], env=environment, check=True)

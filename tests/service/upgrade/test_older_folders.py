@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.crash.clock_jumps import faked, library
 
 from tests.service.cli.conftest import command
 from tests.service.client import bearer, send
@@ -40,19 +41,20 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def older(kept: Path, request: pytest.FixtureRequest, new_hookline: Callable[..., Hookline]) -> Iterator[Hookline]:
+def older(
+    kept: Path, tmp_path: Path, request: pytest.FixtureRequest, new_hookline: Callable[..., Hookline]
+) -> Iterator[Hookline]:
     """A service (not started) on an older folder and its connections, at a time soon after it was written."""
     at = (kept / "exported.yaml").stat().st_mtime
     connections = json.loads((kept / "connections.yaml").read_text())
-    preload = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
-    assert preload, "scripts/test-needs.sh installs faketime"
-    clock = {
-        "LD_PRELOAD": str(preload),
-        "FAKETIME": f"{int(at + LATER_SECONDS - time.time()):+d}",
-        "PYTHONPATH": str(Path(__file__).with_name("clock")),
-    }
+    preload = library()
+    assert preload is not None, "scripts/test-needs.sh installs faketime"
+    ahead_seconds = int(at + LATER_SECONDS - time.time())
+    clock = tmp_path / "clock"
+    clock.write_text(f"{ahead_seconds:+d}")
     destinations, sources = connections.pop("destinations"), connections.pop("sources")
-    more: dict[str, Any] = {"sources": sources, "definitions": connections, "environment": clock}
+    environment = faked(clock, preload, ahead_seconds)
+    more: dict[str, Any] = {"sources": sources, "definitions": connections, "environment": environment}
     if not (kept / written.DUMP).exists():
         yield new_hookline(*destinations, **more)
         return

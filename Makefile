@@ -31,13 +31,14 @@ hunt: .venv/.ready-dev ## Look for what a usual run does not meet: many times it
 		tests/fuzz tests/clients tests/service/crash tests/unit/collect tests/unit/deliver tests/unit/journal \
 		tests/unit/kinds tests/unit/people tests/worlds
 
-lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
+lint: .venv/.ready-dev ## Check format, style, types, the order of the rooms, and that every test can be imported
 	@.venv/bin/ruff format --check src tests examples clients deploy bench scripts
 	@.venv/bin/ruff check src tests examples clients deploy bench scripts
 	@.venv/bin/mypy
 	@.venv/bin/mypy --config-file clients/python/pyproject.toml
 	@.venv/bin/lint-imports
 	@.venv/bin/python scripts/house.py --check
+	@.venv/bin/python -m pytest --collect-only -qqq >.venv/collected || { cat .venv/collected; exit 1; }
 
 format: .venv/.ready-dev ## Rewrite the sources in the house format
 	@.venv/bin/ruff format src tests examples clients deploy bench scripts

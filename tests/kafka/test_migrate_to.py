@@ -16,7 +16,7 @@ import pytest
 from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline, Receiver, Reply, new_id, wait_until, webhook
-from tests.service.profiles.test_audience import audience, told
+from tests.service.profiles.test_audience import audience, traits_sent
 
 PARTITIONS = 2
 POINTS = ("transfer.journal_copied", "transfer.databases_copied", "transfer.rest_copied", "transfer.marked")
@@ -146,9 +146,9 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         assert old.api("POST", "tokens", {"name": "reports", "scope": "read"}).status == 201
         for user, total in (("member", 5), ("member", 7), ("half", 3)):
             old.track("Order", userId=user, properties={"total": total})
-        wait_until(lambda: {"buyers": True} in told(live).get("member", []), 60, "the first one is a member")
-        wait_until(lambda: {"spend": 12} in told(live)["member"], 60, "and its trait is told")
-        wait_until(lambda: {"spend": 3} in told(live).get("half", []), 60, "and that of the other one")
+        wait_until(lambda: {"buyers": True} in traits_sent(live).get("member", []), 60, "the first one is a member")
+        wait_until(lambda: {"spend": 12} in traits_sent(live)["member"], 60, "and its trait is sent")
+        wait_until(lambda: {"spend": 3} in traits_sent(live).get("half", []), 60, "and that of the other one")
         before = {name: old.api("GET", name).json["items"] for name in ("sources", "destinations", "tokens")}
 
         with Client(old) as client:
@@ -180,10 +180,10 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         assert first in letters_of(new, "refusing")
         for user, total in (("member", 1), ("half", 4)):
             new.track("Order", userId=user, properties={"total": total})
-        wait_until(lambda: {"buyers": True} in told(live)["half"], 60, "who was half a member is one now")
-        wait_until(lambda: {"spend": 13} in told(live)["member"], 60, "traits go on from where they were")
-        wait_until(lambda: {"spend": 7} in told(live)["half"], 60, "for everybody")
-        assert [each for each in told(live)["member"] if "buyers" in each] == [{"buyers": True}]
+        wait_until(lambda: {"buyers": True} in traits_sent(live)["half"], 60, "who was half a member is one now")
+        wait_until(lambda: {"spend": 13} in traits_sent(live)["member"], 60, "traits go on from where they were")
+        wait_until(lambda: {"spend": 7} in traits_sent(live)["half"], 60, "for everybody")
+        assert [each for each in traits_sent(live)["member"] if "buyers" in each] == [{"buyers": True}]
         members = new.api("GET", "audiences/buyers/members").json["items"]
         assert {each["userId"] for each in members} == {"member", "half"}
         duplicates = new.metric("hookline_deliver_duplicates_total")

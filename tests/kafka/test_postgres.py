@@ -15,7 +15,7 @@ from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
 from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
-from tests.service.profiles.test_audience import audience, told
+from tests.service.profiles.test_audience import audience, traits_sent
 
 
 def erased_of(hookline: Hookline) -> dict[int, frozenset[int]]:
@@ -28,7 +28,7 @@ def erased_of(hookline: Hookline) -> dict[int, frozenset[int]]:
 def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
     tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer
 ) -> None:
-    """Everything acknowledged is delivered and told, and the data folder keeps nothing of it but its notes."""
+    """Everything acknowledged is delivered and synced, and the data folder keeps nothing of it but its notes."""
     settings = {
         "journal.url": cluster.url(topic),
         "journal.partitions": 3,
@@ -114,7 +114,7 @@ def test_a_second_machine_takes_part_and_takes_over(
             sent = [each.track("Order", userId=f"u{number}") for each in (first, second)]
             for message in sent:
                 receiver.wait_for(message)
-        wait_until(lambda: len(told(receiver)) == 20, 60, what="everybody is told")
+        wait_until(lambda: len(traits_sent(receiver)) == 20, 60, what="everybody is synced")
         gone = [f"u{number}" for number in range(8)]  # of every partition some
         request = first.api("POST", "deletion-requests", {"userIds": gone, "action": "delete"}).json["id"]
         wait_until(
@@ -130,7 +130,7 @@ def test_a_second_machine_takes_part_and_takes_over(
         late = second.track("Order", userId="late")
         receiver.wait_for(late)
         second.wait_status(late, "crm", "delivered")
-        wait_until(lambda: "late" in told(receiver), 60, what="who came later is told")
+        wait_until(lambda: "late" in traits_sent(receiver), 60, what="who came later is synced")
         second.stop()
     # What the first had on the wire when it was killed may come again, as the same message.
     identifies = {each.headers["x-message-id"]: each.json for each in receiver.requests if "traits" in each.json}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.service.cli.conftest import Run
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
-from tests.service.profiles.test_audience import audience, told
+from tests.service.profiles.test_audience import audience, traits_sent
 
 BUYERS = {"all": [{"event": "Order"}, {"if": 'traits.plan = "pro"'}]}
 
@@ -38,7 +38,7 @@ def test_an_audience_is_looked_into_from_the_command_line(
         out = json.loads(explain("--user-id", "u2", "--json").stdout)
         assert (out["member"], [each["held"] for each in out["reason"]["terms"]]) == (False, [False, True])
         assert run(hookline, "audiences", "sync", "buyers").stdout.startswith("requested at ")
-        wait_until(lambda: {"buyers": True} in told(receiver).get("u1", []), what="told at once")
+        wait_until(lambda: {"buyers": True} in traits_sent(receiver).get("u1", []), what="sent at once")
         wait_until(lambda: "1 joined, 0 left" in run(hookline, "audiences", "syncs", "buyers").stdout, what="the sync")
         (member,) = json.loads(run(hookline, "audiences", "members", "buyers", "--json").stdout)
         assert (member["userId"], member["synced"]) == ("u1", True)

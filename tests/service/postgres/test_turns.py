@@ -17,7 +17,7 @@ from psycopg.errors import DeadlockDetected
 from tests.postgres import PostgresServer
 from tests.service.client import Answer
 from tests.service.harness import Hookline, Receiver, free_port, is_ready, wait_until, webhook
-from tests.service.profiles.test_audience import audience, told
+from tests.service.profiles.test_audience import audience, traits_sent
 
 ORDERS = 400
 END_THE_TURN = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hookline {} turn'"
@@ -97,7 +97,7 @@ def test_profiles_that_stood_still_write_nothing(
     hookline.definitions = {"audiences": [audience("buyers", {"event": "Order"})]}
     with hookline:
         hookline.track("Order", userId="u")
-        wait_until(lambda: "u" in told(receiver), what="profiles are at work")
+        wait_until(lambda: "u" in traits_sent(receiver), what="profiles are at work")
         note_who_writes(server, database_url, "hookline_profiles")
         place = "SELECT sum(next_offset) FROM hookline_profiles.places"
         old = hookline.role("profiles")
@@ -112,7 +112,7 @@ def test_profiles_that_stood_still_write_nothing(
             resume(hookline, old, "profiles")
             assert {writer for writer, _ in writers()} <= {"second"}
         hookline.track("Order", userId="after")
-        wait_until(lambda: "after" in told(receiver), what="the first has it again")
+        wait_until(lambda: "after" in traits_sent(receiver), what="the first has it again")
     assert "turn_lost" in hookline.log
 
 

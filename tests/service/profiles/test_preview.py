@@ -12,7 +12,7 @@ import pytest
 from hookline.database.open import ensure
 from tests.service.crash.begun import Begun
 from tests.service.harness import Hookline, Receiver, free_port, wait_until, webhook
-from tests.service.profiles.test_audience import audience, told
+from tests.service.profiles.test_audience import audience, traits_sent
 
 TWICE = {"event": "Order", "count": {"gte": 2}, "where": "properties.total >= 5"}
 PEOPLE = 300
@@ -57,10 +57,10 @@ def test_a_condition_nobody_asked_for(receiver: Receiver, new_hookline: Callable
         assert all(int(each["userId"][1:]) % 3 == 0 for each in found["sample"])
         never = wait_done(hookline, ask(hookline, {"event": "Refund", "never": True}))
         assert never["members"] == PEOPLE
-        assert told(receiver) == {}
+        assert traits_sent(receiver) == {}
         assert hookline.api("POST", "audiences", audience("buyers", TWICE)).status == 201
-        wait_until(lambda: len(told(receiver)) >= PEOPLE // 3, what="the members told")
-        assert set(told(receiver)) == {f"u{n}" for n in range(0, PEOPLE, 3)}
+        wait_until(lambda: len(traits_sent(receiver)) >= PEOPLE // 3, what="the members synced")
+        assert set(traits_sent(receiver)) == {f"u{n}" for n in range(0, PEOPLE, 3)}
 
 
 @pytest.fixture(scope="module")
@@ -86,4 +86,4 @@ def test_the_role_dies_in_the_middle(new_hookline: Callable[..., Hookline], orde
         os.kill(hookline.role("profiles"), signal.SIGKILL)
         assert wait_done(hookline, id)["members"] == PEOPLE // 3
         assert wait_done(hookline, ask(hookline, {"not": TWICE}))["members"] == PEOPLE - PEOPLE // 3
-        assert told(receiver) == {}
+        assert traits_sent(receiver) == {}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
-from tests.service.profiles.test_audience import audience, told
+from tests.service.profiles.test_audience import audience, traits_sent
 
 BUYERS = {"event": "Order", "count": {"gte": 2}, "where": "properties.total >= 5"}
 
@@ -23,10 +23,10 @@ def test_an_audience_from_a_file_is_synced_listed_explained_and_synced_on_reques
         found = _explained(hookline, "u1")
         assert found["synced"] is None
         assert {each["messageId"] for each in found["reason"]["events"]} == {first, third}
-        assert "u1" not in told(receiver)
+        assert "u1" not in traits_sent(receiver)
 
         assert hookline.api("POST", "audiences/buyers/sync").status == 202
-        wait_until(lambda: told(receiver).get("u1") == [{"buyers": True}], what="told at once")
+        wait_until(lambda: traits_sent(receiver).get("u1") == [{"buyers": True}], what="sent at once")
         wait_until(lambda: _list(hookline, "syncs")[0]["came"] == 1, what="the sync in the list")
         ((member, was_told),) = [(each["userId"], each["synced"]) for each in _list(hookline, "members")]
         assert (member, was_told) == ("u1", True)

@@ -42,6 +42,8 @@ IDLE_MAX = 10_000
 """Of all origins together, or half of the open files that are allowed: one with TLS holds 34 KB."""
 ROUND_SECONDS = 1.0
 """In so long each pool is swept whose connections are all at rest: of ten thousand a few at a time."""
+LATE_SECONDS = 1.0
+"""From one sweep to the next, a process or its machine stood still: a busy one sweeps twenty times in it."""
 
 _KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
 
@@ -262,6 +264,8 @@ class Pools:
         self._round: list[Pool] = []
         """Those that are still to be swept in this round, at rest or not."""
         self._swept_seconds = 0.0
+        self._reads_first = False
+        """Whether the sweep before this one left the answers to be read."""
 
     def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
         """Return the pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
@@ -290,6 +294,11 @@ class Pools:
             self._limit_idle()
             self._round = list(self._active)
         some = math.ceil(len(self._active) * min(1.0, (now - self._swept_seconds) / ROUND_SECONDS))
+        # Answers that came while the process stood still are in its sockets: they are read before their time is judged,
+        # but only once, for who is late each time would wait for ever.
+        self._reads_first = not self._reads_first and now - self._swept_seconds > LATE_SECONDS
+        if self._reads_first:
+            timeout_seconds = math.inf
         self._swept_seconds = now
         for pool in self._busy.union(self._round[:some]):
             pool.sweep(now, timeout_seconds)

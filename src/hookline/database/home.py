@@ -110,8 +110,8 @@ def settle(folder: Path) -> Home:
         home = Home(uuid4().hex, socket.gethostname(), str(folder.resolve()), inode, time.time_ns())
         file.write(msgspec.json.encode(home))
         file.flush()
+        scratch.replace(folder / HERE_NAME)  # before it is synchronised, as with the note of the ends
         os.fsync(file.fileno())
-    scratch.replace(folder / HERE_NAME)
     return home
 
 

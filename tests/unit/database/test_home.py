@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from hookline.database.home import note_ends, read_ends, refuse_copy, settle
+from hookline.database.home import SLACK_NS, note_ends, read_ends, read_home, refuse_copy, settle
 from hookline.database.sqlite import DatabaseUnusable
 
 
@@ -43,3 +45,13 @@ def test_the_note_of_a_journal_that_was_put_back_is_not_believed(tmp_path: Path)
     note_ends(tmp_path, {0: 9})
     note.unlink()
     assert read_ends(tmp_path) is None
+
+
+def test_a_slow_disk_makes_no_folder_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is noted is believed, though the disk took longer to keep it than a copy may differ."""
+    (tmp_path / "journal").mkdir()
+    monkeypatch.setattr(os, "fsync", lambda fd: time.sleep(1.25 * SLACK_NS / 1e9))
+    home = settle(tmp_path)
+    assert read_home(tmp_path) == (home, True)
+    note_ends(tmp_path, {0: 7})
+    assert read_ends(tmp_path) == {0: 7}

@@ -2,8 +2,9 @@
 .DEFAULT_GOAL := help
 # What is compiled is kept: services that tests start, and test files, would else be compiled at every start.
 unexport PYTHONDONTWRITEBYTECODE
-# Of the tests, for two cores and more: they wait for processes, brokers and browsers, and with five a quarter of two cores was idle.
-WORKERS ?= 6
+# Of the tests, for two cores and more: they wait for processes, brokers and browsers. With four a twentieth of two cores is
+# idle; with five a hundredth, and with six they take a minute longer, as each has less of the cores' caches.
+WORKERS ?= 5
 .PHONY: help setup run test check hunt lint format bench compare crash long isolation worlds scale faults upgrades edges packages reference docs release roots tour screens image lock clean
 
 help: ## Show the targets

@@ -22,7 +22,15 @@ from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.test_egress_sending import NO_TARGET
 from tests.unit.deliver.test_resending import LOOPS, OK, Told, request, run
 
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
 TIMEOUT_SECONDS = 0.1
+
+
+@pytest.fixture(autouse=True)
+def soon_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no test stands still for long."""
+    monkeypatch.setattr(pool_module, "LATE_SECONDS", TIMEOUT_SECONDS)
 
 
 class Receiver:
@@ -67,17 +75,13 @@ def outcome(loop: Callable[[], asyncio.AbstractEventLoop], stand_still: Callable
             return await sink.next()
         finally:
             pools.close()
-            receiver.close()
+            await asyncio.to_thread(receiver.close)
 
     return run(loop, scenario())
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_an_answer_that_came_while_all_stood_still_counts(
-    loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_came_while_all_stood_still_counts(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """It waits in the socket, and the request is not sent again."""
-    monkeypatch.setattr(pool_module, "LATE_SECONDS", TIMEOUT_SECONDS)
 
     def stand_still(receiver: Receiver, pools: Pools) -> None:
         receiver.may_answer.set()
@@ -88,12 +92,8 @@ def test_an_answer_that_came_while_all_stood_still_counts(
     assert outcome(loop, stand_still) == (1, None)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_who_is_late_each_time_waits_for_no_answer_for_ever(
-    loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_late_each_time_waits_for_no_answer_for_ever(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """The second sweep ends what has had its time."""
-    monkeypatch.setattr(pool_module, "LATE_SECONDS", TIMEOUT_SECONDS)
 
     def stand_still(receiver: Receiver, pools: Pools) -> None:
         for _ in range(2):

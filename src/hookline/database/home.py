@@ -20,9 +20,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -58,6 +59,9 @@ class _Ends(msgspec.Struct, frozen=True):
     ends: dict[int, int]
 
 
+_Note = TypeVar("_Note", Home, _Ends)
+
+
 def read_home(folder: Path) -> tuple[Home | None, bool]:
     """Return where the folder says that it was, and whether it still is there."""
     path = folder / HERE_NAME
@@ -81,13 +85,20 @@ def read_ends(folder: Path) -> dict[int, int] | None:
 def note_ends(folder: Path, ends: dict[int, int]) -> None:
     """Note how far the journal is; for its one appender, from any thread. Raise OSError."""
     path = folder / ENDS
-    scratch = path.with_name(f".{path.name}")
-    with _NOTING, os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(_Ends(os.fstat(file.fileno()).st_ino, time.time_ns(), ends)))
+    with _NOTING:
+        _write_note(path, path.with_name(f".{path.name}"), lambda inode, at_ns: _Ends(inode, at_ns, ends))
+
+
+def _write_note(path: Path, scratch: Path, made: Callable[[int, int], _Note]) -> _Note:
+    """Write a note that names its own file and time, by which a copy is seen to be one; return it."""
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        note = made(os.fstat(file.fileno()).st_ino, time.time_ns())
+        file.write(msgspec.json.encode(note))
         file.flush()
         # Renaming sets the time, too, and a disk may take longer than the slack: it is synchronised behind that.
         scratch.replace(path)
         os.fsync(file.fileno())
+    return note
 
 
 def _is_where_written(status: os.stat_result, inode: int, at_ns: int) -> bool:
@@ -104,15 +115,11 @@ def settle(folder: Path) -> Home:
     if home is not None:
         next_step = "nothing to do where it was moved or put back; of a folder and its copy only one may work"
         logger().warning("data_folder_moved", was=str(home), next_step=next_step)
-    scratch = folder / f"{HERE_NAME}.{os.getpid()}"
-    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        inode = os.fstat(file.fileno()).st_ino
-        home = Home(uuid4().hex, socket.gethostname(), str(folder.resolve()), inode, time.time_ns())
-        file.write(msgspec.json.encode(home))
-        file.flush()
-        scratch.replace(folder / HERE_NAME)  # before it is synchronised, as with the note of the ends
-        os.fsync(file.fileno())
-    return home
+    return _write_note(
+        folder / HERE_NAME,
+        folder / f"{HERE_NAME}.{os.getpid()}",
+        lambda inode, at_ns: Home(uuid4().hex, socket.gethostname(), str(folder.resolve()), inode, at_ns),
+    )
 
 
 def refuse_copy(folder: Path) -> None:

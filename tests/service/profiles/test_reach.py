@@ -28,8 +28,8 @@ def test_an_audience_from_a_file_is_synced_listed_explained_and_synced_on_reques
         assert hookline.api("POST", "audiences/buyers/sync").status == 202
         wait_until(lambda: traits_sent(receiver).get("u1") == [{"buyers": True}], what="sent at once")
         wait_until(lambda: _list(hookline, "syncs")[0]["came"] == 1, what="the sync in the list")
-        ((member, was_told),) = [(each["userId"], each["synced"]) for each in _list(hookline, "members")]
-        assert (member, was_told) == ("u1", True)
+        ((member, was_synced),) = [(each["userId"], each["synced"]) for each in _list(hookline, "members")]
+        assert (member, was_synced) == ("u1", True)
         assert _explained(hookline, "u1")["synced"]["sent"] is True
 
 

@@ -13,7 +13,7 @@ from tests.worlds.ledger import Ledger
 from tests.worlds.watch import Watch
 
 SURE_SECONDS = 1.0
-"""A lane is level when it has nothing to send for so long."""
+"""A lane is level when it has nothing to send for so long, in a process that runs for so long."""
 
 
 class Levels:
@@ -26,11 +26,16 @@ class Levels:
         self._level_since: dict[int, float] = {}
         self._ended: set[int] = set()
         """Lanes that have been level since their last pause."""
+        self._first_look: dict[int, tuple[Lane, float]] = {}
+        """By number: the lane of the process that runs, and the time of the first look at it."""
 
     def found(self, lanes: Iterable[Lane]) -> Iterator[str]:
         """Yield lanes that keep to the rate of a catch-up that is over."""
         now = self._clock.seconds
         for lane in lanes:
+            known, looked_at = self._first_look.get(lane.number, (None, now))
+            if known is not lane:  # a process that began a moment ago has not looked at its lanes yet
+                self._first_look[lane.number], looked_at = (lane, now), now
             if lane.is_replay or lane.drains:  # what is drained gets nothing more that a rate could hold up
                 continue
             if lane.paused:
@@ -40,7 +45,7 @@ class Levels:
             is_level = not (lane.paused or lane.busy or lane.detached or lane.retry_count)
             if not is_level or self._is_disturbed(lane.number):
                 self._level_since[lane.number] = now
-            elif now - self._level_since.setdefault(lane.number, now) < SURE_SECONDS:
+            elif now - max(looked_at, self._level_since.setdefault(lane.number, now)) < SURE_SECONDS:
                 continue
             elif lane.catch_up_rate is not None:
                 yield f"lane {lane.number} has nothing to send and keeps to {lane.catch_up_rate:g} attempts per second"

@@ -86,14 +86,12 @@ def test_its_commands_work_as_its_user(booted: Booted, ports: tuple[int, int]) -
 
 
 def test_a_backup_brings_back_what_was_there(booted: Booted, ports: tuple[int, int], receiver: Receiver) -> None:
-    """Stop, pack, start; what is sent after that is gone again once the backup is restored into an empty folder."""
+    """Stop, pack, start; what is sent after that is gone again once the backup is restored."""
     kept = _delivered(ports, receiver)
-    booted.run("install -d /var/backups")
-    booted.run(block(PRODUCTION, "systemctl stop hookline\ninstall -m 0600"))
+    booted.run(block(PRODUCTION, "systemctl stop hookline\nmkdir -p"))
     _wait_for(ports)
     later = _delivered(ports, receiver)
-    stop, rest = block(PRODUCTION, "systemctl stop hookline\ntar -C /var/lib/hookline -x").split("\n", 1)
-    booted.run(f"{stop}\nfind {DATA} -mindepth 1 -delete\n{rest}")
+    booted.run(block(PRODUCTION, "systemctl stop hookline\nmv "))
     _wait_for(ports)
     token = booted.run(f"cat {DATA}/admin-token").split()[-1]
     known = {
@@ -104,9 +102,11 @@ def test_a_backup_brings_back_what_was_there(booted: Booted, ports: tuple[int, i
 
 
 def test_an_upgrade_goes_on_where_it_was(booted: Booted, ports: tuple[int, int], receiver: Receiver) -> None:
-    """The block of the page: backup, both lines of pip, start, and doctor finds nothing wrong."""
+    """The blocks of the page: backup; both lines of pip, the unit, start, and doctor finds nothing wrong."""
     before = _delivered(ports, receiver)
-    *upgrade, doctor = block(UPGRADE, "systemctl stop hookline").splitlines()
+    printed = booted.run(block(UPGRADE, "systemctl stop hookline"))
+    assert re.search(r"^backed up: /var/backups/hookline-\S+\.tar\.gz$", printed, re.MULTILINE)
+    *upgrade, doctor = block(UPGRADE, "/opt/hookline/bin/pip").splitlines()
     booted.run("\n".join(upgrade))
     _wait_for(ports)
     assert re.search(r"^0 wrong, ", booted.run(doctor), re.MULTILINE)
@@ -136,11 +136,12 @@ def test_another_data_folder_may_be_written_to(booted: Booted, ports: tuple[int,
     before = _delivered(ports, receiver)
     folder, drop_in = block(MOVE, "install -d"), block(MOVE, "mkdir -p /etc/systemd/system/hookline.service.d")
     booted.run(f"{folder}\nrunuser -u hookline -- touch /var/lib/hookline-cluster/of-a-move\n{drop_in}")
-    booted.run("systemctl restart hookline")
+    booted.run(f"cp /etc/hookline/hookline.yaml cluster.yaml\n{block(MOVE, 'mv /etc/hookline/hookline.yaml')}")
     _wait_for(ports)
     _delivered(ports, receiver)
     assert "control.db" in booted.run("ls /var/lib/hookline-cluster")
     booted.run(
+        "mv /etc/hookline/before-move.yaml /etc/hookline/hookline.yaml; rm cluster.yaml\n"
         "rm /etc/systemd/system/hookline.service.d/data.conf; systemctl daemon-reload; systemctl restart hookline"
     )
     _wait_for(ports)

@@ -18,8 +18,10 @@ QUICK = {"deliver.retry_max": "1s"}
 def documented(archive: Path, folder: Path) -> list[list[str]]:
     """The commands that make and unpack a backup, with the paths of this test."""
     text = section("how-to/run-in-production.md", "Back up and restore")
-    lines = re.findall(r"^ *((?:install|tar) .*)$", text.partition("With a container")[0], re.MULTILINE)
-    paths = {"/var/lib/hookline": str(folder), "/var/backups/hookline.tar.gz": str(archive)}
+    text = text.partition("With a container")[0].replace(" -o hookline -g hookline", "")  # who runs the test
+    lines = re.findall(r"^ *((?:install|tar|mv) .*)$", text, re.MULTILINE)
+    data, kept = "/var/lib/hookline", "/var/backups/hookline.tar.gz"
+    paths = {data: str(folder), f"{data}.old": f"{folder}.old", kept: str(archive)}
     return [[paths.get(word, word) for word in shlex.split(line)] for line in lines]
 
 
@@ -35,16 +37,15 @@ def test_a_backup_goes_on_in_another_folder(tmp_path: Path) -> None:
             first.wait_status(message_id, "well", "delivered")
         token = first.admin_token
         first.stop()
-        *make, _ = documented(archive, first.data)
-        for each in make:
+        for each in documented(archive, first.data)[:2]:
             subprocess.run(each, check=True, timeout=60)
         assert archive.stat().st_mode & 0o777 == 0o600
         shutil.rmtree(first.folder)
 
         second = Hookline(tmp_path / "second", destinations, settings=QUICK)
         second.data.mkdir(parents=True, mode=0o700)
-        *_, unpack = documented(archive, second.data)
-        subprocess.run(unpack, check=True, timeout=60)
+        for each in documented(archive, second.data)[2:]:
+            subprocess.run(each, check=True, timeout=60)
         with Receiver(port=away) as back, second:
             for message_id in sent:
                 second.wait_status(message_id, "away", "delivered")

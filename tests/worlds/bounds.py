@@ -12,8 +12,8 @@ from tests.worlds.plan import BURST_EVENTS_MAX
 def engine_exceeds(role: DeliverRole) -> Iterator[str]:
     """Yield what the engine has too much of; to be asked at every request."""
     engine, limits = role.engine, role.engine.limits
-    # A probe may go out beside a full engine: one per lane.
-    probes = len(engine.probing)
+    # A probe may go out beside a full engine: one per lane, which may be paused before it is answered.
+    probes = len(engine.probing | {lane for lane in engine.lanes.values() if lane.paused and lane.in_flight})
     if engine.in_flight > limits.in_flight_max + probes:
         yield f"{engine.in_flight} deliveries are in flight, at most {limits.in_flight_max} and {probes} probes may"
     if engine.unhealthy > limits.unhealthy_in_flight_max + probes:

@@ -29,6 +29,8 @@ from hookline.whole_file import write_whole
 _ELSEWHERE = {"journal", "run", "lock", "moved", "database"}
 """Names that a move brings over in another way, or not at all."""
 _DATABASE_PARTS = (".db", ".db-wal", ".db-shm", ".db-journal", ".new", ".tmp")
+_INDEX, _EVENT_FILES = "index", "files"
+"""Folders whose files change only by an erasure: the index's runs, and what destinations of the kind ``files`` wrote."""
 
 
 class FilesCopy:
@@ -40,14 +42,14 @@ class FilesCopy:
         self._tell = tell
 
     def fill(self) -> None:
-        """Copy the index's runs that are not there yet: they change by an erasure alone."""
-        self._copy([path for path in self._files() if path.suffix == RUN_SUFFIX])
+        """Copy what is not there yet of what changes only by an erasure."""
+        self._copy([path for path in self._files() if self._stays(path)])
 
     def finish(self) -> None:
-        """With the folder at rest: copy everything, and remove runs that are gone."""
+        """With the folder at rest: copy everything else, and remove what is gone."""
         files = list(self._files())
         self._copy(files)
-        for path in (self._new / "index").rglob("*"):
+        for path in (path for name in (_INDEX, _EVENT_FILES) for path in (self._new / name).rglob("*")):
             if path.is_file() and not (self._old / path.relative_to(self._new)).exists():
                 path.unlink()
         # The mark that follows may be on another disk: what it makes count has to be there after a power cut, by name.
@@ -63,12 +65,15 @@ class FilesCopy:
                 if path.is_file() and not path.name.endswith(_DATABASE_PARTS):
                     yield path
 
+    def _stays(self, path: Path) -> bool:
+        return path.suffix == RUN_SUFFIX or path.relative_to(self._old).parts[0] == _EVENT_FILES
+
     def _copy(self, files: list[Path]) -> None:
-        progress = Progress(self._tell, "index and keys, bytes", sum(map(_size, files)))
+        progress = Progress(self._tell, "files, index and keys, bytes", sum(map(_size, files)))
         for path in files:
             size = _size(path)
             target = self._new / path.relative_to(self._old)
-            if path.suffix != RUN_SUFFIX or _written(target) != _written(path):
+            if not self._stays(path) or _written(target) != _written(path):
                 _copy_durably(path, target)
             progress.add(size)
 
@@ -81,7 +86,7 @@ def _size(path: Path) -> int:
 
 
 def _written(path: Path) -> tuple[int, int] | None:
-    """Return what a copy has in common with its run, until an erasure overwrites whose events are in the run."""
+    """Return what a copy has in common with its original, until an erasure changes that."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -290,8 +295,8 @@ def _check_disk(old: Path, new: Path) -> None:
     databases = {path: path.stat().st_size for path in old.glob("*.db")}
     # Of a database that is there already, what is taken anew stands beside it until it is whole.
     anew = [size for path, size in databases.items() if (new / path.with_suffix(".snapshot").name).exists()]
-    index = (path for path in (old / "index").rglob("*") if path.is_file())
-    left = (path for path in index if not (new / path.relative_to(old)).exists())
+    others = (path for name in (_INDEX, _EVENT_FILES) for path in (old / name).rglob("*") if path.is_file())
+    left = (path for path in others if not (new / path.relative_to(old)).exists())
     needed = sum(databases.values()) - sum(anew) + max(anew, default=0) + sum(map(_size, left))
     free = shutil.disk_usage(new).free
     if free < needed:

@@ -87,6 +87,12 @@ def test_a_move_that_is_taken_up_needs_no_room_for_what_is_there(
     free -= 1  # a newer snapshot stands beside the one that is there
     with pytest.raises(MoveFailed, match="make room"):
         begin(old, new)
+    free += INDEX_BYTES
+    begin(old, new)
+    (old.data_path / "files" / "lake").mkdir(parents=True)
+    (old.data_path / "files" / "lake" / "1.parquet").write_bytes(bytes(INDEX_BYTES))
+    with pytest.raises(MoveFailed, match="make room"):
+        begin(old, new)
 
 
 def test_an_index_on_another_disk_is_brought_over(old: Settings, tmp_path: Path) -> None:
@@ -99,20 +105,27 @@ def test_an_index_on_another_disk_is_brought_over(old: Settings, tmp_path: Path)
     assert not (new / "index").is_symlink()
 
 
-def test_whose_events_were_erased_is_not_brought_over(old: Settings, tmp_path: Path) -> None:
-    """An erasure overwrites a run that was copied before: the size stays, so it is copied again."""
-    run, new = old.data_path / "index" / "0" / "1.run", tmp_path / "new"
-    run.write_bytes(b"users of events")
+@pytest.mark.parametrize("name", ["index/0/1.run", "files/lake/shop/part-1.ndjson"])
+def test_whose_events_were_erased_is_not_brought_over(old: Settings, tmp_path: Path, name: str) -> None:
+    """An erasure changes a file that was copied before, or removes it: the copy follows, and all others stay."""
+    file, new = old.data_path / name, tmp_path / "new"
+    gone = file.with_name(f"gone{file.suffix}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"users of events")
+    gone.write_bytes(b"users of events")
     copy = FilesCopy(old.data_path, new, lambda _: None)
     copy.fill()
-    inode = (new / "index" / "0" / "1.run").stat().st_ino
+    assert (new / gone.relative_to(old.data_path)).exists()
+    inode = (new / name).stat().st_ino
     copy.fill()
-    assert (new / "index" / "0" / "1.run").stat().st_ino == inode  # what has not changed is not copied again
-    run.write_bytes(bytes(run.stat().st_size))
-    later_ns = run.stat().st_mtime_ns + 1_000_000_000
-    os.utime(run, ns=(later_ns, later_ns))  # file systems write times down in steps
+    assert (new / name).stat().st_ino == inode  # what has not changed is not copied again
+    file.write_bytes(bytes(file.stat().st_size))
+    later_ns = file.stat().st_mtime_ns + 1_000_000_000
+    os.utime(file, ns=(later_ns, later_ns))  # file systems write times down in steps
+    gone.unlink()
     copy.finish()
-    assert (new / "index" / "0" / "1.run").read_bytes() == run.read_bytes()
+    assert (new / name).read_bytes() == file.read_bytes()
+    assert not (new / gone.relative_to(old.data_path)).exists()
 
 
 def test_the_way_back_from_another_installation_is_refused(old: Settings, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hookline.bench import machine, scenarios
 from hookline.bench.rig import Figures
+from hookline.cli.admin_api import CommandFailed
 
 Measure = Callable[[float], Figures]
 """Measures for about so many seconds."""
@@ -40,6 +41,11 @@ def run_bench(scenario: str, *, seconds: float, repeat: int, events: int | None 
 
 def measure(measures: Mapping[str, Measure], *, seconds: float, repeat: int, json_file: Path | None) -> int:
     """Measure and report; 1 when something was lost, refused or wrongly signed, else 0 (speed decides nothing)."""
+    if json_file is not None:
+        try:
+            json_file.touch()
+        except OSError as error:
+            raise CommandFailed(f"cannot write {json_file}: {error.strerror}") from None
     runs: dict[str, list[Figures]] = {name: [] for name in measures}
     for _ in range(max(1, repeat)):
         for name, run in measures.items():  # interleaved, so that a slow minute of the machine meets all of them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,20 @@ Json = Any
 TIMEOUT_SECONDS = 30.0
 PAGE = 200
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+AWAY = (502, 503, 504)
+"""What the server, or a proxy in front of it, answers while it starts."""
+LISTS = {
+    "source": "sources",
+    "destination": "destinations",
+    "audience": "audiences",
+    "computed trait": "computed-traits",
+    "notification": "notifications",
+    "notice": "notices",
+    "replay": "replay",
+    "dead letter": "dead-letters",
+    "deletion request": "deletion-requests",
+}
+"""The commands that list what an id is of."""
 
 
 class CommandFailed(Exception):
@@ -72,7 +87,7 @@ class AdminApi:
             headers["Content-Type"] = "application/json"
         status, content_type, data = exchange(self.url + "/api/v1" + path, method, payload, headers, timeout_seconds)
         answer = _decoded(content_type, data)
-        if status >= 400:
+        if not 200 <= status < 300 or content_type.startswith("text/html"):
             raise self._failure(status, method, path, answer)
         return answer
 
@@ -91,7 +106,7 @@ class AdminApi:
         except (OSError, http.client.HTTPException) as error:
             raise _no_answer(self.url, error) from None
         failure = self._failure(answer.status, "GET", path, _decoded(answer.getheader("Content-Type", ""), data))
-        raise NoAnswer(str(failure)) if answer.status == 503 else failure
+        raise NoAnswer(str(failure)) if answer.status in AWAY else failure
 
     def sources(self) -> list[Json]:
         """Every source (pages of 200)."""
@@ -137,13 +152,21 @@ class AdminApi:
         if status == 401:
             reason = str(answer.get("detail", "")) if isinstance(answer, dict) else ""
             return CommandFailed(f"{reason or 'The token is not valid.'} Give the right one with --token.")
-        sentence = f"{method} {path} was answered {status}"
-        if isinstance(answer, dict):
-            sentence = str(answer.get("detail") or answer.get("title") or sentence)
-            for error in answer.get("errors") or []:
-                place, what = error.get("pointer", ""), str(error.get("detail", ""))
-                if what not in sentence:  # the only one is often the sentence already
-                    sentence += f"\n  {place}: {what}"
+        sentence = str(answer.get("detail") or answer.get("title") or "") if isinstance(answer, dict) else ""
+        if not sentence:
+            return CommandFailed(
+                f"{method} {path} was answered {status} by something that is not Hookline's admin API; correct --api"
+                f" ({self.url}), and see whether a proxy asks for a sign-in there"
+            )
+        unknown = re.match(r"There is no ([a-z ]+) with the id ", sentence)
+        if unknown is not None and unknown[1] in LISTS:
+            sentence += f" See hookline {LISTS[unknown[1]]} list."
+        if status == 500:
+            sentence += f" Instance: {answer.get('instance')}"
+        for error in answer.get("errors") or []:
+            place, what = error.get("pointer", ""), str(error.get("detail", ""))
+            if what not in sentence:  # the only one is often the sentence already
+                sentence += f"\n  {place}: {what}"
         return NotFound(sentence) if status == 404 else CommandFailed(sentence)
 
 
@@ -169,6 +192,7 @@ def _connection(url: str, timeout_seconds: float) -> http.client.HTTPConnection:
     import http.client
     import ssl
 
+    require_address(url)
     place = url
     try:
         parts = urlsplit(url)
@@ -182,9 +206,25 @@ def _connection(url: str, timeout_seconds: float) -> http.client.HTTPConnection:
         raise CommandFailed(f"{place} is no address ({error}); write one as http://127.0.0.1:8081", 2) from None
 
 
+def require_address(url: str) -> None:
+    """Raise CommandFailed for what begins like no address: ``localhost:8081`` has a scheme and no host."""
+    if not re.match(r"https?://[^/]", url, re.IGNORECASE):
+        raise CommandFailed(f"{url} is no address; write one as http://127.0.0.1:8081", exit_code=2)
+
+
 def _no_answer(url: str, error: Exception) -> NoAnswer:
+    import ssl
+
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}"
+    if isinstance(error, TimeoutError):
+        return NoAnswer(
+            f"Hookline at {place} has not answered in time. What this was to change may have been changed: look before"
+            " you repeat it."
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = f"the certificate of {place} is not trusted ({error.verify_message})"
+        return NoAnswer(f"{why}; set SSL_CERT_FILE to the certificate of its issuer.")
     return NoAnswer(
         f"no answer from Hookline at {place} ({error}); is it running (hookline up), and is that its address?"
     )
@@ -192,7 +232,10 @@ def _no_answer(url: str, error: Exception) -> NoAnswer:
 
 def _decoded(content_type: str, data: bytes) -> Json:
     text = data.decode("utf-8", "replace")
-    return json.loads(text) if "json" in content_type and text else text
+    try:
+        return json.loads(text) if "json" in content_type and text else text
+    except ValueError:
+        return text
 
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}

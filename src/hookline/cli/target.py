@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from hookline.cli.admin_api import AdminApi, CommandFailed, is_loopback, is_same_port, url_of
+from hookline.cli.admin_api import AdminApi, CommandFailed, is_loopback, is_same_port, require_address, url_of
 from hookline.cli.launch import last_launch
 from hookline.settings import Origin, Settings, SettingsError, load
 
@@ -36,7 +36,8 @@ class Target:
     """Allow plain HTTP for --api on another machine. Anyone on the network path can read the token."""
 
     token: Annotated[str | None, Parameter(env_var="HOOKLINE_CONTROL_ADMIN_TOKEN", show_env_var=True)] = None
-    """Admin token (default: the setting, else the file admin-token of the data folder)."""
+    """Admin token, or one that hookline tokens create made (default: the setting, else the file admin-token of the data
+    folder)."""
 
     utc: Annotated[bool, Parameter(negative="", show_default=False, group="Parameters")] = False
     """Print times in UTC. On a terminal, lists otherwise show local time."""
@@ -64,6 +65,7 @@ class Target:
         settings = self.settings()
         local = url_of(settings.control.listen)
         url = self.api or local
+        require_address(url)
         if is_same_port(url, local):
             return AdminApi(url, self._token(settings))
         if not self.token:

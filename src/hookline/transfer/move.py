@@ -30,7 +30,7 @@ _ELSEWHERE = {"journal", "run", "lock", "moved", "database"}
 """Names that a move brings over in another way, or not at all."""
 _DATABASE_PARTS = (".db", ".db-wal", ".db-shm", ".db-journal", ".new", ".tmp")
 _INDEX, _EVENT_FILES = "index", "files"
-"""Folders whose files change only by an erasure: the index's runs, and what destinations of the kind ``files`` wrote."""
+"""Folders whose files change only by an erasure: runs of the index, and what destinations of the kind files wrote."""
 
 
 class FilesCopy:
@@ -132,11 +132,11 @@ def check(old: Settings, new: Settings) -> None:
     if not (old.journal.is_local and old.database.is_local):
         raise MoveFailed(f"{old.data_path} does not contain its journal and databases: there is nothing to move")
     if not new.journal.url.startswith("kafka://"):
-        raise MoveFailed("set journal.url of the settings to move to: kafka://host:port,host:port/topic")
+        raise MoveFailed("in the new settings file, set journal.url: kafka://host:port,host:port/topic")
     if not new.database.url.startswith("postgresql://"):
-        raise MoveFailed("set database.url of the settings to move to: postgresql://user@host:5432/database")
+        raise MoveFailed("in the new settings file, set database.url: postgresql://user@host:5432/database")
     if new.data_path.resolve() == old.data_path.resolve():
-        raise MoveFailed("set data_dir of the settings to move to to another folder: this one is kept as it is")
+        raise MoveFailed("in the new settings file, set data_dir to another folder: the old one is kept as it is")
     if old.data_path.resolve() in new.data_path.resolve().parents:
         raise MoveFailed(f"{new.data_path} is inside {old.data_path}: set data_dir to a folder beside that")
     for module, extra in (("confluent_kafka", "kafka"), ("psycopg", "postgres")):
@@ -144,7 +144,8 @@ def check(old: Settings, new: Settings) -> None:
             raise MoveFailed(f"moving needs the extra named {extra}: {install_extra('kafka,postgres')}")
     partitions = _partitions(old.data_path)
     if new.journal.partitions < partitions:
-        raise MoveFailed(f"the journal has {partitions} partitions: set journal.partitions to {partitions}")
+        where = "journal.partitions of the new settings file"
+        raise MoveFailed(f"the journal has {partitions} partitions: set {where} to {partitions} or more")
 
 
 def warnings_of(new: Settings) -> list[str]:
@@ -153,10 +154,10 @@ def warnings_of(new: Settings) -> list[str]:
     if partitions >= PARTITIONS_ADVISED:
         return []
     return [
-        f"journal.partitions is {partitions}: at most as many deliver processes can share the work;"
-        f" {PARTITIONS_ADVISED} are advised. You can add more at any time, but then users change their partition, and"
-        " for dedup.window repeats may not be recognised. Better raise it in the running installation first, and move a"
-        " day later"
+        f"journal.partitions is {partitions}: no more deliver processes than that can share the work;"
+        f" {PARTITIONS_ADVISED} are advised. You can add partitions later, but users then move between partitions, and"
+        " repeats may go unrecognised for dedup.window. It is better to raise it in the running installation"
+        " first, and to move a day later"
     ]
 
 

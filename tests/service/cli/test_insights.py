@@ -71,8 +71,16 @@ def test_a_delete_message_is_tested(new_hookline: Callable[..., Hookline], recei
         assert run(hookline, *own, "--yes").returncode == 0
         sent = receiver.requests[-1].json
         assert (list(sent), sent["userId"]) == (["type", "userId", "timestamp"], "u7")
+        hookline.track(userId="u8")
+        hookline.api("POST", "deletion-requests", {"userId": "u8", "action": "delete"})
+        (stored,) = wait_until(lambda: hookline.api("GET", "events?type=delete").json["items"], what="the message")
+        receiver.wait_for(stored["messageId"])
+        sent_so_far = len(receiver.requests)
+        asked = run(hookline, "test", "crm", "--message-id", stored["messageId"])
+        assert (asked.returncode, "Ask the receivers of crm to delete whom" in asked.stderr) == (2, True)
+        assert len(receiver.requests) == sent_so_far
         none = run(hookline, "test", "chat", "--sample", "delete")
-        assert (none.returncode, len(receiver.requests)) == (1, 2)
+        assert (none.returncode, len(receiver.requests)) == (1, sent_so_far)
         assert "this destination's mapping has no delete message, so nothing was sent. Delete the" in none.stdout
 
 

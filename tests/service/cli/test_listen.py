@@ -110,6 +110,16 @@ def test_it_ends_when_nobody_reads_any_more(hookline: Hookline) -> None:
     assert destinations(hookline) == before
 
 
+def test_a_server_that_has_ended_keeps_the_destination(new_hookline: Callable[..., Hookline]) -> None:
+    """It is named, with the command that removes it."""
+    with new_hookline() as hookline:
+        receiver = listen(hookline, "--port", "0")
+        (identifier,) = (each for each in destinations(hookline) if each.startswith("listen-"))
+        hookline.stop()
+        code, _, errors = ended(receiver, signal.SIGINT)
+        assert (code, f"hookline destinations delete {identifier}" in errors) == (1, True)
+
+
 def test_it_says_when_nothing_can_arrive(new_hookline: Callable[..., Hookline]) -> None:
     """A server that may not send to this machine is named as the reason, with the setting to change."""
     with new_hookline(settings={"deliver.allow_networks": []}) as hookline:

@@ -47,7 +47,10 @@ def test_people_who_are_not_kept_are_not_said_to_be_unknown(new_hookline: Callab
         assert "hookline people events" in run(hookline, "people", "show", "--user-id", "u1").stderr
 
 
-@pytest.mark.parametrize("text", ["User_Id;mail\nu1;a@b.c\nu2;\n", '"userId"\tmail\nu1\ta@b.c\nu2\n', "u1,a@b.c\nu2\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["User_Id;mail\nu1;a@b.c\nu2;\n", '"userId"\tmail\nu1\ta@b.c\nu2\n', "User ID,mail\nu1\nu2\n", "u1,a@b.c\nu2\n"],
+)
 def test_a_list_of_people_as_spreadsheets_write_it(text: str, new_hookline: Callable[..., Hookline], run: Run) -> None:
     """Some separate columns by semicolons or tabs: such a line was one id, which nobody has, and erased nobody."""
     hookline = new_hookline()
@@ -56,6 +59,15 @@ def test_a_list_of_people_as_spreadsheets_write_it(text: str, new_hookline: Call
     asked = run(hookline, "delete-user", "--csv", "list.csv", "--action", "delete")
     assert "Erase the data of 2 people (u1, u2)?" in asked.stderr
     assert asked.returncode == 2
+
+
+def test_columns_that_nothing_names_are_no_ids(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """``u1;a@b.c`` is nobody: a request for them would end as done."""
+    hookline = new_hookline()
+    hookline.folder.mkdir()
+    (hookline.folder / "list.csv").write_text("u1;a@b.c\nu2;\n")
+    asked = run(hookline, "delete-user", "--csv", "list.csv", "--action", "delete", "--yes")
+    assert (asked.returncode, "put a line with the heading userId first" in asked.stderr) == (2, True)
 
 
 def test_the_evidence_names_whom_to_delete_by_hand(new_hookline: Callable[..., Hookline], run: Run) -> None:

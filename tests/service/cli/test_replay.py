@@ -112,8 +112,8 @@ def test_nothing_is_sent_or_discarded_unasked(hookline: Hookline, receiver: Rece
     assert refused.stderr.startswith("hookline: Send 1 event to crm? Nobody can answer here: nothing was sent.")
     assert "--yes" in refused.stderr
     for words in (
-        ("dead-letters", "retry", "--all"),
-        ("dead-letters", "discard", "--all"),
+        ("dead-letters", "retry", "1"),
+        ("dead-letters", "discard", "1"),
         ("secrets", "rotate", "crm"),
         ("try", "crm"),
         ("disable", "crm", "--waiting", "discard"),

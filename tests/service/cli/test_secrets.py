@@ -223,7 +223,7 @@ def test_listen_refuses_a_secret_that_is_none(new_hookline: Callable[..., Hookli
     """A mistyped Standard Webhooks secret ends it before it is a destination; the flag makes a good one."""
     with new_hookline() as hookline:
         done = run(hookline, "listen", "--port", "0", "--secret", "whsec_oops")
-        assert (done.returncode, "3 bytes" in done.stderr) == (1, True)
+        assert (done.returncode, "3 bytes" in done.stderr) == (2, True)
         receiver = listen(hookline, "--port", "0", "--standard-webhooks")
         (item,) = hookline.api("GET", "destinations").json["items"]
         hookline.wait_status(hookline.track(), item["id"], "delivered")

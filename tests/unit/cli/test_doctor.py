@@ -328,7 +328,7 @@ def test_who_paused_a_destination_makes_the_difference(folder: Path) -> None:
     store.pause("erp", Pause(since=0, reason="410 Gone", by="hookline"), "hookline", lambda: {0: 0})
     store.close()
     assert found(configured.check_destinations, here(folder)) == [
-        ("warn", "crm: paused, events wait"),
+        ("warn", "crm: paused, its events are queued"),
         ("fail", "erp: paused, 410 Gone"),
     ]
 

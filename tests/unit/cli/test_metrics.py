@@ -36,7 +36,7 @@ def test_everything(admin: AdminApi, capsys: pytest.CaptureFixture[str]) -> None
     assert print_all(admin, "1h", as_json=False) == 0
     shown = capsys.readouterr().out
     assert "1,200 delivered" in shown
-    assert "4 lag" in shown
+    assert "4 not yet routed" in shown
     assert "crm  2 requests failed" in shown
     print_all(admin, "24h", as_json=True)
     assert json.loads(capsys.readouterr().out)["failing"][0]["id"] == "crm"

@@ -70,6 +70,15 @@ def test_of_changes_of_one_field_the_last_counts(control: Running) -> None:
     assert control.api("GET", "/sources/site").json["rateLimit"]["events"] == 5
 
 
+@pytest.mark.parametrize(("action", "printed"), [("retry", "there are none"), ("discard", "0 discarded")])
+def test_where_nothing_matches_nobody_is_asked(
+    control: Running, action: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script goes on as if there were some."""
+    assert to(control, "dead-letters", action, "--all") == 0
+    assert printed in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", [("events",), ("history",), ("audit-log",), ("attempts", "crm")])
 def test_a_list_of_nothing_is_wrong_use(
     asked: Running, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]

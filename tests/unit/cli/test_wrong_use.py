@@ -121,6 +121,24 @@ def test_an_id_that_no_dead_letter_has_is_wrong_usage(id: str, capsys: pytest.Ca
     assert "the ids of dead letters are numbers" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("usage", "users", "--by", "day"), "usage users takes none of --by, --from and --to"),
+        (("people", "search", "x", "--limit", "500"), "200"),
+        (("listen", "--secret", "whsec_bad"), "--secret: "),
+        (("listen", "--api", "https://hookline.example.com"), "cannot reach a receiver on this machine"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_a_command_cannot_do_is_wrong_usage(
+    command: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not left out silently, and nothing is asked of the service."""
+    assert execute([*command, *(() if "--api" in command else NOBODY)]) == 2
+    assert why in capsys.readouterr().err
+
+
 def test_what_nobody_foresaw_is_a_sentence_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

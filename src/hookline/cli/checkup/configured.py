@@ -25,6 +25,7 @@ from hookline.deliver.send.client_certificate import fault_and_details, fault_of
 from hookline.deliver.send.proxy import parse_proxy
 from hookline.deliver.send.resolver import Guard
 from hookline.events.timestamps import iso
+from hookline.features.connections.cli.file import APPLY_SECONDS
 from hookline.features.notices.conditions.destinations import AHEAD
 from hookline.features.notices.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.features.notices.webhooks import InvalidNoticeWebhooks, checked
@@ -165,7 +166,7 @@ def check_destinations(here: Here) -> Iterator[Finding]:
     )
     held = [(each.id, pause) for each in enabled if (pause := snapshot.lanes[each.id].paused) is not None]
     for by, status in PAUSED_BY.items():
-        paused = [f"{id}: paused, {pause.reason or 'events wait'}" for id, pause in held if pause.by == by]
+        paused = [f"{id}: paused, {pause.reason or 'its events are queued'}" for id, pause in held if pause.by == by]
         yield from _bounded(paused, "hookline resume ID, when its receiver can take events again.", status)
     if not (unusable or failing or held):
         yield Finding("destinations", "ok", f"{len(enabled)} enabled, no breaker open")
@@ -243,5 +244,5 @@ def _is_visible(here: Here, secret: str) -> bool:
 
 def _changes(admin: AdminApi, file: Path) -> int:
     document = file.read_text(encoding="utf-8-sig")
-    answer = admin.request("POST", "/connections/apply", {"document": document, "dryRun": True})
+    answer = admin.request("POST", "/connections/apply", {"document": document, "dryRun": True}, APPLY_SECONDS)
     return sum(change["action"] in ("create", "change", "delete") for change in answer["changes"])

@@ -76,7 +76,7 @@ def check_secrets(here: Here) -> Iterator[Finding]:
         found.append(Finding("secrets", "warn", message, "hookline secrets rotate DESTINATION makes a long one."))
     yield from found
     if not found:
-        yield Finding("secrets", "ok", "none is short, and the admin token is in a file of its own")
+        yield Finding("secrets", "ok", "none is short, and the admin token is in no flag and no environment")
 
 
 def check_core_dumps(here: Here) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def check_notices(here: Here) -> Iterator[Finding]:
     if len(rows) > NOTICES_SHOWN_MAX:
         more = f"{len(rows) - NOTICES_SHOWN_MAX} more notices are open{as_of}"
         yield Finding(
-            "notices", STATUSES[rows[NOTICES_SHOWN_MAX][0]], more, "GET /api/v1/notices?state=open lists them."
+            "notices", STATUSES[rows[NOTICES_SHOWN_MAX][0]], more, "hookline notices list --state open lists them."
         )
     if not rows:
         yield Finding("notices", "ok", f"none is open{as_of}")

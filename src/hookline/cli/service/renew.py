@@ -10,6 +10,7 @@ from hookline.cli.target import Target
 from hookline.database import home
 from hookline.database.installation import LOCAL
 from hookline.database.location import Schema, Which
+from hookline.database.sqlite import DatabaseAway
 from hookline.settings import Settings, SettingsError
 
 SCHEMAS: dict[str, Which] = {
@@ -27,16 +28,22 @@ def renew(server: Target, part: str, yes: bool) -> int:
         print(f"hookline: there is no part {part}: one of {', '.join(sorted(home.COSTS))}", file=sys.stderr)
         return USAGE
     try:
-        settings = look(server).settings
-        is_missing = _is_missing(settings, part)
-    except (SettingsError, OSError) as error:
+        return _renew(look(server).settings, part, yes)
+    except SettingsError as error:
+        raise CommandFailed(str(error), USAGE) from None
+    except DatabaseAway as away:
+        raise CommandFailed(f"{away.meaning}: {away}. {away.next_step} Then run this again") from None
+    except OSError as error:
         raise CommandFailed(reason_of(error)) from None
-    if not is_missing:
+
+
+def _renew(settings: Settings, part: str, yes: bool) -> int:
+    if not _is_missing(settings, part):
         print(f"hookline: {part} is not missing; nothing was changed", file=sys.stderr)
         return 1
     print(f"Without {part}: {home.COSTS[part]}.")
     if not yes:
-        print(f"Nothing was changed. Put it back from a snapshot, or: hookline renew {part} --yes")
+        print("Nothing was changed. Put it back from a snapshot, or give this command again with --yes.")
         return 1
     _forget(settings, part)
     print(f"The next start creates a new {part}.")

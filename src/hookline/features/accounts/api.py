@@ -378,7 +378,9 @@ async def _change_password(
     found = None if account is None else account_store(services).credentials_of(account)
     wait_seconds = login_throttle(services).begin(SESSION, name)
     if wait_seconds is not None:
-        raise Problem(429, "too_many_requests", "Too many wrong passwords; wait.", headers=_after(wait_seconds))
+        minutes = -(-wait_seconds // 60)
+        detail = f"Too many wrong passwords. Try again in {minutes} min."
+        raise Problem(429, "too_many_requests", detail, headers=_after(wait_seconds))
     try:
         right = await password_hasher(services).matches(current, None if found is None else found.password_hash)
     except TooManyWaiting:

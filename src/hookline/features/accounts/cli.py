@@ -328,7 +328,7 @@ def _cells(user: Json, at: Callable[[str | None], str]) -> list[object]:
 
 
 def _cells_of_token(token: Json, at: Callable[[str | None], str]) -> list[object]:
-    until = f"■ expired {at(token['expiresAt'])}" if token["expired"] else at(token["expiresAt"]) or "revoked"
+    until = f"■ expired {at(token['expiresAt'])}" if token["expired"] else at(token["expiresAt"]) or "no end"
     return [token["id"], token["name"], token["scope"], token["hint"], until, at(token["lastUsedAt"]) or "never"]
 
 

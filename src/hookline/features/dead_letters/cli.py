@@ -18,6 +18,8 @@ from hookline.features.events.cli.tail import attempt_line
 from hookline.features.replays.cli import line, moment
 
 COUNTED_MAX = 1_000
+NONE = {"lastId": 0}
+"""As many as there are where none was found: not those that fail meanwhile."""
 ID_DIGITS_MAX = 18
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
@@ -133,7 +135,8 @@ def retry(
     body = {**_meant(wanted, ids, all), **({} if rate is None else {"rate": rate})}
     admin = options.admin()
     counted, upto = _counted(admin, wanted, ids)
-    confirm(f"Send {counted} again?", yes, "nothing was sent")
+    if upto != NONE:
+        confirm(f"Send {counted} again?", yes, "nothing was sent")
     made = admin.request("POST", "/dead-letters/retry", {**body, **upto})["items"]
     if options.as_json:
         print(json.dumps(made))
@@ -189,7 +192,8 @@ def discard(
     )
     body, admin = _meant(wanted, ids, all), options.admin()
     counted, upto = _counted(admin, wanted, ids)
-    confirm(f"Discard {counted} for good?", yes, "nothing was discarded")
+    if upto != NONE:
+        confirm(f"Discard {counted}?", yes, "nothing was discarded")
     done = admin.request("POST", "/dead-letters/discard", {**body, **upto})
     if options.as_json:
         print(json.dumps(done))
@@ -237,7 +241,7 @@ def _counted(admin: AdminApi, wanted: Json, ids: tuple[str, ...]) -> tuple[str, 
     found = [] if ids else admin.newest("/dead-letters", COUNTED_MAX, **wanted)
     count = len(ids) or len(found)
     more = "+" if count >= COUNTED_MAX and not ids else ""
-    upto = {} if ids else {"lastId": found[0]["id"] if found else 0}
+    upto = {} if ids else {"lastId": found[0]["id"]} if found else NONE
     return f"{count:,}{more} dead letter{'' if count == 1 else 's'}", upto
 
 

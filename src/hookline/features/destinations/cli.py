@@ -124,8 +124,9 @@ def secrets(
     """
     if action != "rotate" and (overlap is not None or secret is not None):
         raise CommandFailed(f"secrets {action} takes neither --overlap nor --secret", exit_code=USAGE)
+    both = " only, from now on" if overlap in ("0", "0s") else f", and with the old one too for {overlap or '24h'}"
     question = {
-        "rotate": f"Sign requests to {destination} with a new secret, and with the old one too for {overlap or '24h'}?",
+        "rotate": f"Sign requests to {destination} with a new secret{both}?",
         "end": f"Stop signing requests to {destination} with the old secret?",
         "remove-old": f"Remove the old secrets of {destination} from the history for good?",
     }[action]
@@ -159,7 +160,9 @@ def try_waiting(admin: AdminApi, destination: str, as_json: bool) -> int:
     if asked["tries"] == "oldest":
         print(f"the oldest queued event is sent now; if {destination} accepts it, {about}{count} follow")
     else:
-        print(f"{figures['retrying']} events that wait for another attempt are sent now")
+        retrying = figures["retrying"]
+        what = "event that waits for a retry is" if retrying == 1 else "events that wait for a retry are"
+        print(f"{retrying} {what} sent now")
     return 0
 
 

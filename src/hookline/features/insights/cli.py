@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from hookline.cli.admin_api import AdminApi, CommandFailed, Json
 from hookline.cli.app import DELIVERY, EVENTS, HERE, USAGE, Flag, MessageType, app
@@ -25,6 +25,8 @@ Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
 SampleType = Literal[MessageType, "delete"]
 SUMS = ("accepted", "rejected", "delivered", "failures", "retries", "notDelivered")
+SERIES = {"notDelivered": "not delivered", "waiting": "queued", "lag": "not yet routed"}
+"""What people read for a series that the API calls otherwise."""
 EXAMPLE_CHARACTERS = 80
 PAGE = 200
 BODY_CHARACTERS_SHOWN = 2_000
@@ -91,7 +93,8 @@ def try_destination(
     message_id
         Send this stored event.
     source
-        Source of the given event (default: the first source of the destination).
+        Source of the given event (default: the first source of the destination), or of the stored one, if several
+        sources sent the same messageId.
     dry_run
         Only show the requests.
     reveal
@@ -104,7 +107,13 @@ def try_destination(
     if isinstance(given, dict) and given.get("type") == "delete" and not dry_run:
         person = printable(str(given.get("userId", "")))
         confirm(f"Ask the receivers of {printable(destination)} to delete {person}?", yes, "nothing was sent")
-    report = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/test", body)
+    admin, path = options.admin(), f"/destinations/{quote(destination, safe='')}/test"
+    if message_id is not None and not dry_run:
+        shown = admin.request("POST", path, {**body, "reveal": False, "dryRun": True})
+        if shown["type"] == "delete":
+            question = f"Ask the receivers of {printable(destination)} to delete whom {printable(message_id)} names?"
+            confirm(question, yes, "nothing was sent")
+    report = admin.request("POST", path, body)
     print(json.dumps(report) if options.as_json else "\n".join(lines(report)))
     is_connected = report["connection"] is None or report["connection"]["ok"]
     if report["type"] == "delete" and report["connection"] is None and not report["requests"]:
@@ -177,7 +186,7 @@ def schema(
     *,
     type: MessageType | None = None,
     name: str | None = None,
-    limit: int = 50,
+    limit: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 50,
     options: Options = HERE,
 ) -> int:
     """Show which events a source sends: how often, since when, and their properties.
@@ -222,6 +231,8 @@ def usage(
     as_csv
         Print comma-separated values.
     """
+    if of in ("users", "storage") and (by == "day" or since or until):
+        raise CommandFailed(f"usage {of} takes none of --by, --from and --to", exit_code=USAGE)
     query = {} if of in ("users", "storage") else {"by": by, "from": since, "to": until}
     return print_usage(options.admin(), of, query, "csv" if as_csv else "json" if options.as_json else "text")
 
@@ -266,9 +277,9 @@ def _sums(series: dict[str, Sequence[float | None]], over: str) -> Iterator[str]
     if not any(known.values()):
         yield f"nothing was recorded in the last {over}"
         return
-    yield f"last {over}: " + ", ".join(f"{_number(sum(known[name]))} {name}" for name in SUMS)
+    yield f"last {over}: " + ", ".join(f"{_number(sum(known[name]))} {SERIES.get(name, name)}" for name in SUMS)
     latest = {name: known[name][-1] for name in ("waiting", "lag") if known[name]}
-    yield "now: " + ", ".join(f"{_number(value)} {name}" for name, value in latest.items())
+    yield "now: " + ", ".join(f"{_number(value)} {SERIES.get(name, name)}" for name, value in latest.items())
 
 
 def _next_try(next_try: Json | None) -> str:
@@ -322,7 +333,8 @@ def try_now(admin: AdminApi, destination: str, message_id: str, source: str | No
     """Ask for another attempt at once."""
     body = {"messageId": message_id, **({} if source is None else {"source": source})}
     asked = admin.request("POST", f"/destinations/{quote(destination, safe='')}/retry-now", body)
-    print(json.dumps(asked) if as_json else f"{printable(message_id)} is tried now; see hookline why")
+    tried = printable(message_id)
+    print(json.dumps(asked) if as_json else f"{tried} is tried now; see hookline why {tried}")
     return 0
 
 

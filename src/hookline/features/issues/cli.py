@@ -113,7 +113,7 @@ def retry(id: str, /, *, rate: float | None = None, yes: Flag = False, options: 
     if options.as_json:
         print(json.dumps(done))
     elif done["replay"]:
-        print(f"{_what(done)} sent again; see hookline replay show {done['replay']['id']}")
+        print(f"sending {_what(done)} again; follow the replay: hookline replay watch {done['replay']['id']}")
     else:
         print(f"{_what(done)} tried now")
     return 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter, validators
 
 from hookline.cli.admin_api import CommandFailed, Json
 from hookline.cli.app import EVENTS, HERE, USAGE
@@ -40,7 +41,13 @@ def show(
 
 
 @people_app.command
-def search(text: str, /, *, limit: int = 50, options: Options = HERE) -> int:
+def search(
+    text: str,
+    /,
+    *,
+    limit: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=200))] = 50,
+    options: Options = HERE,
+) -> int:
     """Find people by the beginning of an id, e-mail, name or other indexed trait.
 
     Parameters
@@ -48,7 +55,7 @@ def search(text: str, /, *, limit: int = 50, options: Options = HERE) -> int:
     text
         The beginning of an id, or of a word of a trait.
     limit
-        How many to list.
+        How many to list, at most 200.
     """
     found = options.admin().get("/people/search", search=text, limit=limit)
     if options.as_json:
@@ -168,6 +175,6 @@ def _event(event: Json) -> str:
     about = event["name"] or event["summary"]
     name = f" {printable(about)}" if about else ""
     by = "" if event["origin"] == "sdk" else f"  sent by a sync ({event['origin']})"
-    refused = "" if event["rejected"] is None else f"  refused: {event['rejected']}"
+    rejected = "" if event["rejected"] is None else f"  rejected: {event['rejected']}"
     what = f"{event['type']}{name}  {event['source']} {printable(event['messageId'])}"
-    return f"{event['receivedAt']}  {what}{by}{refused}"
+    return f"{event['receivedAt']}  {what}{by}{rejected}"

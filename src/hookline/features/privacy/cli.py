@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +14,7 @@ from urllib.parse import quote
 from cyclopts import App, Parameter
 
 from hookline.cli.admin_api import CommandFailed, Json, NoAnswer
-from hookline.cli.app import HERE, PRIVACY, Flag, app
+from hookline.cli.app import HERE, PRIVACY, USAGE, Flag, app
 from hookline.cli.confirm import confirm
 from hookline.cli.tables import print_items
 from hookline.cli.target import Options, printable
@@ -26,7 +27,8 @@ suppressions_app = App(
     help="People whose events are not stored: list them, or store their events again.",
 )
 PEOPLE_PER_REQUEST = 1_000
-HEADINGS = frozenset(("userid", "user_id", "id"))
+HEADINGS = frozenset(("userid", "id"))
+"""Without case, spaces, dashes and underscores."""
 DELIMITERS = (",", ";", "\t")
 """Spreadsheets write the second where fractions have a comma; only a heading says that it was meant."""
 IDS_SHOWN = 3
@@ -237,8 +239,11 @@ def _read(path: str) -> list[str]:
         ids = [row[0].strip() for row in rows if row and row[0].strip()]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CommandFailed(f"{path} cannot be read: {error}") from None
+    if delimiter is None and any(each in id for each in DELIMITERS[1:] for id in ids):
+        what = "columns are separated by semicolons or tabs"
+        raise CommandFailed(f"{path}: {what}; put a line with the heading userId first", exit_code=USAGE)
     return ids if delimiter is None else ids[1:]
 
 
 def _is_heading(cell: str) -> bool:
-    return cell.strip().strip('"').lower() in HEADINGS
+    return re.sub(r"[\s_-]", "", cell.strip().strip('"')).lower() in HEADINGS

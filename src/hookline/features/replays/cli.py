@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
-from hookline.cli.admin_api import AdminApi, CommandFailed
+from hookline.cli.admin_api import AdminApi, CommandFailed, NoAnswer
 from hookline.cli.app import HERE, USAGE, Flag
 from hookline.cli.confirm import confirm
 from hookline.cli.tables import print_items
@@ -213,8 +213,12 @@ def follow(admin: AdminApi, id: str, as_json: bool) -> int:
     """Show the progress until the end; 0 when all was delivered."""
     try:
         view = _until_ended(admin, _get(admin, id), as_json)
+    except NoAnswer as lost:
+        step = f"{id} continues without this command; follow it: hookline replay watch {id}"
+        raise CommandFailed(f"{lost} {step}") from None
     except KeyboardInterrupt:
-        print(f"\n{id} continues; follow it: hookline replay watch {id}, cancel it: hookline replay cancel {id}")
+        step = f"follow it: hookline replay watch {id}, cancel it: hookline replay cancel {id}"
+        print(f"\n{id} continues; {step}", file=sys.stderr)
         return 0
     print(json.dumps(view) if as_json else line(view))
     if view["failed"] and not as_json:

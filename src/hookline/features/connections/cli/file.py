@@ -183,7 +183,7 @@ def show_version(admin: AdminApi, number: int, as_json: bool) -> int:
 
 def roll_back(admin: AdminApi, number: int, *, dry_run: bool, as_json: bool) -> int:
     """Make the connections be as they were at a version, and print what that changed or would change."""
-    answer = admin.request("POST", f"/connections/versions/{number}/roll-back", {"dryRun": dry_run})
+    answer = admin.request("POST", f"/connections/versions/{number}/roll-back", {"dryRun": dry_run}, APPLY_SECONDS)
     if as_json:
         print(json.dumps(answer))
         return 0

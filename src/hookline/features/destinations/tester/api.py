@@ -239,8 +239,9 @@ class DestinationTests(Controller):
         if asked.mapping is not None:
             destination = _with_mapping(services, destination, asked.mapping)
         source = asked.source or next(iter(destination.sources), "test")
+        given = None if asked.event == NOT_GIVEN else asked.event
         record = await chosen_record(
-            services, None if asked.event == NOT_GIVEN else asked.event, asked.message_id, asked.sample, source, now_ms
+            services, given, asked.message_id, asked.sample, source, now_ms, stored_of=asked.source
         )
         writer = RequestWriter(services.settings)
         with_secrets = asked.reveal or not asked.dry_run

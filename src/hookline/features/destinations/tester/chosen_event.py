@@ -31,15 +31,17 @@ async def chosen_record(
     sample: SampleType | None,
     source: str,
     now_ms: int,
+    stored_of: str | None = None,
 ) -> Record:
     """Return the record of what was chosen: an event given, a stored one, or a sample (a track call when nothing was).
 
+    ``source`` is that of an event given or a sample; ``stored_of`` that of a stored one, None for any.
     Raise Problem for an event that the collection edge would refuse, and for one that is not stored.
     """
     if sum(each is not None for each in (event, message_id, sample)) > 1:
         raise Problem(422, "invalid_object", "Give one of event, messageId and sample.")
     if message_id is not None:
-        found = await event_log(services).find(message_id, None)
+        found = await event_log(services).find(message_id, stored_of)
         if found is None or found.record.rejection is not None or found.record.erased:
             detail = f"No stored event that can be sent has the message id {message_id[:100]!r}."
             raise Problem(404, "unknown_event", detail)

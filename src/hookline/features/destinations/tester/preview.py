@@ -120,7 +120,7 @@ async def _record(services: Services, data: Preview) -> tuple[Record, bool]:
         if found is not None:
             return found, True
     now_ms = services.store.now_ms()
-    record = await chosen_record(services, event, data.message_id, data.sample, source or "test", now_ms)
+    record = await chosen_record(services, event, data.message_id, data.sample, source or "test", now_ms, data.source)
     return record, data.message_id is not None
 
 

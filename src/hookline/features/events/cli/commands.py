@@ -190,4 +190,5 @@ def tail(
     from hookline.features.events.cli.tail import tail as follow
 
     wanted = TailFilter(source=source, type=type, event=event, user=user, destination=destination, status=status)
-    return follow(options.admin(), wanted, last, shower(wanted, options.as_json), every_change=options.as_json)
+    show = shower(wanted, options.as_json, options.utc)
+    return follow(options.admin(), wanted, last, show, every_change=options.as_json)

@@ -23,10 +23,12 @@ from ipaddress import ip_address, ip_network
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
-from hookline.cli.admin_api import AdminApi, CommandFailed, NotFound
+from hookline.cli.admin_api import AdminApi, CommandFailed, NoAnswer, NotFound, is_loopback
 from hookline.cli.app import USAGE
 from hookline.cli.target import Target, printable
 from hookline.events.signature import PREFIX, StandardSigner, new_standard_secret, standard_key
+from hookline.events.timestamps import iso
+from hookline.features.events.cli.tail import clock
 from hookline.settings import Settings
 
 HOST = "127.0.0.1"
@@ -173,7 +175,11 @@ def connected(admin: AdminApi, receiver: Receiver, verifier: Verifier, source: s
     try:
         yield identifier
     finally:
-        _remove(admin, identifier)
+        try:
+            _remove(admin, identifier)
+        except NoAnswer as lost:
+            step = f"when Hookline runs again, remove it: hookline destinations delete {identifier}"
+            raise CommandFailed(f"{lost} The destination {identifier} is still there; {step}") from None
 
 
 def end_on_signals() -> SimpleQueue[None]:
@@ -244,8 +250,14 @@ def listen_until_stopped(
     """Receive and print until Ctrl-C or SIGTERM."""
     ended = end_on_signals()
     verifier = _verifier(secrets, standard_webhooks)
+    if server.api is not None and not is_loopback(server.api):
+        raise CommandFailed(
+            f"the Hookline at {server.api} cannot reach a receiver on this machine; run listen on its machine, or"
+            " hookline tail here",
+            exit_code=USAGE,
+        )
     admin = server.admin()
-    show = printer(as_json)
+    show = printer(as_json, server.utc)
 
     def show_until_closed(arrival: Arrival) -> None:
         try:
@@ -280,7 +292,7 @@ def _verifier(given: Sequence[str], standard_webhooks: bool) -> Verifier:
         if standard_webhooks and not verifier.standard:
             verifier = Verifier([*secrets, new_standard_secret()])
     except ValueError as error:
-        raise CommandFailed(f"--secret: {error}") from None
+        raise CommandFailed(f"--secret: {error}", exit_code=USAGE) from None
     return verifier
 
 
@@ -357,11 +369,11 @@ def _any_equal(expected: Sequence[str], given: Sequence[str]) -> bool:
 VERDICTS = {"valid": ("✓ signed", "green"), "invalid": ("✗ wrong signature", "red"), "missing": ("✗ unsigned", "red")}
 
 
-def printer(as_json: bool) -> Callable[[Arrival], None]:
+def printer(as_json: bool, utc: bool) -> Callable[[Arrival], None]:
     """The way to show arrivals on this standard output."""
     if as_json:
         return show_json
-    return _coloured() if sys.stdout.isatty() else show_text
+    return _coloured(utc) if sys.stdout.isatty() else show_text
 
 
 def show_json(arrival: Arrival) -> None:
@@ -372,11 +384,12 @@ def show_json(arrival: Arrival) -> None:
 def show_text(arrival: Arrival) -> None:
     """A head line and the body, indented."""
     body = arrival.json()["body"]
-    print(f"{_clock(arrival)}  {_title(body)}  {VERDICTS[arrival.signature][0]}  {arrival.headers.get('x-message-id')}")
+    verdict, message_id = VERDICTS[arrival.signature][0], arrival.headers.get("x-message-id")
+    print(f"{iso(arrival.at_ms)}  {_title(body)}  {verdict}  {message_id}")
     print(_pretty(body), flush=True)
 
 
-def _coloured() -> Callable[[Arrival], None]:
+def _coloured(utc: bool) -> Callable[[Arrival], None]:
     from rich.console import Console
     from rich.syntax import Syntax
     from rich.text import Text
@@ -388,7 +401,7 @@ def _coloured() -> Callable[[Arrival], None]:
         verdict, colour = VERDICTS[arrival.signature]
         # Text, not markup: what arrives may hold anything, square brackets included.
         console.print(
-            Text(f"{_clock(arrival)}  ", style="dim"),
+            Text(f"{clock(datetime.fromtimestamp(arrival.at_ms / 1000), utc)}  ", style="dim"),
             Text(_title(body), style="bold"),
             Text(f"  {verdict}", style=colour),
             Text(f"  {arrival.headers.get('x-message-id')}", style="dim"),
@@ -397,10 +410,6 @@ def _coloured() -> Callable[[Arrival], None]:
         console.print(Syntax(_pretty(body), "json", theme="ansi_dark", background_color="default", word_wrap=True))
 
     return show
-
-
-def _clock(arrival: Arrival) -> str:
-    return datetime.fromtimestamp(arrival.at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
 
 
 def _title(body: object) -> str:

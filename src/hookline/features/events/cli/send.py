@@ -29,7 +29,7 @@ def send(target: Target, kind: str, fields: Fields, write_key: str | None, endpo
     except ValueError:
         raise CommandFailed(f"{url} is not a Hookline collection API (status {status})") from None
     if status != 200:
-        raise CommandFailed(f"refused ({answer.get('code', status)}): {answer.get('message', '')}")
+        raise CommandFailed(f"the event was rejected ({answer.get('code', status)}): {answer.get('message', '')}")
     return {"messageId": body["messageId"], **answer}
 
 

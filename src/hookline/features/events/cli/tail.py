@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -67,7 +67,7 @@ def _lines(event: Event) -> Iterator[str]:
     what = " ".join(str(event[name]) for name in ("type", "messageId") if event.get(name))
     name = (event.get("event") or {}).get("event") if isinstance(event.get("event"), dict) else None
     yield f"{what}{f' “{name}”' if name else ''}"
-    yield f"  {event['receivedAt']}  {'refused' if event.get('rejection') else 'accepted'} from {event['source']}" + (
+    yield f"  {event['receivedAt']}  {'rejected' if event.get('rejection') else 'accepted'} from {event['source']}" + (
         f", user {event['userId']}" if event.get("userId") else ""
     )
     if event.get("duplicates"):
@@ -167,6 +167,7 @@ class TailFilter:
             "type": self.type,
             "event": self.event,
             "userId": self.user,
+            "destination": self.destination,
             "status": self.status,
         }
 
@@ -231,7 +232,7 @@ def _last_events(admin: AdminApi, wanted: TailFilter, count: int) -> list[Event]
     for _ in range(PAGES_MAX):
         if len(found) >= count:
             break
-        page = admin.get("/events", limit=min(PAGE_EVENTS, count), after=after, **wanted.query())
+        page = admin.get("/events", limit=PAGE_EVENTS, after=after, **wanted.query())
         found += [event for event in page["items"] if wanted.takes(event)]
         after = page["after"]
         if after is None:
@@ -264,11 +265,11 @@ STATUS_WIDTH = 20
 TYPE_WIDTH = 8
 
 
-def shower(wanted: TailFilter, as_json: bool) -> Show:
+def shower(wanted: TailFilter, as_json: bool, utc: bool) -> Show:
     """The way to show messages on this standard output."""
     if as_json:
         return show_json
-    return _coloured(wanted) if sys.stdout.isatty() else _plain(wanted)
+    return _coloured(wanted, utc) if sys.stdout.isatty() else _plain(wanted)
 
 
 def show_json(message: StreamMessage) -> None:
@@ -282,16 +283,21 @@ def left_out(message: StreamMessage) -> str:
     return f"… {count} event{'' if count == 1 else 's'} not shown: too many arrived at once"
 
 
+def clock(at: datetime, utc: bool) -> str:
+    """Return a time of today as a terminal shows it: local, or in UTC."""
+    return at.astimezone(UTC if utc else None).strftime("%H:%M:%S.%f")[:-3]
+
+
 def columns(wanted: TailFilter, message: StreamMessage) -> tuple[str, str, str, str, str]:
     """Time, shape, status, type, and the rest of a line."""
     event: dict[str, Any] = message.data
     status = wanted.status_of(event)
-    at = datetime.fromisoformat(event["receivedAt"]).astimezone().strftime("%H:%M:%S.%f")[:-3]
     name, user = name_of(event) or event["messageId"], user_of(event)
     rest = f"{name}  {user or '–'}  {event['source']}"
     if event.get("rejection"):
         rest += f"  {event['rejection']['message']}"
-    return at, MARKS.get(status, OFF), status.replace("_", " "), printable(event["type"]), printable(rest)
+    shown = MARKS.get(status, OFF), status.replace("_", " "), printable(event["type"]), printable(rest)
+    return printable(event["receivedAt"]), *shown
 
 
 def _plain(wanted: TailFilter) -> Show:
@@ -305,7 +311,7 @@ def _plain(wanted: TailFilter) -> Show:
     return show
 
 
-def _coloured(wanted: TailFilter) -> Callable[[StreamMessage], None]:
+def _coloured(wanted: TailFilter, utc: bool) -> Callable[[StreamMessage], None]:
     from rich.console import Console
     from rich.text import Text
 
@@ -318,7 +324,7 @@ def _coloured(wanted: TailFilter) -> Callable[[StreamMessage], None]:
         at, shape, status, kind, rest = columns(wanted, message)
         # Text, not markup: what arrives may hold anything, square brackets included.
         line = Text.assemble(
-            (f"{at}  ", "dim"),
+            (f"{clock(datetime.fromisoformat(at), utc)}  ", "dim"),
             (f"{shape} {status:<{STATUS_WIDTH}}  ", COLOURS[shape]),
             (f"{kind:<{TYPE_WIDTH}}  ", "dim"),
             rest,

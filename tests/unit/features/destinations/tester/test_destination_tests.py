@@ -186,6 +186,7 @@ def test_a_stored_event(control: Running) -> None:
     assert json.loads(body)["event"] == "Signed Up"
     for missing in ("nothing", "bad"):
         assert tried(control, messageId=missing, dryRun=True).json["code"] == "unknown_event"
+    assert tried(control, messageId="stored", source="other", dryRun=True).json["code"] == "unknown_event"
 
 
 def test_filters_are_told_and_do_not_hold_a_test_up(control: Running) -> None:

@@ -71,7 +71,7 @@ ACTIONS = (
     Place("New audience…", "/audiences/new", "editor", "create add audience"),
     Place("New computed trait…", "/traits/new", "editor", "create add trait"),
     Place("New notification…", "/settings/notifications/new", "editor", "create add alert"),
-    Place("Delete or suppress a person’s data…", "/deletion-requests#new-deletion", "editor", "erase forget gdpr suppress"),
+    Place("Delete or suppress a person’s data…", "/deletion-requests#new-deletion", "editor", "erase forget gdpr"),
     Place("Invite someone…", "/settings/people#invite", "owner", "add account user"),
     Place("New token…", "/settings/tokens#new-token", "owner", "create add api token"),
     Place("Change theme", "#theme", words="dark light mode colour color"),

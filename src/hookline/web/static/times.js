@@ -1,11 +1,13 @@
 // Times as people say them: relative or lasting, the exact one in the reader's zone on hover, and on paper.
 (() => {
   const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+  // 24 to 48 hours ago may be two calendar days ago, so it is "1 day ago" and not "yesterday".
+  const days = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "short" });
   const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
   const ago = (seconds) => {
     for (const [unit, size] of UNITS) {
       // What is to come is rounded: a sync every two hours is due in two, not in one hour and 59 minutes.
-      if (Math.abs(seconds) >= size || unit === "second") return relative.format(Math[seconds > 0 ? "round" : "trunc"](seconds / size), unit);
+      if (Math.abs(seconds) >= size || unit === "second") return (unit === "day" ? days : relative).format(Math[seconds > 0 ? "round" : "trunc"](seconds / size), unit);
     }
     return "";
   };

@@ -115,7 +115,8 @@ class DeadLetters:
             # What a breaker took back when it opened does not count.
             count = self._deliver.dead_letters.kept(destination, minutes[0][1])
             if count * 2 >= threshold:
-                detail = f"{count:,} events not delivered in the last hour".replace(",", "\u202f")
+                number = f"{count:,}".replace(",", "\u202f")
+                detail = f"{number} {'event' if count == 1 else 'events'} not delivered in the last hour"
                 found.append(Finding(self.kinds[0], destination, detail, count, weak=count < threshold))
         return found
 

@@ -47,12 +47,13 @@ class JournalBudget:
         counts = report.by_label("hookline_collect_over_budget_total")
         for source, since in sorted(report.by_label("hookline_collect_over_budget_since_seconds").items()):
             count = int(sum(counts.values()) if source == EVERYBODY else counts.get(source, 0))
-            if source == EVERYBODY:
-                detail = f"every source is since {iso(int(since * 1000))}, {count} requests so far"
-                found.append(Finding(self.kinds[1], "of any name", detail, count))
-            else:
-                detail = f"it stored more than its share; since {iso(int(since * 1000))}, {count} requests so far"
-                found.append(Finding(self.kinds[1], source, detail, count))
+            number = f"{count:,}".replace(",", "\u202f")
+            # The count may be of earlier times too: it begins with the process.
+            refused = f"{number} {'request' if count == 1 else 'requests'} refused since collect started"
+            why = "every source is affected" if source == EVERYBODY else "it stored more than its share"
+            subject = "of any name" if source == EVERYBODY else source
+            detail = f"{why}, since {iso(int(since * 1000))}; {refused}"
+            found.append(Finding(self.kinds[1], subject, detail, count))
         return found
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ def bury(location: DatabaseLocation, count: int, destination: str = "crm", at_ms
 
 
 def test_many_within_an_hour_are_told_with_their_number(location: DatabaseLocation) -> None:
-    """What grows over several looks is added up; another destination's do not count."""
+    """What grows over several looks is added up; another destination's do not count. One is not written as several."""
     condition = DeadLetters(location, 10)
     bury(location, 4)
     assert condition.findings(moment(None, "crm", "erp")) == []
@@ -37,6 +37,10 @@ def test_many_within_an_hour_are_told_with_their_number(location: DatabaseLocati
     bury(location, 4, "erp")
     (finding,) = condition.findings(moment(None, "crm", "erp")) or ()
     assert (finding.subject, finding.count, finding.weak) == ("crm", 11, False)
+    assert finding.detail == "11 events not delivered in the last hour"
+    bury(location, 1, "slow")
+    (finding,) = DeadLetters(location, 1).findings(moment(None, "slow")) or ()
+    assert finding.detail == "1 event not delivered in the last hour"
 
 
 def test_half_as_many_keep_it_open(location: DatabaseLocation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hookline.events.timestamps import iso
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.conditions.journal import JournalBudget
@@ -32,7 +33,7 @@ def test_it_is_told_long_before() -> None:
 
 
 def test_who_is_refused_is_named_with_since_when() -> None:
-    """Each source above its share, and everybody when the reserve is spent."""
+    """Each source above its share, and everybody when the reserve is spent; one request is not written as several."""
     since = {"source": {"flood": NOW_MS / 1000, "*": NOW_MS / 1000}}
     counts = {"source": {"flood": 7, "web": 2}}
     found = look(collect_over_budget_since_seconds=since, collect_over_budget_total=counts) or []
@@ -40,6 +41,13 @@ def test_who_is_refused_is_named_with_since_when() -> None:
         ("events_refused", "of any name", 9),
         ("events_refused", "flood", 7),
     ]
+    assert [each.detail for each in found] == [
+        f"every source is affected, since {iso(NOW_MS)}; 9 requests refused since collect started",
+        f"it stored more than its share, since {iso(NOW_MS)}; 7 requests refused since collect started",
+    ]
+    counts = {"source": {"flood": 1}}
+    found = look(collect_over_budget_since_seconds=since, collect_over_budget_total=counts) or []
+    assert "; 1 request refused" in found[1].detail
 
 
 def test_without_a_report_nothing_is_said() -> None:

@@ -50,7 +50,8 @@ def test_an_outage_is_one_mail_and_one_recovered(tmp_path: Path) -> None:
             both = [("opened", "sent")] * 2 + [("recovered", "sent")] * 2
             wait_until(lambda: states(hookline) == both, seconds=90, what="the end")
         subjects = [str(message["Subject"]) for message in mail.mails]
-        assert subjects == ["[Hookline] Destination crm keeps failing", "[Hookline] Recovered: Destination crm"]
+        headline = "Destination crm keeps failing"
+        assert subjects == [f"[Hookline] {headline}", f"[Hookline] Resolved: {headline}"]
         assert [request.json["what"] for request in alerts.requests] == ["opened", "recovered"]
         assert len({request.json["outage"] for request in alerts.requests}) == 1
 

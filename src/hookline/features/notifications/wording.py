@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from hookline.events.timestamps import iso, split_at_times
-from hookline.telemetry.notices import KINDS, headline, page_of, who
+from hookline.telemetry.notices import KINDS, headline, page_of
 
 ITEMS_SHOWN_MAX = 10
 TITLE_CHARACTERS_MAX = 150
@@ -152,12 +152,11 @@ def _said(what: str, name: str, notices: Sequence[OutageNotice], now_ms: int, zo
         counts += [_counted(over, "has been resolved", "have been resolved")] if over else []
         return f"During quiet hours: {', '.join(counts)}", ""
     first = notices[0]
-    others = f" and {len(notices) - 1} more" if len(notices) > 1 else ""
+    others = f" (and {len(notices) - 1} more)" if len(notices) > 1 else ""
     if what == "recovered":
-        subject = who(first.kind, first.subject, first.total) if first.kind in KINDS else first.subject
         begun, over_ms = min(each.since_ms for each in notices), max(each.gone_ms or now_ms for each in notices)
         span = f"from {clock(begun, zone)} to {clock(over_ms, zone)}"
-        return f"Recovered: {subject}{others}", f"It lasted {lasting_words(over_ms - begun)}, {span}."
+        return f"Resolved: {headline_of(first)}{others}", f"It lasted {lasting_words(over_ms - begun)}, {span}."
     if what == "reminder":
         return f"Still: {headline_of(first)}{others}", f"This has lasted for {lasting_words(now_ms - first.since_ms)}."
     return f"{headline_of(first)}{others}", ""
@@ -299,7 +298,7 @@ def _times(item: Item, zone: str) -> str:
         return f"{severity}, at {_clock_of(item.since, zone)}"
     if item.over_at is None:
         return f"{severity}, since {_clock_of(item.since, zone)}"
-    return f"Over: from {_clock_of(item.since, zone)} to {_clock_of(item.over_at, zone)}"
+    return f"Resolved: from {_clock_of(item.since, zone)} to {_clock_of(item.over_at, zone)}"
 
 
 def _verb(item: Item) -> str:

@@ -105,7 +105,7 @@ def test_recovered_belongs_to_the_thread_of_its_outage() -> None:
     opened, recovered, again = server.mails
     assert opened["Message-ID"] == recovered["In-Reply-To"] == recovered["References"]
     assert recovered["Message-ID"] == again["Message-ID"] != opened["Message-ID"]
-    assert recovered["Subject"] == "[Hookline] Recovered: Destination crm"
+    assert recovered["Subject"] == "[Hookline] Resolved: Destination crm keeps failing"
 
 
 def test_names_cannot_add_headers_or_markup() -> None:

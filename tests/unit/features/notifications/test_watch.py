@@ -45,14 +45,14 @@ def test_an_outage_is_one_message_and_one_recovered(rig: Rig) -> None:
     assert rig.look() == []
     rig.begins("erp")
     (opened,) = rig.pass_time(3600)
-    assert (opened.what, opened.title) == ("opened", "Destination crm keeps failing and 1 more")
+    assert (opened.what, opened.title) == ("opened", "Destination crm keeps failing (and 1 more)")
     assert {item.subject for item in opened.items} == {"crm", "erp"}
     rig.ends("crm")
     assert rig.pass_time(3600) == []
     rig.ends("erp")
     (recovered,) = rig.pass_time(3600)
     assert (recovered.what, recovered.token) == ("recovered", opened.token)
-    assert recovered.title == "Recovered: Destination crm and 1 more"
+    assert recovered.title == "Resolved: Destination crm keeps failing (and 1 more)"
     assert "It lasted 2 h" in recovered.text
     assert rig.log.outages() == []
 
@@ -336,7 +336,7 @@ def test_each_channel_is_served_by_itself(rig: Rig) -> None:
 
 
 def test_the_end_of_a_rule_is_not_the_end_of_an_outage(rig: Rig) -> None:
-    """Deleted, disabled or narrowed, a rule does not say "recovered" of what still fails."""
+    """Deleted, disabled or narrowed, a rule does not say "resolved" of what still fails."""
     rig.begins()
     rig.pass_time(90)
     rig.put(destinations=["erp"])
@@ -418,7 +418,7 @@ def test_an_end_that_was_held_back_and_was_none_is_not_made_up_for(rig: Rig) -> 
     assert rig.pass_time(3600) == []
     rig.ends()
     (recovered,) = rig.pass_time(600)
-    assert (recovered.what, recovered.title) == ("recovered", "Recovered: Destination crm")
+    assert (recovered.what, recovered.title) == ("recovered", "Resolved: Destination crm keeps failing")
 
 
 def test_what_is_critical_may_break_the_quiet(rig: Rig) -> None:

@@ -14,7 +14,7 @@ from hookline.api.services import Services
 from hookline.features.replays.service import ReplayView, replay_store, view_of
 from hookline.replays.model import Replay, ReplayRequest, lane_of, replay_id
 from hookline.web.lists import address, source_label
-from hookline.web.rendering import Screens, Station, number, query_of, screen, unknown
+from hookline.web.rendering import Screens, Station, milliseconds, number, query_of, screen, unknown
 
 ROWS = 50
 MARKS = {
@@ -136,7 +136,10 @@ def _left(left: int | None, state: str) -> str:
 
 
 def _eta(view: ReplayView) -> str:
-    return f"about {number(view.eta_seconds)} s left" if view.eta_seconds else ""
+    if not view.eta_seconds:
+        return ""
+    hours = view.eta_seconds / 3600
+    return f"about {milliseconds(view.eta_seconds * 1000) if hours < 1 else f'{hours:.1f} h'} left"
 
 
 def _bad(count: int) -> str:

@@ -54,6 +54,16 @@ def counted(control: Running, **request: object) -> dict[str, object]:
     return dict(control.api("GET", f"/replays/{run['id']}").json)
 
 
+def test_the_page_says_how_long_it_takes_in_a_unit_that_reads_well(control: Running) -> None:
+    """An hour or more is hours; no reader divides seconds."""
+    begin(control, *(record(f"m{number}") for number in range(40)))
+    headers = sign_in(control)
+    for rate, left in ((0.01, "about 1.1 h left"), (1, "about 40 s left")):
+        id = control.api("POST", "/replays", {"destination": "crm", "rate": rate}).json["id"]
+        wait_until(lambda id=id: control.api("GET", f"/replays/{id}").json["etaSeconds"])
+        assert left in control.call("GET", f"/replays/{id}", headers=headers, token=False).text
+
+
 def test_a_dry_run_counts_and_shows_and_changes_nothing(control: Running) -> None:
     """How many, a sample, and how long it would take; no replay is made."""
     begin(control, *(record(f"m{number}") for number in range(7)), record("other", source="elsewhere"))

@@ -67,7 +67,8 @@ async def show_version(request: Request[Any, Any, Any], services: FromServices, 
     """Show one change field by field."""
     version = connections_past(services).version(number, OBJECTS_ON_A_PAGE)
     if version is None:
-        return unknown(request, "settings", "Version", "There is no version with this number", str(number), "")
+        hint = "The newest version is first in the list of versions."
+        return unknown(request, "settings", "Version", "There is no version with this number", str(number), hint)
     in_force = services.store.version
     return screen(request, "settings_version.html", "settings", version=version, in_force=in_force)
 

@@ -90,7 +90,9 @@ def test_an_invitation_is_good_once(control: Running) -> None:
     made = control.api("POST", "/users", {"name": "vera", "role": "viewer"})
     path = "/join/" + made.json["link"].rpartition("/")[2]
     assert (made.status, made.json["user"]["joined"]) == (201, False)
-    assert "vera" in control.call("GET", path, token=False).text
+    shown = control.call("GET", path, token=False).text
+    assert "You are invited" in shown
+    assert "vera" in shown
     assert login(control, "", account="vera").status == 403, "no password signs nobody in"
     assert post_form(control, path, password="short").status == 422
     joined = post_form(control, path, password=PASSWORD)
@@ -133,7 +135,8 @@ def test_a_disabled_account_is_out(control: Running) -> None:
         "no link is shown that opens nothing"
     )
     control.api("PATCH", "/users/u2", {"disabled": False})
-    assert control.call("GET", f"/join/{again}", token=False).status == 200
+    shown = control.call("GET", f"/join/{again}", token=False)
+    assert (shown.status, "Save password" in shown.text, "You are invited" in shown.text) == (200, True, False)
     assert login(control, PASSWORD, account="vera").status == 303
 
 

@@ -157,7 +157,7 @@
   const difference = ({ members, added, removed, addedSample, removedSample }) => {
     const list = (title, sample) => (sample.length ? [make("h3", {}, title), make("ul", { class: "sampled" }, ...sample.slice(0, 5).map((each) => sampled(each, false)))] : []);
     return [
-      make("p", {}, `Now ${number(members)} members: `, make("span", { class: "mark good" }, `+${number(added)} join`), ", ", make("span", { class: "mark off" }, `−${number(removed)} leave`)),
+      make("p", {}, `Now ${number(members)} ${members === 1 ? "member" : "members"}: `, make("span", { class: "mark good" }, `+${number(added)} join`), ", ", make("span", { class: "mark off" }, `−${number(removed)} leave`)),
       ...list("Would join", addedSample), ...list("Would leave", removedSample),
     ];
   };

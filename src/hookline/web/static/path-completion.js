@@ -79,7 +79,7 @@
         return option;
       }));
       list.hidden = false;
-      said.textContent = `${shown.length} paths. Use the arrow keys.`;
+      said.textContent = `${shown.length} ${shown.length === 1 ? "path" : "paths"}. Use the arrow keys.`;
       mark(0);
     };
 

@@ -309,7 +309,7 @@ class PeopleScreens(Controller):
             request,
             "settings_people.html",
             "settings",
-            tabs=tabs("People"),
+            tabs=tabs("Accounts"),
             users=users,
             roles=[(role, WHAT_ROLES_DO[role]) for role in ROLES],
             first="/settings/people" if after else "",

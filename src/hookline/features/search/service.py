@@ -58,7 +58,7 @@ GO_TO = (
     Place("Destination catalog", "/catalog", words="kinds integrations"),
     Place("Settings: Your account", "/settings/account", words="password profile sign in"),
     Place("Settings: Notifications", "/settings/notifications", words="alerts slack e-mail email"),
-    Place("Settings: People", "/settings/people", "owner", "accounts members team invite"),
+    Place("Settings: Accounts", "/settings/people", "owner", "people members team invite"),
     Place("Settings: Tokens", "/settings/tokens", "owner", "api keys access"),
     Place("Settings: Versions", "/settings/versions", words="history roll back configuration"),
     Place("Settings: Audit log", "/settings/audit-log", "owner", "who changed"),

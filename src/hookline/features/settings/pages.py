@@ -21,7 +21,7 @@ from hookline.web.rendering import Screens, Stop, redirect, screen, unknown
 TABS: tuple[tuple[str, str, Need], ...] = (
     ("Your account", "/settings/account", "viewer"),
     ("Notifications", "/settings/notifications", "viewer"),
-    ("People", "/settings/people", "owner"),
+    ("Accounts", "/settings/people", "owner"),
     ("Tokens", "/settings/tokens", "owner"),
     ("Versions", "/settings/versions", "viewer"),
     ("Audit log", "/settings/audit-log", "owner"),

@@ -33,7 +33,7 @@ FILTERS_SHOWN = 300
 """Destinations and sources offered in the form; those that are chosen come first."""
 STATES = {
     "sent": ("good", "●", "sent"),
-    "queued": ("wait", "◔", "waiting"),
+    "queued": ("wait", "◔", "queued"),
     "failed": ("dead", "■", "failed"),
     "replaced": ("off", "○", "replaced"),
 }
@@ -156,7 +156,7 @@ def _rows(services: Services) -> list[RuleRow]:
     for stored in services.store.in_force("notification"):
         rule: Notification = stored.object
         newest = message_log(services).newest(1, rule=rule.id)
-        mark = ("good", "●", "on") if rule.enabled else ("off", "○", "off")
+        mark = ("good", "●", "enabled") if rule.enabled else ("off", "○", "disabled")
         if rule.enabled and ("notification_failing", rule.id) in open_ones:
             mark = ("dead", "■", "failing")
         rows.append(

@@ -320,7 +320,7 @@ def test_somebody_is_explained_then_synced_disabled_and_deleted(signed_in: Page,
     expect(page.locator(".history li")).to_have_text(re.compile(r"● joined .* with sync 2"))
     page.get_by_role("button", name="Disable").click()
     page.get_by_role("dialog").get_by_role("button", name="Disable").click()
-    expect(page.locator(".definition-head")).to_contain_text("off")
+    expect(page.locator(".definition-head")).to_contain_text("disabled")
     assert hookline.api("GET", "audiences/explained").json["enabled"] is False
     page.goto("/audiences/explained")
     page.get_by_role("button", name="Delete audience").click()

@@ -29,7 +29,7 @@ class SourceView(NamedTuple):
 
 def source_view(source: Source, url: str) -> SourceView:
     """Return one source."""
-    kind, shape, word = ("good", "●", "enabled") if source.enabled else ("off", "○", "off")
+    kind, shape, word = ("good", "●", "enabled") if source.enabled else ("off", "○", "disabled")
     snippets = few_of_source(source.write_keys[0], url) if source.write_keys else []
     keys, batch_bytes = source.write_keys, source.batch_bytes
     return SourceView(source.id, source.name, source.type, kind, shape, word, keys, batch_bytes, snippets)

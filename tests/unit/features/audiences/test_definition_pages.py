@@ -223,9 +223,9 @@ def test_two_audiences_are_compared(people: People) -> None:
 
 
 def test_a_disabled_definition_says_so(people: People) -> None:
-    """It is off, and its members stay."""
+    """It is disabled, and its members stay."""
     people.control.api("PATCH", "/audiences/buyers", {"enabled": False})
-    wait_until(lambda: "off 2 members" in shown(people.control, "/audiences/buyers"))
+    wait_until(lambda: "disabled 2 members" in shown(people.control, "/audiences/buyers"))
 
 
 def test_the_form_begins_with_what_there_is(people: People) -> None:

@@ -93,7 +93,7 @@ def _key(definition: Definition) -> Key:
 
 def _mark(definition: Definition, found: _SyncReading, now_ms: int) -> Mark:
     if not definition.enabled:
-        return "off", "○", "off"
+        return "off", "○", "disabled"
     if found.state is None:
         return "wait", "◔", "first sync pending"
     if found.unread:

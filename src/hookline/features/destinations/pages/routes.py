@@ -292,7 +292,7 @@ async def _show(request: Request[Any, Any, Any], services: Services, id: str, ta
 
 
 PATH = "/destinations"
-STATES = (("failing", "Failing"), ("paused", "Paused"), ("healthy", "Healthy"), ("off", "Off"))
+STATES = (("failing", "Failing"), ("paused", "Paused"), ("healthy", "Healthy"), ("off", "Disabled"))
 
 
 class DestinationList(NamedTuple):

@@ -38,7 +38,7 @@ MARKS: dict[State, tuple[str, str, str]] = {
     "pausing": ("warn", "▲", "Pausing"),
     "paused": ("warn", "▲", "Paused"),
     "draining": ("wait", "◔", "Draining"),
-    "disabled": ("off", "○", "Off"),
+    "disabled": ("off", "○", "Disabled"),
 }
 """How each state is shown: as which kind, with which shape and word."""
 

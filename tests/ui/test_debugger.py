@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.service.files.place import files
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, new_id, wait_until, webhook
 from tests.ui.conftest import CONTRAST, sign_in
 
@@ -302,12 +303,18 @@ def test_it_holds_still_while_one_reads(debugger: Page, hookline: Hookline) -> N
     expect(debugger.get_by_text("Paused while you read below; 1 new")).to_be_visible()
     debugger.locator("event-list").evaluate("list => { list.scrollTop = 0; }")
     expect(debugger.get_by_text("32 shown")).to_be_visible()
+    debugger.locator("event-list").evaluate("list => { list.scrollTop = 200; }")
+    expect(debugger.get_by_text("Paused while you read below; 0 new")).to_be_visible()
+    hookline.track(f"{mark} below")
+    debugger.get_by_role("button", name="Show 1 new").click()
+    expect(debugger.get_by_text("33 shown")).to_be_visible()
+    expect(rows(debugger, f"{mark} below")).to_be_in_viewport()
     debugger.evaluate("getSelection().selectAllChildren(document.querySelector('[role=option]'))")
     expect(debugger.get_by_text("Paused while text is selected")).to_be_visible()
 
 
 def test_the_keyboard_walks_and_the_three_views(debugger: Page, hookline: Hookline) -> None:
-    """j and k pick, the raw view is byte for byte what was sent, as-sent is the request, Enter opens the event."""
+    """j and k pick, the raw view is byte for byte what was sent, another is the request, Enter opens the event."""
     debugger.context.grant_permissions(["clipboard-read", "clipboard-write"])
     mark = new_id("walk")
     body = f'{{"userId": "u1",\r\n  "event":"{mark}", "messageId": "{mark}", "n": 12345678901234567890.10}}'
@@ -326,9 +333,62 @@ def test_the_keyboard_walks_and_the_three_views(debugger: Page, hookline: Hookli
     line = debugger.evaluate("navigator.clipboard.readText()")
     assert f"/v1/track' -u '{WRITE_KEY}:'" in line
     assert json.dumps(mark)[1:-1] in line
+    detail.get_by_role("tab", name="Request").click()
+    expect(detail.locator(".as-sent")).to_contain_text(f"X-Message-Id: {mark}")
     debugger.locator("event-list").focus()
     debugger.keyboard.press("Enter")
     expect(debugger.locator("#message-id")).to_have_text(mark)
+
+
+@pytest.mark.parametrize("screen", [(1280, "light"), (390, "light")])
+def test_the_picked_event_is_closed_by_its_button_and_by_escape(debugger: Page, hookline: Hookline) -> None:
+    """But not by an Escape that closes a dialog or clears a field: that one stays where it is."""
+    mark = new_id("close")
+    hookline.track(mark)
+    field, detail = debugger.get_by_label("Text"), debugger.locator("event-detail")
+    field.fill(mark)
+    expect(debugger).to_have_url(re.compile(mark))  # from here on the list is the filtered one
+    rows(debugger, mark).click()
+    detail.get_by_role("button", name="Close details").click()
+    expect(detail).to_be_hidden()
+    expect(debugger.locator("event-list")).to_be_focused()
+    rows(debugger, mark).click()
+    expect(detail).to_be_visible()
+    debugger.keyboard.press("Control+k")
+    expect(debugger.locator("dialog[open]")).to_have_count(1)
+    debugger.keyboard.press("Escape")
+    expect(debugger.locator("dialog[open]")).to_have_count(0)
+    expect(detail).to_be_visible()
+    field.press("Escape")
+    expect(field).to_be_focused()
+    expect(detail).to_be_visible()
+    debugger.locator("event-list").focus()
+    debugger.keyboard.press("Escape")
+    expect(detail).to_be_hidden()
+
+
+def test_the_request_is_shown_where_one_was_due(debugger: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """Not of an event that was filtered; a destination without requests says so, and what is left out is counted."""
+    mark = new_id("due")
+    drop = {"if": f'event = "{mark}"', "do": "drop"}
+    made = [webhook("picky", receiver.url(), filters=[drop]), files("archive")]
+    made += [webhook(f"due-{number}", receiver.url()) for number in range(5)]
+    try:
+        for each in made:
+            assert hookline.api("POST", "destinations", each).status == 201
+        hookline.wait_status(hookline.track(mark), "due-4", "delivered")
+        debugger.goto(f"/events?text={mark}")
+        rows(debugger, mark).click()
+        debugger.get_by_role("tab", name="Request").click()
+        view = debugger.locator(".detail-view")
+        expect(view).to_contain_text("Made with the current settings.")
+        expect(view.locator("h3", has_text="archive")).to_be_visible()
+        expect(view).to_contain_text("No HTTP request.")
+        expect(view).to_contain_text("2 more destinations")
+        expect(view.locator("h3", has_text="picky")).to_have_count(0)
+    finally:
+        for each in made:
+            hookline.api("DELETE", f"destinations/{each['id']}?waiting=discard")
 
 
 def test_a_view_is_saved_found_and_deleted(debugger: Page, hookline: Hookline) -> None:

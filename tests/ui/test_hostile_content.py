@@ -118,7 +118,7 @@ def test_the_debugger_draws_every_payload_as_text(page: Page, hookline: Hookline
         )
         assert page.evaluate("window.ran") is None, row
     listed.evaluate("list => { list.scrollTop = 0; }")
-    for view in ("Pretty", "Raw", "As sent"):
+    for view in ("Pretty", "Raw", "Request"):
         for _ in range(3):
             listed.evaluate("list => { for (let i = 0; i < 9; i += 1) list.step(1); }")
         page.locator("event-detail").get_by_role("tab", name=view).click()

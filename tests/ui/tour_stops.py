@@ -65,7 +65,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "Live events",
             "/events",
             "Every event as it arrives, with its status. If events are skipped, a row says so. Details of the "
-            "selected event appear beside the list: as a tree, raw, and as sent.",
+            "selected event appear beside the list: as a tree, raw, and as a request.",
             lambda page: page.keyboard.press("j"),
         ),
         Stop(

@@ -247,7 +247,7 @@
   const toggle = () => (isPaused() ? goOn() : pause("button", true));
   const goOn = () => {
     getSelection().removeAllRanges();
-    list.scrollTop = 0;
+    list.goToTop();
     for (const why of Object.keys(paused)) pause(why, false);
   };
   pauseButton.addEventListener("click", toggle);
@@ -265,7 +265,6 @@
     const why = paused.button ? "Paused" : paused.text ? "Paused while text is selected" : "Paused while you read below";
     state.textContent = failing ? "The events before could not be read. Trying again…" : isSearching ? (older ? "Searching older events…" : "Loading…") : isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
     pauseButton.textContent = isPaused() ? "Resume" : "Pause";
-    pauseButton.setAttribute("aria-pressed", String(isPaused()));
     resume.hidden = !(isPaused() && meanwhile);
     resume.textContent = `Show ${number(meanwhile)} new`;
     const filtered = asked().size > 0;
@@ -279,6 +278,8 @@
 
   // --- the picked event, and statuses that are open still
   list.addEventListener("pick", (event) => { detail.hidden = false; root.classList.add("has-detail"); detail.show(event.detail); hookline.dress(detail); });
+  const close = () => { detail.hidden = true; root.classList.remove("has-detail"); list.focus(); };
+  detail.addEventListener("click", (event) => { if (event.target.closest("[data-close-detail]")) close(); });
   // The id of an erased event went with its content: it has no page.
   const visit = (item) => { if (item && !item.isErased) location.assign(item.href); };
   list.addEventListener("open", (event) => { visit(event.detail); });
@@ -299,11 +300,13 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, select, textarea, dialog, button, a, summary, [role=tabpanel]") && event.key !== "Escape") return;
+    // There it closes what is open, or clears the field.
+    if (event.key === "Escape" && (document.querySelector("dialog[open], :popover-open") || event.target.closest("input, select, textarea"))) return;
     const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
     if (step) list.step(step);
     else if (event.key === "Enter") visit(list.selected);
     else if (event.key === " ") toggle();
-    else if (event.key === "Escape") { detail.hidden = true; root.classList.remove("has-detail"); list.focus(); return; }
+    else if (event.key === "Escape") { close(); return; }
     else return;
     event.preventDefault();
     event.stopImmediatePropagation();

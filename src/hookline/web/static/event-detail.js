@@ -1,8 +1,10 @@
-// <event-detail>: one event beside the list: its status at each destination, and its JSON pretty, raw and as sent.
+// <event-detail>: one event beside the list: its status at each destination, and its JSON: pretty, raw, as requests.
 (() => {
   const { outcomeWord, took, make, mark, person, source, isSource, moment, copyable, parse, quoted, number } = hookline.elements;
-  const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
+  const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["request", "Request"]];
   const NOT_ROUTED_SHOWN = 5;
+  const REQUESTED_MAX = 5;
+  const NOT_SENT = new Set(["not_routed", "filtered", "suppressed", "duplicate"]);
 
   class EventDetail extends HTMLElement {
     #item = null;
@@ -23,7 +25,7 @@
       const { event } = item;
       if (item.isErased) {
         this.replaceChildren(
-          make("div", { class: "detail-head" }, make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " content erased")),
+          make("div", { class: "detail-head" }, make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " content erased"), close()),
           make("p", { class: "muted" }, "A deletion request erased this event. Only its source, type and time are kept."),
           make("dl", { class: "facts" }, fact("Source", source(event.source)), fact("Accepted", moment(event.receivedAt))));
         return;
@@ -31,7 +33,7 @@
       this.replaceChildren(
         make("div", { class: "detail-head" },
           make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " ", make("bdi", {}, item.name || event.messageId)),
-          make("a", { class: "plain", href: item.href, "data-open": true }, "Show full history")),
+          make("span", { class: "buttons" }, make("a", { class: "plain", href: item.href, "data-open": true }, "Show full history"), close())),
         make("ul", { class: "statuses" }),
         make("dl", { class: "facts" },
           fact("Message id", make("code", {}, make("bdi", {}, event.messageId)), copyable("Copy", () => event.messageId)),
@@ -90,7 +92,7 @@
       const panel = this.querySelector(".detail-view");
       const item = this.#item;
       try {
-        const children = await this[{ pretty: "_pretty", raw: "_raw", sent: "_sent" }[this.#view]](item);
+        const children = await this[{ pretty: "_pretty", raw: "_raw", request: "_request" }[this.#view]](item);
         if (asked === this.#asked) panel.replaceChildren(...children);
       } catch (error) {
         if (asked === this.#asked) panel.replaceChildren(make("p", { class: "error", role: "alert" }, `■ ${error.message}`));
@@ -114,15 +116,19 @@
       return item.raw;
     }
 
-    async _sent(item) {
-      const concerned = item.event.destinations.filter((each) => each.status !== "not_routed");
-      if (!concerned.length) return [make("p", { class: "muted" }, "No destination gets this event.")];
+    // As the current settings make it: attempts have what was sent.
+    async _request(item) {
+      const due = item.event.destinations.filter((each) => !NOT_SENT.has(each.status));
+      if (!due.length) return [make("p", { class: "muted" }, "No destination gets this event.")];
       const body = JSON.stringify({ messageId: item.event.messageId, source: item.event.source, dryRun: true });
-      const parts = [];
-      for (const { id } of concerned.slice(0, 5)) {
-        const answer = JSON.parse(await fetched(`/api/v1/destinations/${encodeURIComponent(id)}/test`, body));
-        parts.push(make("h3", {}, make("bdi", {}, id)), ...answer.requests.map(hookline.asSent.request));
+      const parts = [make("p", { class: "hint" }, "Made with the current settings. “Show full history” has the requests that were sent.")];
+      for (const { id } of due.slice(0, REQUESTED_MAX)) {
+        const report = JSON.parse(await fetched(`/api/v1/destinations/${encodeURIComponent(id)}/test`, body));
+        const made = [...hookline.asSent.impossible(report), ...report.requests.map(hookline.asSent.request)];
+        parts.push(make("h3", {}, make("bdi", {}, id)), ...(made.length ? made : [make("p", { class: "muted" }, "No HTTP request.")]));
       }
+      const more = due.length - REQUESTED_MAX;
+      if (more > 0) parts.push(make("p", { class: "muted" }, `${number(more)} more ${more === 1 ? "destination" : "destinations"}`));
       return parts;
     }
 
@@ -133,6 +139,7 @@
     }
   }
 
+  const close = () => make("button", { type: "button", class: "quiet", "data-close-detail": true, "aria-label": "Close details" }, "×");
   const fact = (name, ...values) => make("div", {}, make("dt", {}, name), make("dd", {}, ...values.flatMap((each) => [each, " "])));
   const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
 

@@ -52,6 +52,11 @@
       this.#drawNow();
       return this.scrollTop > top - 1;
     }
+    // Not by the scroll event, which comes later: what is added meanwhile would be held below.
+    goToTop() {
+      this.scrollTop = 0;
+      this.#tellPlace();
+    }
     checkEnd() { this.#draw(); } // says "end" again where the oldest row is in sight
     has(key) { return this.#places.has(key); }
     item(key) { return this.#places.get(key); }

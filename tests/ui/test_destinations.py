@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.service.harness import Hookline, Receiver, Reply, Request, wait_until, webhook
 from tests.ui.conftest import sign_in, viewing
@@ -236,6 +236,7 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
     page.get_by_role("button", name="Edit as text").click()
     text = page.get_by_label("Condition")
     expect(text).to_have_value('type = "track" and event = "Heartbeat"')
+    expect(text).to_be_focused()
     text.fill("lenght(event) > 3")
     expect(page.locator(".filter-row .error")).to_contain_text("lenght")
     text.fill('not (event = "Heartbeat")')
@@ -246,6 +247,38 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
     expect(page.get_by_text("Saved. Applies")).to_be_visible()
     saved = hookline.api("GET", "destinations/crm").json["filters"]
     assert saved == [{"if": 'not (event = "Heartbeat")', "do": "dropProperties", "properties": ["properties.card"]}]
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
+def test_filters_are_built_with_the_keyboard_and_saved_once(signed_in: Page, hookline: Hookline) -> None:
+    """The focus stays where it was, or near by once its control is gone; a double click on Save saves once."""
+    page = signed_in
+    page.goto("/destinations/crm/filters")
+    add = page.get_by_role("button", name="Add a filter")
+    add.click()
+    page.get_by_label("Action").press("s")  # the only choice that begins with it
+    expect(page.get_by_label("Percent")).to_be_visible()
+    expect(page.get_by_label("Action")).to_be_focused()
+    clause = page.get_by_role("button", name="Add a clause")
+    clause.press("Enter")
+    expect(page.get_by_label("Value")).to_have_count(2)
+    expect(clause).to_be_focused()
+    for left in (1, 0):
+        page.get_by_role("button", name="Remove this clause").last.press("Enter")
+        expect(page.get_by_label("Value")).to_have_count(left)
+    expect(clause).to_be_focused()
+    page.get_by_role("button", name="Edit as text").press("Enter")
+    expect(page.get_by_label("Condition")).to_be_focused()
+    page.get_by_role("button", name="Visual editor").press("Enter")
+    expect(page.get_by_role("button", name="Edit as text")).to_be_focused()
+    asked: list[str] = []
+    page.on("request", lambda each: asked.append(each.method) if each.url.endswith("/destinations/crm") else None)
+    page.get_by_role("button", name="Save").evaluate("each => { each.click(); each.click(); }")
+    expect(page.get_by_text("Saved. Applies")).to_be_visible()
+    assert asked == ["GET", "PATCH"]
+    expect(page.locator("filter-builder [role=alert]")).to_be_empty()
+    page.get_by_role("button", name="Remove", exact=True).press("Enter")
+    expect(add).to_be_focused()
     hookline.api("PATCH", "destinations/crm", {"filters": []})
 
 
@@ -363,6 +396,31 @@ def test_the_tester_shows_the_request_and_the_answer(signed_in: Page, hookline: 
     expect(page.locator(".answer").first).to_contain_text("no such field: <b>total</b>")
     expect(page.locator(".answer").first).to_contain_text("connect")
     assert len(picky.requests) > before
+
+
+def test_an_answer_is_shown_though_something_was_chosen_meanwhile(signed_in: Page, hookline: Hookline) -> None:
+    """The test was really sent; only the button says what it would send now."""
+    page = signed_in
+    page.goto("/destinations/crm/tester")
+    page.get_by_label("Start with").select_option("sample:track")
+    expect(page.locator(".as-sent").first).to_contain_text('"type":"track"')
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.post_data_json["dryRun"]:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/destinations/crm/test", hold)
+    with page.expect_request("**/destinations/crm/test"):
+        page.get_by_role("button", name="Send test").click()
+    page.get_by_label("Start with").select_option("sample:delete")
+    (sent,) = held
+    sent.continue_()
+    expect(page.get_by_role("button", name="Send delete message")).to_be_visible()
+    expect(page.get_by_role("heading", name="The answer")).to_be_visible()
+    expect(page.locator(".as-sent").first).to_contain_text('"type":"track"')
 
 
 def test_dead_letters_are_looked_at_retried_and_discarded(

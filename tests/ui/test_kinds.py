@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.service.harness import Hookline, Receiver, Reply, Request, webhook
 from tests.ui.conftest import sign_in, viewing
@@ -162,6 +162,38 @@ def test_a_mapping_is_written_with_completion_and_preview(signed_in: Page, hookl
     assert saved["headers"] == {"X-City": {"@template": "in {{properties.address.city}}"}}
 
 
+def requests_of(page: Page, path: str) -> list[str]:
+    """What the page asks of a path from now on."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.method) if request.url.endswith(path) else None)
+    return asked
+
+
+def test_a_mapping_is_sent_and_saved_once(signed_in: Page, hookline: Hookline, api: Receiver) -> None:
+    """A double click sends one test, whose answer stays though another event was chosen meanwhile, and saves once."""
+    make(hookline, {"name": "Order", "url": api.url("/orders"), "body": {"total": 1}})
+    page = signed_in
+    page.goto("/destinations/orders/mapping")
+    preview = page.locator(".previewed")
+    expect(preview).to_contain_text('{"total":1}')
+    held: list[Route] = []
+    page.route("**/destinations/orders/test", lambda route: held.append(route))
+    with page.expect_request("**/destinations/orders/test"):
+        page.get_by_role("button", name="Send test").evaluate("each => { each.click(); each.click(); }")
+    with page.expect_event("requestfinished", lambda request: request.url.endswith("/preview")):
+        page.get_by_label("For the event").select_option("sample:identify")
+        (sent,) = held
+        sent.continue_()
+    expect(preview).to_contain_text("The event would be delivered.")
+    page.get_by_label("JSON body").fill('{"total": 2}')
+    expect(preview).to_contain_text('{"total":2}')
+    asked = requests_of(page, "/destinations/orders")
+    page.get_by_role("button", name="Save").evaluate("each => { each.click(); each.click(); }")
+    expect(page.get_by_text("Saved. Applies to events sent from now on.")).to_be_visible()
+    assert asked == ["GET", "PATCH"]
+    expect(page.locator("mapping-editor [role=alert]")).to_be_empty()
+
+
 def test_a_kinds_own_requests_are_changed_and_come_back(signed_in: Page, hookline: Hookline) -> None:
     """A destination of a kind with requests shows those; a change makes them its own, and a button goes back."""
     made = {"id": "acme", "name": "Acme", "kind": "acme", "sources": ["site"], "settings": {"apiKey": "key-123456789"}}
@@ -178,6 +210,13 @@ def test_a_kinds_own_requests_are_changed_and_come_back(signed_in: Page, hooklin
     expect(back).to_be_visible()
     assert hookline.api("GET", "destinations/acme").json["mapping"][0]["method"] == "PUT"
     back.click()
+    dialog = page.get_by_role("dialog", name="Use the kind's own requests")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_hidden()
+    assert hookline.api("GET", "destinations/acme").json["mapping"][0]["method"] == "PUT"
+    back.click()
+    dialog.get_by_role("button", name="Use the kind's requests").click()
     expect(page.get_by_text("This destination uses the kind's own requests again.")).to_be_visible()
     expect(back).to_be_hidden()
     expect(page.get_by_label("Method")).to_have_value("POST")

@@ -19,6 +19,8 @@
   let source = root.dataset.source || null;
   let timer = 0;
   let turn = 0;
+  let sending = false; // for real: its answer is shown, whatever is typed meanwhile
+  let late = false; // something was
 
   // The event as it was typed: parsing it would round numbers.
   const bodyOf = (dryRun) => {
@@ -36,7 +38,8 @@
   };
 
   // What a receiver does with a delete message is not undone by anybody.
-  const warn = (isDelete) => {
+  const warn = (report) => {
+    const isDelete = report.type === "delete" && report.requests.length > 0;
     warning.textContent = isDelete ? `▲ A receiver acts on a delete message: it deletes the user “${JSON.parse(text.value).userId}” there. Hookline itself deletes nothing.` : "";
     form.querySelector("button").textContent = isDelete ? "Send delete message" : "Send test";
   };
@@ -44,7 +47,7 @@
   const show = (report) => {
     const isDelete = report.type === "delete";
     const { stoppedBy, editedBy } = report.routing;
-    warn(isDelete && report.requests.length);
+    warn(report);
     routing.replaceChildren(unsent(report, REASONS)
       || make("p", { class: "muted" }, ["Hookline would send an event like this.", ...editedBy.map((each) => `${each}.`)].join(" ")));
     requests.replaceChildren(
@@ -68,19 +71,32 @@
     }
   };
 
-  const write = () => run(() => ask(true));
+  const write = (wait) => {
+    clearTimeout(timer);
+    late = sending;
+    if (!sending) timer = setTimeout(() => run(() => ask(true)), wait);
+  };
+  // The answer stays until the next change; only the button says what it would do now.
+  const catchUp = async () => {
+    late = false;
+    const mine = ++turn;
+    try {
+      const report = await ask(true);
+      if (mine === turn) warn(report);
+    } catch { /* the next change says what is wrong */ }
+  };
   const begin = (value) => {
     const [kind, id] = [value.slice(0, value.indexOf(":")), value.slice(value.indexOf(":") + 1)];
     if (kind === "event") {
       const found = recent.get(id);
       source = found.source;
       text.value = JSON.stringify(found.event, null, 2);
-      write();
+      write(0);
       return;
     }
     source = null;
     text.value = JSON.stringify(samples[id], null, 2);
-    write();
+    write(0);
   };
 
   const offer = async () => {
@@ -111,14 +127,14 @@
   };
 
   pick.addEventListener("change", () => begin(pick.value));
-  text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(write, WAIT_MS); });
+  text.addEventListener("input", () => write(WAIT_MS));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     clearTimeout(timer);
     const button = form.querySelector("button");
-    button.disabled = true;
-    await run(() => ask(false));
-    button.disabled = false;
+    button.disabled = sending = true;
+    try { await run(() => ask(false)); } finally { button.disabled = sending = false; }
+    if (late) catchUp();
   });
   if (root.dataset.messageId) offer().then(() => begin(pick.value));
   else { begin(pick.value); offer(); }

@@ -17,7 +17,9 @@
   class FilterBuilder extends HTMLElement {
     #filters = [];
     #saved = "";
+    #saving = false;
     #list = make("ol", { class: "filter-list" });
+    #add;
     #problem = make("p", { class: "error", role: "alert" });
     #said = make("p", { class: "said", role: "status" });
 
@@ -26,7 +28,7 @@
       this.#saved = JSON.stringify(filters);
       this.#filters = filters.map((filter) => ({ ...filter, asText: !parse(filter.if) }));
       if (this.closest(".looking")) { this.#showOnly(); return; }
-      const add = button("plain", "Add a filter", () => {
+      this.#add = button("plain", "Add a filter", () => {
         if (this.#filters.length >= Number(this.dataset.max)) return;
         this.#filters.push({ if: 'type = "track"', do: "drop", asText: false });
         this.#draw();
@@ -35,7 +37,7 @@
       this.append(
         make("datalist", { id: "filter-paths" }, ...PATHS.map((path) => make("option", { value: path }))),
         this.#list, this.#problem, this.#said,
-        make("p", { class: "buttons" }, add, button("primary", "Save", () => this.#save())));
+        make("p", { class: "buttons" }, this.#add, button("primary", "Save", () => this.#save())));
       this.#draw();
     }
 
@@ -70,10 +72,13 @@
       });
     }
 
+    // The focus stays at the control that was used, or goes to the next of its kind, or to one that is always there.
     #draw() {
+      const focused = document.activeElement?.dataset.control;
       this.#list.replaceChildren(...this.#filters.map((filter, index) => this.#row(filter, index)));
       if (!this.#filters.length) this.#list.append(none());
       this.#changed();
+      if (focused) (this.querySelector(`[data-control="${focused}"]`) || this.querySelector(`[data-control="${focused.split("-")[0]}-add"]`) || this.#add).focus();
     }
 
     #changed() {
@@ -82,6 +87,7 @@
     }
 
     #row(filter, index) {
+      const key = (name) => ({ "data-control": `${index}-${name}` });
       const move = (by) => {
         const [taken] = this.#filters.splice(index, 1);
         this.#filters.splice(index + by, 0, taken);
@@ -89,15 +95,15 @@
         this.#list.children[index + by].querySelector(by < 0 ? "[data-up]" : "[data-down]").focus();
       };
       const remove = () => { this.#filters.splice(index, 1); this.#draw(); };
-      const what = select(DO, filter.do, "Action", (value) => { filter.do = value; this.#draw(); });
+      const what = select(DO, filter.do, "Action", (value) => { filter.do = value; this.#draw(); }, key("action"));
       const last = index === this.#filters.length - 1;
       return make("li", { class: "filter-row" },
         make("div", { class: "filter-what" }, make("span", { class: "muted" }, "then"), what, ...this.#more(filter),
           make("span", { class: "buttons" },
             button("quiet", "↑", () => move(-1), { "aria-label": "Earlier", "data-up": true, disabled: index === 0 }),
             button("quiet", "↓", () => move(1), { "aria-label": "Later", "data-down": true, disabled: last }),
-            button("quiet", "Remove", remove))),
-        this.#condition(filter),
+            button("quiet", "Remove", remove, key("remove")))),
+        this.#condition(filter, key),
         ...found());
     }
 
@@ -117,13 +123,13 @@
       return [fields];
     }
 
-    #condition(filter) {
+    #condition(filter, key) {
       const simple = parse(filter.if);
       if (filter.asText || !simple) {
-        const text = make("textarea", { rows: "2", "aria-label": "Condition", spellcheck: "false" });
+        const text = make("textarea", { rows: "2", "aria-label": "Condition", spellcheck: "false", ...key("turn") });
         text.value = filter.if;
         text.addEventListener("input", () => { filter.if = text.value; this.#changed(); });
-        const back = button("quiet", "Visual editor", () => { filter.asText = false; this.#draw(); });
+        const back = button("quiet", "Visual editor", () => { filter.asText = false; this.#draw(); }, key("turn"));
         const hint = make("span", { class: "hint" }, "Too complex for the visual editor. Simplify the text to use it.");
         text.addEventListener("change", () => { back.hidden = !parse(filter.if); hint.hidden = !back.hidden; });
         back.hidden = !simple;
@@ -133,20 +139,24 @@
       const wrote = () => { filter.if = write(simple); this.#changed(); };
       const redraw = () => { filter.if = write(simple); this.#draw(); };
       const rows = simple.clauses.map((clause, at) => make("div", { class: "clause" },
-        at ? select([["and", "and"], ["or", "or"]], simple.join, "Join", (join) => { simple.join = join; redraw(); }) : make("span", { class: "muted" }, "if"),
+        at ? select([["and", "and"], ["or", "or"]], simple.join, "Join", (join) => { simple.join = join; redraw(); }, key(`join${at}`)) : make("span", { class: "muted" }, "if"),
         field(clause.path, "Field", (path) => { clause.path = path; wrote(); }, { list: "filter-paths" }),
         select(ops.map((op) => [op, op]), clause.op, "Comparison", (op) => { clause.op = op; wrote(); }),
         field(clause.value, "Value", (typed) => { clause.value = valueOf(typed); wrote(); }),
-        button("quiet", "×", () => { simple.clauses.splice(at, 1); redraw(); }, { "aria-label": "Remove this clause" })));
+        button("quiet", "×", () => { simple.clauses.splice(at, 1); redraw(); }, { "aria-label": "Remove this clause", ...key(`less${at}`) })));
       if (!rows.length) rows.push(make("div", { class: "clause" }, make("span", { class: "muted" }, "if"), make("span", {}, "any event")));
       return make("div", { class: "filter-clauses" }, ...rows, make("div", { class: "buttons" },
-        button("quiet", "Add a clause", () => { simple.clauses.push({ path: "event", op: "=", value: "" }); redraw(); }),
-        button("quiet", "Edit as text", () => { filter.asText = true; this.#draw(); })));
+        button("quiet", "Add a clause", () => { simple.clauses.push({ path: "event", op: "=", value: "" }); redraw(); }, key("add")),
+        button("quiet", "Edit as text", () => { filter.asText = true; this.#draw(); }, key("turn"))));
     }
 
+    // Not twice at once: the second would take the first for a change of somebody else.
     async #save() {
+      if (this.#saving) return;
+      this.#saving = true;
       this.#problem.textContent = "";
       const answer = await save(this.dataset.api, "filters", this.filters, this.#saved).catch(() => null);
+      this.#saving = false;
       if (answer?.ok) {
         this.#saved = JSON.stringify(answer.json.filters);
         this.#said.textContent = "Saved. Applies to events sent from now on.";

@@ -43,6 +43,10 @@
     #paths = new Map();
     #timer = 0;
     #turn = 0;
+    #sending = false; // for real: its answer is shown, whatever is typed meanwhile
+    #late = false; // something was
+    #saving = false;
+    #testButton;
     #reset;
 
     connectedCallback() {
@@ -86,14 +90,15 @@
         this.#draw(this.#requests.length - 1);
         this.#list.lastElementChild.querySelector("input").focus();
       });
-      this.#reset = button("plain", "Use the kind's own requests", () => this.#toPresets());
+      this.#reset = make("button", { type: "button", class: "plain", "data-dialog": "to-presets" }, "Use the kind's own requests");
+      document.querySelector("[data-to-presets]").addEventListener("click", () => this.#toPresets());
       this.#reset.hidden = !this.#own || !this.#presets.length;
-      const test = button("plain", "Send test", () => this.#test());
+      this.#testButton = button("plain", "Send test", () => this.#test());
       this.#pick.append(make("option", { value: "" }, "newest event"),
         make("optgroup", { label: "Samples" }, ...JSON.parse(this.dataset.samples).map((each) => make("option", { value: `sample:${each}` }, each))));
       this.#pick.addEventListener("change", () => {
-        test.textContent = this.#pick.value === "sample:delete" ? "Send delete message" : "Send test";
-        this.#look();
+        this.#testButton.textContent = this.#pick.value === "sample:delete" ? "Send delete message" : "Send test";
+        this.#preview(0);
       });
       this.append(
         make("div", {}, make("h2", {}, "Requests"),
@@ -102,7 +107,7 @@
           make("p", { class: "buttons" }, button("primary", "Save", () => this.#save()), add, this.#reset)),
         make("div", { class: "beside-form" }, make("h2", {}, "Preview"),
           make("div", { class: "field" }, make("label", { for: "preview-event" }, "For the event"), this.#pick),
-          make("p", { class: "buttons" }, test, make("span", { class: "hint" }, "Sends this request now, saved or not. It does not count as a delivery.")),
+          make("p", { class: "buttons" }, this.#testButton, make("span", { class: "hint" }, "Sends this request now, saved or not. It does not count as a delivery.")),
           this.#result));
       this.#result.setAttribute("aria-live", "polite");
     }
@@ -231,8 +236,13 @@
 
     #changed() {
       this.#said.textContent = "";
+      this.#preview(WAIT_MS);
+    }
+
+    #preview(wait) {
       clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#look(), WAIT_MS);
+      this.#late = this.#sending;
+      if (!this.#sending) this.#timer = setTimeout(() => this.#look(), wait);
     }
 
     #chosen() {
@@ -241,17 +251,19 @@
       return kind === "event" ? { messageId: id, source: this.#recent.get(id) } : {};
     }
 
-    async #look() {
+    // A late one only says at the fields what is wrong now: the answer stays until the next change.
+    async #look(isLate = false) {
+      this.#late = false;
       const turn = ++this.#turn;
       try {
         const report = await hookline.preview.ask({ destination: { ...this.#destination, mapping: this.mapping }, ...this.#chosen() });
         if (turn !== this.#turn) return;
         const left = this.#show(report.problems);
-        this.#result.replaceChildren(...hookline.preview.draw(report, left));
+        if (!isLate) this.#result.replaceChildren(...hookline.preview.draw(report, left));
       } catch (error) {
         if (turn !== this.#turn) return;
         if (error.pointer) this.#show([{ pointer: error.pointer, detail: error.message }]);
-        this.#result.replaceChildren(make("p", { class: "muted" }, error.pointer ? "The preview returns when the JSON is complete." : `■ ${error.message}`));
+        if (!isLate) this.#result.replaceChildren(make("p", { class: "muted" }, error.pointer ? "The preview returns when the JSON is complete." : `■ ${error.message}`));
       }
     }
 
@@ -277,10 +289,17 @@
     }
 
     async #test() {
+      if (this.#sending) return;
       let mapping;
       try { mapping = this.mapping; } catch (error) { this.#show([{ pointer: error.pointer, detail: error.message }]); return; }
       clearTimeout(this.#timer);
-      const turn = ++this.#turn;
+      this.#testButton.disabled = this.#sending = true;
+      try { await this.#send(mapping); } finally { this.#testButton.disabled = this.#sending = false; }
+      if (this.#late) this.#look(true);
+    }
+
+    async #send(mapping) {
+      this.#turn += 1; // answers to previews come too late now
       const body = { mapping, ...this.#chosen() };
       if (!body.sample && !body.messageId) {
         const [newest] = this.#recent.keys();
@@ -288,7 +307,6 @@
       }
       const answer = await fetch(`${this.dataset.api}/test`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }).catch(() => null);
       const report = await answer?.json().catch(() => null);
-      if (turn !== this.#turn) return;
       if (!answer?.ok) {
         const left = this.#show(report?.errors || []);
         this.#result.replaceChildren(make("p", { class: "error", role: "alert" }, `■ ${left[0]?.detail || report?.detail || NOTHING}`));
@@ -303,9 +321,13 @@
 
     // --- saving
 
+    // Not twice at once: the second would take the first for a change of somebody else.
     async #patch(mapping, words) {
+      if (this.#saving) return false;
+      this.#saving = true;
       this.#problem.textContent = "";
       const answer = await save(this.dataset.api, "mapping", mapping, this.#saved).catch(() => null);
+      this.#saving = false;
       const json = answer?.json;
       if (answer?.ok) {
         this.#saved = JSON.stringify(json.mapping);
@@ -335,6 +357,7 @@
       const said = this.#said.textContent;
       this.#requests = copyOf(this.#presets);
       this.#draw(0);
+      this.#list.querySelector("summary").focus(); // the button that was used is hidden now
       this.#said.textContent = said;
     }
 

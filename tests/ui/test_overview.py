@@ -40,6 +40,16 @@ def test_a_row_leads_to_the_events_own_page(overview: Page, hookline: Hookline, 
     expect(overview.locator("#payload")).to_contain_text('"total": 12.5')
 
 
+def test_what_a_row_says_on_hover_is_within_reach(overview: Page, hookline: Hookline) -> None:
+    """The row's link lies over all of it, but not over the exact time; a press there follows the link all the same."""
+    message_id = hookline.track("Hovered")
+    at = overview.locator("#events tr", has_text="Hovered").locator("time")
+    at.hover()
+    expect(at).to_have_attribute("title", re.compile(r"\d{4}-\d\d-\d\dT.*Z$"))
+    at.click()
+    overview.wait_for_url(f"**/events/{message_id}?*")
+
+
 def test_a_failing_receiver_is_seen_and_its_recovery_too(
     overview: Page, hookline: Hookline, receiver: Receiver
 ) -> None:

@@ -1,5 +1,6 @@
 // Rows that are picked with their boxes: how many, and their ids for the dialogs that do something with them. While any
-// is picked the list stays as it is. Also the two moments of a time range, which an address holds in UTC.
+// is picked the list stays as it is. Also rows as links, and the two moments of a time range, which an address holds in
+// UTC.
 (() => {
   const listOf = (element) => element.closest("[data-picking]");
   const boxes = (list) => [...list.querySelectorAll("[data-pick]")];
@@ -51,6 +52,13 @@
       if (query.has(name)) query.set(name, new Date(query.get(name)).toISOString());
     }
     location.assign(`${event.target.action}?${query}`);
+  });
+
+  // A row's link lies over all of it, but for what says more on hover (tables.css): a press there is meant for the link, too.
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("a, button, input, summary") || !getSelection().isCollapsed) return;
+    const row = event.target.closest("main tr :is(time, [title])")?.closest("tr").querySelector(".row");
+    row?.dispatchEvent(new MouseEvent("click", event)); // with its keys: Ctrl opens another tab
   });
 
   // A row that stands closed below another: opened by a button of that one, and again after the list was rendered anew.

@@ -137,6 +137,18 @@ def test_what_is_new_comes_in_by_itself(page: Page, hookline: Hookline) -> None:
     expect(page.locator("[data-part=timeline]")).to_contain_text("left Big buyers")
 
 
+def test_what_becomes_known_comes_to_its_own_place(page: Page, hookline: Hookline) -> None:
+    """Beside the time line, and not at the end of the page."""
+    hookline.track("Video Played", userId="cora")
+    open_person(page, hookline, "cora")
+    expect(page.locator("[data-part=traits]")).to_contain_text("No identify call has set a trait.")
+    groups = page.locator("[data-part=groups]")
+    expect(groups).to_be_empty()
+    hookline.post("/v1/group", {"userId": "cora", "groupId": "acme", "traits": {"employees": 120}})
+    expect(groups).to_contain_text("employees")
+    expect(page.locator(".person-side [data-part=groups]")).to_be_visible()
+
+
 def test_a_deletion_request_begins_with_the_person_filled_in(page: Page, hookline: Hookline) -> None:
     """And once it is made, nothing of the person is shown."""
     tell(hookline, "gone")

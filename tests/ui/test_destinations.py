@@ -368,6 +368,9 @@ def test_a_viewer_reads_filters_and_replays_without_controls(browser: Browser, h
         "PATCH", "destinations/crm", {"filters": [{"if": 'event = "Heartbeat"', "do": "sample", "percent": 5}]}
     )
     with viewing(browser, hookline, origin) as page:
+        page.goto("/destinations")
+        expect(page.get_by_role("link", name="CRM")).to_be_visible()
+        expect(page.get_by_role("link", name="Add destination")).to_have_count(0)
         page.goto("/destinations/crm/filters")
         expect(page.locator("filter-builder")).to_contain_text('if event = "Heartbeat"')
         expect(page.locator("filter-builder")).to_contain_text("send only 5 %")
@@ -516,6 +519,35 @@ def test_a_replay_is_counted_before_it_is_sent(signed_in: Page, hookline: Hookli
     assert sum("x-hookline-replay" in request.headers for request in picky.requests) >= 4
     page.get_by_role("link", name="Replays").click()
     expect(page.locator("table.list tbody tr").first).to_contain_text("4 of 4")
+
+
+def test_a_replay_that_cannot_be_paused_says_why(
+    signed_in: Page, hookline: Hookline, browser: Browser, origin: str
+) -> None:
+    """In a corner of the window, as its button has no place of its own; a viewer has no such button."""
+    hookline.wait_status(hookline.track("To hold"), "crm", "delivered")
+    hookline.api("POST", "destinations/crm/pause")
+    replay = hookline.api("POST", "replays", {"destination": "crm", "event": "To hold"}).json["id"]
+    try:
+        page = signed_in
+        page.route("**/pause", lambda route: route.fulfill(status=409, json={"detail": "The replay has ended."}))
+        page.goto(f"/replays/{replay}")
+        page.locator("main").get_by_role("button", name="Pause").click()
+        expect(page.locator("[data-toast]")).to_have_text("■ The replay has ended.")
+        with viewing(browser, hookline, origin) as theirs:
+            theirs.goto(f"/replays/{replay}")
+            expect(theirs.get_by_role("heading", name=replay)).to_be_visible()
+            expect(theirs.locator("main").get_by_role("button", name="Pause")).to_have_count(0)
+    finally:
+        hookline.api("POST", f"replays/{replay}/cancel")
+        hookline.api("POST", "destinations/crm/resume")
+
+
+def test_the_search_key_finds_a_choice_too(signed_in: Page) -> None:
+    """The first filter of attempts is no field to type in."""
+    signed_in.goto("/destinations/crm/attempts")
+    signed_in.keyboard.press("/")
+    expect(signed_in.get_by_label("Outcome")).to_be_focused()
 
 
 def test_what_is_typed_never_stands_in_an_address(overview: Page) -> None:

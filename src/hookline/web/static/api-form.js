@@ -159,7 +159,8 @@
 
   const complain = (form, message) => {
     const place = form.querySelector("[data-problem]");
-    if (place) place.textContent = `■ ${message}`;
+    if (place) place.textContent = message && `■ ${message}`;
+    else if (message) hookline.toast(`■ ${message}`);
   };
 
   const say = (form, message) => {

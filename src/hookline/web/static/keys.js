@@ -24,7 +24,7 @@
       case "/": {
         const search = document.querySelector("[data-search]");
         search?.focus();
-        search?.select();
+        search?.select?.(); // a choice has no text to select
         return Boolean(search);
       }
       case "?": document.getElementById("help")?.showModal(); return true;

@@ -163,7 +163,7 @@ def test_a_mapping_is_written_with_completion_and_preview(signed_in: Page, hookl
 
 
 def requests_of(page: Page, path: str) -> list[str]:
-    """What the page asks of a path from now on."""
+    """Note the methods of the requests to a path from now on."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.method) if request.url.endswith(path) else None)
     return asked

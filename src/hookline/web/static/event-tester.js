@@ -20,7 +20,7 @@
   let timer = 0;
   let turn = 0;
   let sending = false; // for real: its answer is shown, whatever is typed meanwhile
-  let late = false; // something was
+  let late = false; // something was changed while a test was under way
 
   // The event as it was typed: parsing it would round numbers.
   const bodyOf = (dryRun) => {

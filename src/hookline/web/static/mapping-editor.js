@@ -44,7 +44,7 @@
     #timer = 0;
     #turn = 0;
     #sending = false; // for real: its answer is shown, whatever is typed meanwhile
-    #late = false; // something was
+    #late = false; // something was changed while a test was under way
     #saving = false;
     #testButton;
     #reset;

@@ -31,6 +31,9 @@ KNOWN_AUTHORITIES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 )
+NOWHERE = "/dev/null/none"
+"""A file that there never is. libpq reads some by itself: passwords and certificates of the user that Hookline runs as,
+which are for nobody whom a destination names."""
 BOUNDS = (
     "SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '10s'; SET LOCAL timezone = 'UTC';"
     " SET LOCAL datestyle = 'ISO'; SET LOCAL idle_in_transaction_session_timeout = '60s'; SET LOCAL search_path ="
@@ -112,7 +115,11 @@ class Server:
             "dbname": self.database,
             "user": self.user,
             "password": str(self._settings.get("password") or ""),
+            "passfile": NOWHERE,
             "sslmode": self._settings["sslMode"],
+            "sslcert": NOWHERE,
+            "sslkey": NOWHERE,
+            "options": "",
             "gssencmode": "disable",
             "connect_timeout": CONNECT_SECONDS_MAX,
             "tcp_user_timeout": SILENCE_MS_MAX,

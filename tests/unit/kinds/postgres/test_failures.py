@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -57,6 +58,18 @@ def test_a_password_is_needed_and_checked(guarded: Warehouse) -> None:
     assert "wrong-one" not in said
     assert "refuses the password" in refused(guarded, user=SECRET_USER)
     assert guarded.write(event(), user=SECRET_USER, password="right") == [ACCEPTED]
+
+
+@pytest.mark.parametrize("name", ["PGPASSWORD", "PGPASSFILE"])
+def test_a_password_of_hooklines_own_user_is_for_nobody(
+    guarded: Warehouse, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever names a server would else be sent it: the driver looks for one where none is given."""
+    own = tmp_path / "pgpass"
+    own.write_text("*:*:*:*:right\n")
+    own.chmod(0o600)
+    monkeypatch.setenv(name, {"PGPASSWORD": "right", "PGPASSFILE": str(own)}[name])
+    assert "refuses the password" in refused(guarded, user=SECRET_USER)
 
 
 def test_settings_that_lead_nowhere(guarded: Warehouse) -> None:

@@ -17,7 +17,7 @@ from litestar import Controller, post
 from litestar.params import JSONBody
 from msgspec.structs import replace
 
-from hookline.api.audit.log import audit_log
+from hookline.api.audit.log import AuditChange, audit_log
 from hookline.api.calls import the_call, the_caller
 from hookline.api.handlers import FromServices
 from hookline.api.listing import Id
@@ -319,8 +319,7 @@ class ConnectionToCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 @post("/destinations/check-connection", status_code=200, needs="editor")
 async def check_connection(services: FromServices, data: JSONBody[ConnectionToCheck]) -> ConnectionCheck:
     """Check whether a destination of a kind without requests, such as `files` or `postgres`, can write where its
-    settings say, saved or not. Nothing is stored, and no event is written."""
-    the_call().only_looked = True
+    settings say, saved or not. No event is written, and nothing is stored but who asked, in the audit log."""
     found = services.store.destination(data.id) if data.id else None
     stored = None if found is None or data.kind not in ("", found.object.kind) else found.object
     if stored is None and not data.kind:
@@ -338,7 +337,10 @@ async def check_connection(services: FromServices, data: JSONBody[ConnectionToCh
     if not is_sink(wanted.kind):
         detail = "Destinations of this kind make requests. Send a test event: POST /api/v1/destinations/{id}/test."
         raise Problem(422, "makes_requests", detail, [FieldError("/kind", "makes requests")])
-    return await checked(services, _savable(services, wanted, stored))
+    answer = await checked(services, _savable(services, wanted, stored))
+    target = f"destinations/{data.id}" if data.id else "destinations"
+    the_call().changed(target, AuditChange(target, "checked", None, answer.place))
+    return answer
 
 
 def _with_mapping(services: Services, stored: Destination, mapping: Requests) -> Destination:

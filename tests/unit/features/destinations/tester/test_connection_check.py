@@ -53,6 +53,14 @@ def test_the_guard_holds(control: Running) -> None:
     assert "hidden-word" not in str(answer)
 
 
+def test_whom_it_connected_to_is_on_record(control: Running) -> None:
+    """An editor chooses the server: the audit log has the place, and nothing secret."""
+    ask(control, kind="postgres", settings={**SERVER, "port": 1})
+    (entry, *_) = control.api("GET", "/audit-log").json["items"]
+    assert (entry["action"], entry["changes"][0]["after"]) == ("check_connection", "postgres://127.0.0.1:1/d")
+    assert "hidden-word" not in str(entry)
+
+
 def test_a_saved_password_goes_nowhere_else(control: Running) -> None:
     """With another host it has to be given again, and what is wrong is said at its field."""
     wh = {"id": "wh", "name": "W", "kind": "postgres", "settings": {**SERVER, "host": "203.0.114.1"}}

@@ -131,8 +131,13 @@ async def ask_server(settings: Settings, stop: asyncio.Event) -> JournalEnds:
 
     await asyncio.to_thread(verify_installation, settings)
     await asyncio.to_thread(take_home, settings)
-    await wait_for_leader_lock(settings, "collect", stop)  # kept until the process ends
-    return JournalEnds(await asyncio.to_thread(furthest, settings))
+    leader_lock = await wait_for_leader_lock(settings, "collect", stop)  # kept until the process ends
+    try:
+        return JournalEnds(await asyncio.to_thread(furthest, settings))
+    except DatabaseAway:
+        if leader_lock is not None:
+            await asyncio.to_thread(leader_lock.close)  # whoever asks again waits for it, also if this process has it
+        raise
 
 
 async def keep_ends_noted(settings: Settings, ends: Callable[[], dict[int, int]]) -> None:

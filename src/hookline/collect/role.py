@@ -231,6 +231,7 @@ class CollectRole:
                 known = (await ask_server(self._settings, asyncio.Event())).known
                 break
             except DatabaseAway:
+                self._begin_with_kept()
                 await asyncio.sleep(CONNECTIONS_SECONDS)
         ends = self.appender.ends()
         behind = {number: parts for number, parts in known.items() if max(parts.values()) > ends.get(number, 0)}

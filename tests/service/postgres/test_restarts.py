@@ -9,10 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import psycopg
 import pytest
 
 from tests.postgres import PostgresServer
-from tests.service.harness import Hookline, Receiver, Reply, Request, new_id, wait_until, webhook
+from tests.service.harness import Hookline, Receiver, Reply, Request, is_ready, new_id, wait_until, webhook
 
 SHUTDOWNS = (signal.SIGINT, signal.SIGQUIT)
 """Fast and immediate; ``make faults`` has twenty."""
@@ -93,3 +94,24 @@ def test_nothing_is_lost_and_next_to_nothing_repeated(
         wait_until(lambda: hookline.metric("hookline_deliver_retry_rows") == 0, what="no retry is left")
         assert hookline.api("GET", "dead-letters").json["items"] == []
         print(f"{len(sent)} events, {counts.total() - len(counts)} repeated at the healthy receiver")
+
+
+def test_a_start_beside_a_locked_table_goes_on_when_it_is_free(
+    on_postgres: Callable[..., Hookline], server: PostgresServer, database_url: str, receiver: Receiver
+) -> None:
+    """As beside ``VACUUM FULL`` or a migration: collect takes events by what it knew last, and hears of a new source
+    afterwards. It had waited for ever for its own leader lock, and no call was answered but with 503."""
+    hookline = on_postgres(webhook("crm", receiver.url()))
+    with hookline:
+        receiver.wait_for(hookline.track())
+    with psycopg.connect(server.url(database_url.partition("?")[0].rpartition("/")[2])) as holder:
+        holder.execute("LOCK TABLE hookline_deliver.lanes IN ACCESS EXCLUSIVE MODE")
+        hookline.launch()
+        wait_until(lambda: is_ready(hookline.collect_port), what="collect takes events")
+        meanwhile = hookline.track()
+    hookline.wait_ready()
+    receiver.wait_for(meanwhile)
+    late = {"id": "late", "name": "Late", "type": "server", "writeKeys": ["wk_late"]}
+    assert hookline.api("POST", "sources", late).status == 201
+    wait_until(lambda: hookline.post("/v1/track", {"userId": "u"}, key="wk_late").status != 401, what="it is known")
+    hookline.stop()

@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,29 @@ def test_a_slow_disk_moves_commits_to_a_thread_and_a_quick_one_back() -> None:
     asyncio.run(run())
     assert written == [f"m{number}" for number in range(60)]
     assert (slow[0], slow[19], slow[59]) == (True, True, False)
+
+
+def test_a_machine_without_a_thread_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits is answered, and the role starts again: nothing would ever be stored otherwise."""
+    failures: list[JournalFailed] = []
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> list[BaseException | None]:
+        committer = Committer(lambda records: 0.0, lambda size: True, lambda: None, failures.append, 1 << 20)
+        answers: list[BaseException | None] = []
+        answered = asyncio.Event()
+        with monkeypatch.context() as here:
+            here.setattr(threading.Thread, "start", refuse)
+            committer.add([a_record(1)], 1, lambda error: (answers.append(error), answered.set()))
+            await asyncio.wait_for(answered.wait(), 30)
+        await committer.close()
+        return answers
+
+    (answer,) = asyncio.run(run())
+    assert isinstance(answer, JournalFailed)
+    assert failures == [answer]
 
 
 def test_readers_are_woken(open_appender: Any, tmp_path: Path) -> None:

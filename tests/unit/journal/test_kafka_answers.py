@@ -31,7 +31,14 @@ from hookline.journal.kafka.erased import ErasedLog, ErasedPlaces
 from hookline.journal.kafka.fetching import KEPT_SECONDS, FetchingReader
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import Admin, Watermarks, answered
-from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, JournalFull
+from hookline.journal.port import (
+    Group,
+    JournalAway,
+    JournalCorrupt,
+    JournalFailed,
+    JournalFetching,
+    JournalFull,
+)
 from hookline.journal.record import Record
 from hookline.journal.remote import RemoteAppender, serve_append
 from tests.service.waiting import wait_until
@@ -118,6 +125,42 @@ def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, brok
         await asyncio.sleep(0.01)
         assert [type(answer) for answer in answers] == [JournalAway]
         assert behind == [None]
+        assert made.pending_bytes == 0
+        await made.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_ends_for_good_answers_everybody(tmp_path: Path, brokers: Brokers, marks: Marks) -> None:
+    """It says so once, out of a poll, and afterwards of each record only that it was given up: nobody waits on, and who
+    runs the journal hears of it, so that it is opened anew."""
+    said: list[BaseException] = []
+
+    def ends(seconds: float) -> int:
+        if not said:
+            said.append(KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronized", True)))
+            raise said[0]
+        while brokers.due:
+            brokers.due.pop()(KafkaError(KafkaError._PURGE_QUEUE), MESSAGE)
+        return 0
+
+    async def scenario() -> None:
+        made = opened(tmp_path)
+        failures: list[BaseException] = []
+        made._on_failed = failures.append
+        brokers.poll = ends  # type: ignore[method-assign]
+        answers: list[BaseException | None] = []
+        both = asyncio.Event()
+
+        def answer(error: BaseException | None) -> None:
+            answers.append(error)
+            if len(answers) == 2:
+                both.set()
+
+        for number in (1, 2):  # the second one waits for its turn
+            made.append_soon([a_record(number)], answer)
+        await asyncio.wait_for(both.wait(), 30)
+        assert [type(each) for each in (*answers, *failures)] == [JournalFailed] * 3
         assert made.pending_bytes == 0
         await made.close()
 

@@ -379,7 +379,10 @@ class KafkaAppender:
                 asyncio.get_running_loop().call_soon(self._answer, call)
 
     def _poll(self) -> None:
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:  # so the client says, once, that it takes nothing more
+            self._error_of(error)
         self._send()
         loop = asyncio.get_running_loop()
         self._polls += 1
@@ -426,15 +429,15 @@ class KafkaAppender:
     def _error_of(self, error: BufferError | KafkaException) -> JournalError:
         if isinstance(error, BufferError):
             return JournalFull("Kafka is slower than what arrives: try again in a moment")
+        if self.failed is not None:  # of each record that it had taken, the client says only that it was given up
+            return self.failed
         reason: KafkaError = error.args[0]
-        if not reason.fatal():
+        if not reason.fatal() and reason.code() != KafkaError._FATAL:
             return JournalAway(f"Kafka does not confirm what it is given ({reason.str()}): try again in a moment")
-        failure = JournalFailed(f"Kafka refuses this producer for good ({reason.str()}): start again")
-        if self.failed is None:
-            self.failed = failure
-            if self._on_failed is not None:
-                self._on_failed(failure)
-        return failure
+        self.failed = JournalFailed(f"Kafka refuses this producer for good ({reason.str()}): start again")
+        if self._on_failed is not None:
+            self._on_failed(self.failed)
+        return self.failed
 
     def _check_usable(self) -> None:
         if self.failed is not None:

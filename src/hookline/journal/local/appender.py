@@ -155,7 +155,14 @@ class Committer:
         def finish(future: Future[BaseException | None]) -> None:
             loop.call_soon_threadsafe(self._finish, batch, future.result())
 
-        self._threads.submit(self._try_commit, records).add_done_callback(finish)
+        try:
+            committing = self._threads.submit(self._try_commit, records)
+        except (
+            RuntimeError
+        ) as error:  # the machine gives no thread; one that it gives later would do the work all the same
+            self._finish(batch, JournalFailed(f"no thread for storing events ({error}): start again"))
+        else:
+            committing.add_done_callback(finish)
 
     def _try_commit(self, records: list[Record]) -> BaseException | None:
         try:

@@ -106,6 +106,10 @@ class Dispatcher(Work, Sink):
         self._lingering_max = limits.lingering_max
         self._steady_ms = clock.steady_ms
         self._now_seconds: Callable[[], float] = lambda: clock.now_ms() / 1000
+        self.kept_for_rows = 0
+        """Places that no stream takes now: rows that are due found none."""
+        self._granted: list[Lane] = []
+        """Lanes that get the places that have become free, before those that had them."""
         self._ready: list[Lane] = []
         self._overdue: list[Lane] = []
         """Lanes for which there was no time in a turn: before the others in the next."""
@@ -142,8 +146,8 @@ class Dispatcher(Work, Sink):
     @property
     def has_work(self) -> bool:
         """Return whether lanes have anything in flight, or that goes on at a time of its own."""
-        now_or_later = self.open_lanes, self.retrying, self.probing, self._ready, self._overdue, self._wanting_slot
-        return self.in_flight > 0 or any(now_or_later) or bool(self._paced)
+        now_or_later = self.open_lanes, self.retrying, self.probing, self._granted, self._ready, self._overdue
+        return self.in_flight > 0 or any(now_or_later) or bool(self._wanting_slot) or bool(self._paced)
 
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the slots in flight and the ring allow."""
@@ -262,19 +266,17 @@ class Dispatcher(Work, Sink):
             if not lane.ready:
                 self.go_on_with(lane)  # nothing else may happen in the lane: the event before may have expired as a row
 
-    def room(self, lane: Lane) -> int:
-        """Return how many more requests of the lane may be in flight now."""
+    def room(self, lane: Lane, kept: int | None = None) -> int:
+        """Return how many more requests of the lane may be in flight now; places that are ``kept`` are not its."""
         if self.is_shut or lane.paused:
             return 0
         self.held_long += lane.weigh()
         room = lane.allowance - len(lane.in_flight)
         if not lane.is_apart:
-            room = min(room, self._in_flight_max - self.in_flight)
-        if lane.holds_long:
-            room = min(room, self._slow_in_flight_max - self.held_long)
+            room = min(room, self.places(lane) - (self.kept_for_rows if kept is None else kept))
         if lane.is_sick and not lane.is_apart:
             room = min(room, self._unhealthy_in_flight_max - self.unhealthy)
-        if lane.is_replay and (spare := lane.spare(is_busy=self.in_flight >= self._slow_in_flight_max)) < room:
+        if lane.is_replay and (spare := self._spare(lane)) < room:
             room = spare
             if lane.queue:
                 self._paced.add(lane)
@@ -288,6 +290,18 @@ class Dispatcher(Work, Sink):
         if available < room:
             self._paced.add(lane)
         return min(room, available)
+
+    def places(self, lane: Lane) -> int:
+        """Return how many places are free that lanes such as this one may take."""
+        free = self._in_flight_max - self.in_flight
+        return min(free, self._slow_in_flight_max - self.held_long) if lane.holds_long else free
+
+    def _spare(self, replay: Lane) -> int:
+        """Return how many more places a replay may take. Beyond half of those that it shares with lanes that are not
+        well it takes few: these would get none to begin again with, nor for a probe."""
+        left = self._unhealthy_in_flight_max // 2 - self.unhealthy
+        spare = replay.spare(is_busy=left <= 0 or self.in_flight >= self._slow_in_flight_max)
+        return min(spare, left) if left > 0 else spare
 
     def left_for_rows(self, lane: Lane) -> int:
         """Return how much of the user's limits a lane's stream leaves to rows that are due; a replay leaves it to those
@@ -568,8 +582,8 @@ class Dispatcher(Work, Sink):
         """Dispatch the lanes that are ready, those first for which there was no time before."""
         if not (self._has_time or self._owes_first):  # the next turn begins with them
             return
-        ready = iter([*self._overdue, *self._ready])
-        self._overdue, self._ready = [], []
+        ready = iter([*self._overdue, *self._granted, *self._ready])
+        self._overdue, self._granted, self._ready = [], [], []
         self._is_first, self._owes_first = self._owes_first, False
         try:
             for lane in ready:
@@ -830,7 +844,7 @@ class Dispatcher(Work, Sink):
         """Go on with what is ready, in a turn of its own."""
         self._will_turn = False
         self.go_on()
-        if (self._overdue or self._ready) and not self._will_turn:
+        if (self._overdue or self._granted or self._ready) and not self._will_turn:
             self._turn_soon()
 
     def _turn_soon(self) -> None:
@@ -848,7 +862,10 @@ class Dispatcher(Work, Sink):
             lane = self._wanting_slot.popleft()
             lane.wants_slot = False
             if not lane.ready:
-                self.go_on_with(lane)
+                lane.ready = True
+                (self._overdue if self._came_late else self._granted).append(lane)
+                if not self._will_turn:
+                    self._turn_soon()
 
     @property
     def paced(self) -> Iterable[Lane]:

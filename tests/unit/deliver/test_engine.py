@@ -349,6 +349,84 @@ def test_receivers_that_take_long_leave_places_to_the_others(rig: Rig) -> None:
     assert rig.role.engine.held_long == sum(len(rig.lane(id).in_flight) for id in slow)
 
 
+def crowded(rig: Rig) -> None:
+    """Two receivers take about a second for each event; ``busy`` has a backlog, and all places for such receivers."""
+    rig.limit(in_flight_max=40, slow_in_flight_max=30, unhealthy_in_flight_max=10)
+    rig.change(source(), source("app"), destination("busy"), destination("calm", sources=("app",)))
+    rig.start()
+    rig.append(*(rig.record(f"first{n}", "app") for n in range(40)))
+    rig.turn()
+    while rig.network.waiting:
+        answer_a_third(rig)
+    assert rig.lane("calm").breaker.is_slow
+    rig.append(*(f"m{n}" for n in range(2_300)))
+    rig.turn()
+    for _ in range(30):
+        answer_a_third(rig)
+    assert rig.role.engine.held_long == 30
+
+
+def answer_a_third(rig: Rig) -> None:
+    """Let a third of what is under way be answered, and more be sent."""
+    rig.pass_time(0.3)
+    waiting = list(rig.network.waiting)
+    for request in waiting[: max(1, len(waiting) // 3)]:
+        rig.answer(request, 200, milliseconds=900)
+    rig.turn()
+
+
+def test_a_place_that_becomes_free_is_that_of_who_waits(rig: Rig) -> None:
+    """Not the one's that had it: a receiver that is level would wait for the end of another one's backlog."""
+    crowded(rig)
+    rig.append(*(rig.record(f"new{n}", "app") for n in range(5)))
+    rig.turn()
+    for _ in range(5):
+        answer_a_third(rig)
+    assert len(rig.offsets("calm")) == 45
+    assert rig.lane("busy").queue
+
+
+def test_a_retry_that_is_due_finds_a_place_beside_a_backlog(rig: Rig) -> None:
+    """Streams leave some to rows as long as any wait; its time would end otherwise."""
+    crowded(rig)
+    rig.append(rig.record("once", "app"))
+    while not (mine := [each for each in rig.network.waiting if each.destination == "calm"]):
+        answer_a_third(rig)
+    rig.answer(mine[0], 500)
+    rig.checkpoint()
+    assert rig.lane("calm").retry_count == 1
+    for _ in range(20):
+        rig.append(*(f"more{rig.clock.seconds}-{n}" for n in range(20)))
+        answer_a_third(rig)
+    rig.checkpoint()
+    assert rig.lane("calm").retry_count == 0
+    assert rig.role.engine.kept_for_rows == 0
+    assert rig.lane("busy").queue
+
+
+def test_a_replay_leaves_places_for_a_probe(rig: Rig) -> None:
+    """It shares them with lanes that are not well: a receiver that is back is found beside it, however much it has."""
+    rig.limit(in_flight_max=40, slow_in_flight_max=30, unhealthy_in_flight_max=10, replay_in_flight_max=2)
+    rig.change(source(), source("app"))
+    rig.append(*(f"m{n}" for n in range(1_000)))
+    rig.change(destination("crm"), destination("ill", sources=("app",)))
+    rig.start()
+    rig.append(*(rig.record(f"a{n}", "app") for n in range(60)))
+    rig.turn()
+    while rig.lane("ill").breaker.state != "open":
+        rig.answer_all(503, "ill")
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    rig.replay()
+    rig.follow()
+    for _ in range(300):
+        answer_a_third(rig)
+        if rig.lane("ill").breaker.state == "closed":
+            break
+    assert rig.lane("ill").breaker.state == "closed"
+    assert [each for each in rig.network.waiting if each.destination == "crm"], "the replay still has much to send"
+
+
 def test_no_more_than_all_places_are_used(rig: Rig) -> None:
     """Places are bounded over all lanes, and whoever waits longest gets the one that becomes free."""
     rig.limit(in_flight_max=10)

@@ -68,6 +68,21 @@ def exchange(close_before_told: bool) -> list[list[object]]:
     return asyncio.run(scenario())
 
 
+def test_a_connection_that_ends_with_its_answer_is_not_kept() -> None:
+    """As over TLS, where it is lost only in a later turn: what is sent on it would count as perhaps taken."""
+    sink = Turns()
+    answers = PlainAnswers[Connection](sink, lambda tell: None)
+    pool = Pool(parse_receiver_url("http://a/"), sink, CONNECTOR, set(), answers)
+    made = [Connection(pool) for _ in range(2)]
+    for token, connection in zip("ab", made, strict=True):
+        connection.begin(token, RequestBatch(NO_TARGET, 1.0), REQUEST)
+        connection.data_received(OK % 0)
+    made[0].eof_received()
+    answers.hand_over()
+    assert list(pool.idle) == made[1:]
+    assert sink.turns == [["a", "b"]]
+
+
 @pytest.mark.parametrize("close_before_told", [False, True])
 def test_the_answers_of_one_turn_are_told_together(close_before_told: bool) -> None:
     """Once, when the turn is over; what was answered is told although everything is closed before."""

@@ -27,6 +27,8 @@ from hookline.outcomes.reader import NEVER_MS
 from hookline.replays.offset_set import OffsetSet
 
 ROWS_PER_TURN_MAX = 256
+PLACES_SHARE = 16
+"""Where streams fill all places, so great a fraction of them is kept for rows that are due."""
 BEYOND_SHARE = 8
 """Rows that are due may be in flight beyond a lane's allowance by this fraction of it."""
 PROBE_ROWS = 16
@@ -56,12 +58,15 @@ class Retries:
         self._rows_journal = rows_journal
         self._in_flight_max = engine.limits.in_flight_max
         self._unhealthy_in_flight_max = engine.limits.unhealthy_in_flight_max
+        self._slow_in_flight_max = engine.limits.slow_in_flight_max
+        self._lacked_places = False
 
     def tick(self) -> None:
         """Start what is due now; called several times a second."""
         if self._engine.stopping:
             return
         now_ms = self._engine.clock.steady_ms()
+        self._lacked_places = False
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
@@ -74,6 +79,7 @@ class Retries:
                     continue  # with a later turn
                 except (JournalAway, DatabaseAway):
                     lane.look_at_rows(now_ms + RECHECK_MS)
+        self._engine.kept_for_rows = max(1, self._slow_in_flight_max // PLACES_SHARE) if self._lacked_places else 0
         for lane in list(self._engine.catching_up):
             self._engine.look_at_catch_up(lane)
         for lane in list(self._engine.probing):
@@ -127,7 +133,8 @@ class Retries:
         called, order.called = order.called, []
         coming = 0
         for index, position in enumerate(called):
-            if position in lane.pending_rows or self._engine.room(lane) <= coming:
+            if position in lane.pending_rows or self._engine.room(lane, kept=0) <= coming:
+                self._lacked_places |= self._engine.places(lane) <= coming
                 order.called.append(position)
                 continue
             try:
@@ -177,18 +184,19 @@ class Retries:
         """Return how many rows of a lane may be tried now, an eighth of its allowance beyond it.
 
         A stream that is catching up fills every position the moment it falls free: what is due would wait for its end,
-        and its window could end before.
+        and its window could end before. If streams of others fill them all, some are kept from the next look on.
         """
         engine = self._engine
-        room = engine.room(lane) - (engine.left_for_rows(lane.live) if lane.is_replay else 0)
-        if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
+        room = engine.room(lane, kept=0) - (engine.left_for_rows(lane.live) if lane.is_replay else 0)
+        if room > 0 or engine.is_shut or lane.paused:
+            return room
+        positions = engine.places(lane)
+        self._lacked_places |= positions <= 0
+        if lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.allowance + max(1, lane.allowance // BEYOND_SHARE) - len(lane.in_flight)
-        positions = self._in_flight_max - engine.in_flight
         if lane.breaker.state != "closed":
             positions = min(positions, self._unhealthy_in_flight_max - engine.unhealthy)
-        if lane.holds_long:
-            positions = min(positions, engine.limits.slow_in_flight_max - engine.held_long)
         return min(beyond, positions, lane.free())
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:

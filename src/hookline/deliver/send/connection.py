@@ -226,9 +226,12 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """Note, on a kept connection, whether the receiver had closed before anything of the request reached it.
 
-        Its end says up to where it had what we sent: if that is nothing of the request, then nobody has taken it.
+        Its end says up to where it had what we sent: if that is nothing of the request, then nobody has taken it. One
+        that ends with its answer, as over TLS, is not kept.
         """
-        if self.token is not None and self.idle_since and not self._received:
+        if self.token is None:
+            self.pool.answers.forget(self)
+        elif self.idle_since and not self._received:
             self._untaken = self._unacknowledged_bytes() >= len(self.request)
 
     def connection_lost(self, error: Exception | None) -> None:

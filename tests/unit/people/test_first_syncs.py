@@ -46,6 +46,20 @@ def test_members_are_synced_to_the_new_one_alone(profiles: Profiles) -> None:
     assert of_pros(profiles, "mail") == PROS
 
 
+def test_nobody_is_synced_under_an_id_that_was_given_up(profiles: Profiles) -> None:
+    """Between an alias and the next look at everybody: it would stay in the new one for good."""
+    profiles.sync_all()
+    profiles.journal.append(record("alias", "m9", userId="new", previousId="u0"))
+    while profiles.ingest.step():
+        pass
+    profiles.aim(("crm", "mail"))
+    while profiles.tell():
+        pass
+    assert ("pros", "u0") not in of_pros(profiles, "mail")
+    profiles.sync_all()
+    assert of_pros(profiles, "mail") == {("pros", f"u{n}"): "true" for n in range(1, 4)} | {("pros", "new"): "true"}
+
+
 def test_one_that_is_added_while_a_sync_is_synced(profiles: Profiles) -> None:
     """The sync goes on to the others; the new one is told of everybody, once."""
     profiles.ingest.step()

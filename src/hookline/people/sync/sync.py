@@ -147,6 +147,8 @@ class FirstSyncs:
         query = (
             "SELECT m.person, p.user_id, m.sent FROM members m JOIN persons p ON p.id = m.person"
             " WHERE m.definition = ? AND m.person > ? AND m.sent NOT IN (?, ?) AND p.user_id IS NOT NULL"
+            # What holds of them is sent under the id that they have since, once they are looked at.
+            " AND NOT EXISTS (SELECT 1 FROM merged g WHERE g.person = m.person)"
             " ORDER BY m.person LIMIT ?"
         )
         nothing = first_sync.ready.empty, DIVERSE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, request
 
 from hookline_client import InvalidOption
 from hookline_client.frameworks.flask import Hookline
@@ -67,6 +67,18 @@ def test_a_call_that_names_somebody_is_left_as_it_is() -> None:
     assert (refunded["userId"], refunded.get("anonymousId")) == ("customer", None)
     assert (viewed["userId"], viewed["name"], viewed["context"]["page"]) == ("admin", "Home", {"title": "Home"})
     assert (joined["previousId"], joined["userId"]) == ("a-1", "admin")
+
+
+def test_requests_within_one_application_context_are_of_their_own_users() -> None:
+    """As in scripts and tests, which enter one for all of them."""
+    app, recorded = Flask("shop"), RecordingTransport()
+    hookline = Hookline(app, transport=recorded, user_id=lambda: request.args["user"])
+    with app.app_context():
+        for user in ("ann", "bob"):
+            with app.test_request_context(f"/?user={user}"):
+                hookline.track(event="Bought")
+        hookline.flush()
+    assert [each["userId"] for each in recorded.events] == ["ann", "bob"]
 
 
 def test_a_call_without_an_application_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:

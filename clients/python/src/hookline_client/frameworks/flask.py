@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Flask, current_app, g, has_app_context, has_request_context, request
+from flask import Flask, current_app, has_app_context, has_request_context, request
 
 from hookline_client.client import FLUSH_SECONDS, Client
 from hookline_client.frameworks.request_calls import RequestCalls, identity_of
@@ -70,10 +70,11 @@ class Hookline(Verbs):
         return calls._call(kind, given, fields)
 
     def _calls(self) -> RequestCalls:
-        if EXTENSION not in g:
+        name = f"{EXTENSION}.{id(self)}"
+        calls: RequestCalls | None = request.environ.get(name)
+        if calls is None:  # not in g, which several requests share within one application context
             identity = identity_of(self._user_id, request.cookies.get(ANONYMOUS_COOKIE))
-            setattr(g, EXTENSION, RequestCalls(self.client, identity, _context()))
-        calls: RequestCalls = getattr(g, EXTENSION)
+            calls = request.environ[name] = RequestCalls(self.client, identity, _context())
         return calls
 
 

@@ -61,7 +61,7 @@ def setting_to_rotate(destination: Destination, named: SecretSetting | None) -> 
     found = [each for each in SECRET_SETTINGS if secret_of(destination.settings, each) is not None]
     if named is not None and named not in found:
         raise RotationRefused(
-            "nothing_to_rotate", f"settings.{named} holds no secret yet; set one, nothing is to overlap"
+            "nothing_to_rotate", f"settings.{named} holds no secret, so there is none to rotate; set one instead"
         )
     if not found:
         raise RotationRefused(

@@ -208,7 +208,7 @@ METRICS: dict[str, Metric] = {
         "gauge", "events", "Dead letters kept of events that expired.", "control", "destination"
     ),
     "hookline_destination_delivered_total": Metric(
-        "counter", "events", "Events delivered at first hand, kept over restarts.", "control", "destination"
+        "counter", "events", "Events delivered, without replays; the count survives restarts.", "control", "destination"
     ),
     "hookline_destination_as_of_seconds": Metric(
         "gauge", "seconds", "When the figures of the destinations were taken, since 1970.", "control"

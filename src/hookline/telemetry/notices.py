@@ -14,6 +14,8 @@ Severity = Literal["info", "warning", "critical"]
 
 OTHERS = "*"
 """The subject of the one notice that stands for all beyond the bound of a kind."""
+EVERY = "of any name"
+"""The subject of a notice that is about all of its kind."""
 DETAIL_CHARACTERS_MAX = 500
 
 
@@ -390,6 +392,8 @@ def headline(kind: str, subject: str, others: int = 0) -> str:
 def who(kind: str, subject: str, others: int = 0) -> str:
     """Return what a notice is about, in words."""
     noun = KINDS[kind].noun
+    if subject == EVERY:
+        return f"Every {noun}"
     return f"{noun[:1].upper()}{noun[1:]} {subject}" if subject != OTHERS else f"Each of {others} more {noun}s"
 
 

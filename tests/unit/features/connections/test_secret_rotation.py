@@ -60,7 +60,7 @@ def test_a_given_secret_is_not_shown(signed: Running) -> None:
         ({"secret": "…9876"}, 422, "secret_unchanged", "stands for"),
         ({"secret": ""}, 422, "invalid_secret", "empty"),
         ({"secret": "env:HOME"}, 422, "invalid_secret", "HOOKLINE_SECRET_"),
-        ({"setting": "standardWebhooks"}, 422, "nothing_to_rotate", "no secret yet"),
+        ({"setting": "standardWebhooks"}, 422, "nothing_to_rotate", "no secret"),
         ({"setting": "other"}, 422, "invalid_object", "other"),
         ({"overlp": "1h"}, 422, "invalid_object", "overlp"),
         (b"{", 400, "malformed_json", "not JSON"),

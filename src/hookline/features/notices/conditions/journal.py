@@ -17,6 +17,7 @@ from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.port import JournalAway
 from hookline.journal.reading import is_lost
 from hookline.outcomes.reader import DeliverReader
+from hookline.telemetry.notices import EVERY
 
 NEAR_SHARE = 0.8
 MARGIN = 0.9
@@ -50,10 +51,9 @@ class JournalBudget:
             number = f"{count:,}".replace(",", "\u202f")
             # The count may be of earlier times too: it begins with the process.
             refused = f"{number} {'request' if count == 1 else 'requests'} refused since collect started"
-            why = "every source is affected" if source == EVERYBODY else "it stored more than its share"
-            subject = "of any name" if source == EVERYBODY else source
-            detail = f"{why}, since {iso(int(since * 1000))}; {refused}"
-            found.append(Finding(self.kinds[1], subject, detail, count))
+            why = "" if source == EVERYBODY else "it stored more than its share, "
+            detail = f"{why}since {iso(int(since * 1000))}; {refused}"
+            found.append(Finding(self.kinds[1], EVERY if source == EVERYBODY else source, detail, count))
         return found
 
     def close(self) -> None:

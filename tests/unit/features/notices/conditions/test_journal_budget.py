@@ -8,6 +8,7 @@ from hookline.events.timestamps import iso
 from hookline.features.fleet.metrics import RoleReport
 from hookline.features.notices.conditions.finding import Finding
 from hookline.features.notices.conditions.journal import JournalBudget
+from hookline.telemetry.notices import EVERY
 from tests.unit.features.notices.conditions.moments import NOW_MS, moment
 
 MEGABYTE = 1024 * 1024
@@ -38,11 +39,11 @@ def test_who_is_refused_is_named_with_since_when() -> None:
     counts = {"source": {"flood": 7, "web": 2}}
     found = look(collect_over_budget_since_seconds=since, collect_over_budget_total=counts) or []
     assert [(each.kind, each.subject, each.count) for each in found] == [
-        ("events_refused", "of any name", 9),
+        ("events_refused", EVERY, 9),
         ("events_refused", "flood", 7),
     ]
     assert [each.detail for each in found] == [
-        f"every source is affected, since {iso(NOW_MS)}; 9 requests refused since collect started",
+        f"since {iso(NOW_MS)}; 9 requests refused since collect started",
         f"it stored more than its share, since {iso(NOW_MS)}; 7 requests refused since collect started",
     ]
     counts = {"source": {"flood": 1}}

@@ -270,7 +270,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Hookline:
     [
         ({"journal.url": "local"}, "set journal.url"),
         ({"database.url": "local"}, "set database.url"),
-        ({"journal.partitions": 1}, "set journal.partitions to 2"),
+        ({"journal.partitions": 1}, "set journal.partitions of the new settings file to 2 or more"),
     ],
 )
 def test_settings_that_cannot_be_moved_to_are_told(

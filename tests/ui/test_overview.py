@@ -116,7 +116,7 @@ def test_a_rotation_is_seen_until_its_overlap_ends(overview: Page, hookline: Hoo
     card = overview.locator("#destinations tr", has_text="pay")
     expect(card).to_be_visible()
     secret = hookline.api("POST", "destinations/pay/rotate-secret", {"overlap": "36h"}).json["secret"]
-    expect(card).to_contain_text("X-Signature: old secret ends tomorrow")
+    expect(card).to_contain_text("X-Signature: old secret ends in 1 day")
     assert overview.evaluate(CONTRAST) == []
     assert secret not in overview.content()
     hookline.api("POST", "destinations/pay/end-overlap", {})

@@ -158,7 +158,7 @@ class AdminApi:
                 f"{method} {path} was answered {status} by something that is not Hookline's admin API; correct --api"
                 f" ({self.url}), and see whether a proxy asks for a sign-in there"
             )
-        unknown = re.match(r"There is no ([a-z ]+) with the id ", sentence)
+        unknown = re.fullmatch(r"There is no ([a-z ]+) with the id .*", sentence, re.DOTALL)
         if unknown is not None and unknown[1] in LISTS:
             sentence += f" See hookline {LISTS[unknown[1]]} list."
         if status == 500:
@@ -208,7 +208,7 @@ def _connection(url: str, timeout_seconds: float) -> http.client.HTTPConnection:
 
 def require_address(url: str) -> None:
     """Raise CommandFailed for what begins like no address: ``localhost:8081`` has a scheme and no host."""
-    if not re.match(r"https?://[^/]", url, re.IGNORECASE):
+    if not re.fullmatch(r"https?://[^/].*", url, re.IGNORECASE | re.DOTALL):
         raise CommandFailed(f"{url} is no address; write one as http://127.0.0.1:8081", exit_code=2)
 
 

@@ -16,7 +16,7 @@ def test_it_names_what_is_wrong(new_hookline: Callable[..., Hookline], receiver:
     """A healthy service is one line and 0; a receiver that answers 503 is named with its figures, and 1."""
     hookline = new_hookline(webhook("crm", receiver.url()), webhook("erp", receiver.url("/erp"))).start()
     hookline.wait_status(hookline.track(), "erp", "delivered")
-    all_is_sent = "2 destinations healthy or off"  # what is queued is named, and both were delivered a moment ago
+    all_is_sent = "2 destinations healthy or disabled"  # what is queued is named, and both were delivered a moment ago
     wait_until(lambda: all_is_sent in run(hookline, "status").stdout, what="all is well")
     calm = run(hookline, "status")
     assert (calm.returncode, calm.stdout.startswith("● all is well, as of ")) == (0, True)

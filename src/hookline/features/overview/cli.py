@@ -36,7 +36,7 @@ def _print(found: Json, utc: bool) -> None:
             print(printable(f"■ {each['id']}: {unusable}"))
     if calm:
         also = "other " if found["destinations"] else ""
-        print(f"● {calm} {also}destination{'' if calm == 1 else 's'} healthy or off, nothing queued")
+        print(f"● {calm} {also}destination{'' if calm == 1 else 's'} healthy or disabled, nothing queued")
     if count := found["openIssues"]:
         print(f"▲ {count} open issue{'' if count == 1 else 's'}; see hookline issues")
     for notice in found["notices"]:

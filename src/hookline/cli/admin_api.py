@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 30.0
 PAGE = 200
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 AWAY = (502, 503, 504)
-"""What the server, or a proxy in front of it, answers while it starts."""
+"""Answers of the server, or of a proxy in front of it, while it starts."""
 LISTS = {
     "source": "sources",
     "destination": "destinations",

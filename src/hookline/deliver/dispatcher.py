@@ -107,7 +107,7 @@ class Dispatcher(Work, Sink):
         self._steady_ms = clock.steady_ms
         self._now_seconds: Callable[[], float] = lambda: clock.now_ms() / 1000
         self.kept_for_rows = 0
-        """Places that no stream takes now: rows that are due found none."""
+        """Places that streams leave to rows: some that were due found none."""
         self._granted: list[Lane] = []
         """Lanes that get the places that have become free, before those that had them."""
         self._ready: list[Lane] = []
@@ -266,14 +266,14 @@ class Dispatcher(Work, Sink):
             if not lane.ready:
                 self.go_on_with(lane)  # nothing else may happen in the lane: the event before may have expired as a row
 
-    def room(self, lane: Lane, kept: int | None = None) -> int:
-        """Return how many more requests of the lane may be in flight now; places that are ``kept`` are not its."""
+    def room(self, lane: Lane, *, is_for_rows: bool = False) -> int:
+        """Return how many more requests of the lane may be in flight now; kept places are for rows alone."""
         if self.is_shut or lane.paused:
             return 0
         self.held_long += lane.weigh()
         room = lane.allowance - len(lane.in_flight)
         if not lane.is_apart:
-            room = min(room, self.places(lane) - (self.kept_for_rows if kept is None else kept))
+            room = min(room, self.places(lane) - (0 if is_for_rows else self.kept_for_rows))
         if lane.is_sick and not lane.is_apart:
             room = min(room, self._unhealthy_in_flight_max - self.unhealthy)
         if lane.is_replay and (spare := self._spare(lane)) < room:
@@ -833,10 +833,10 @@ class Dispatcher(Work, Sink):
 
     # whose turn it is
 
-    def go_on_with(self, lane: Lane) -> None:
+    def go_on_with(self, lane: Lane, *, is_granted: bool = False) -> None:
         """Dispatch when this turn's other answers are in too, so that what follows them leaves together."""
         lane.ready = True
-        (self._overdue if self._came_late else self._ready).append(lane)
+        (self._overdue if self._came_late else self._granted if is_granted else self._ready).append(lane)
         if not self._will_turn:
             self._turn_soon()
 
@@ -862,10 +862,7 @@ class Dispatcher(Work, Sink):
             lane = self._wanting_slot.popleft()
             lane.wants_slot = False
             if not lane.ready:
-                lane.ready = True
-                (self._overdue if self._came_late else self._granted).append(lane)
-                if not self._will_turn:
-                    self._turn_soon()
+                self.go_on_with(lane, is_granted=True)
 
     @property
     def paced(self) -> Iterable[Lane]:

@@ -1,4 +1,4 @@
-"""What commands say when something else than the admin API answers them, or nothing does."""
+"""Commands name what answers them in place of the admin API, and say what to do when nothing does."""
 
 from __future__ import annotations
 

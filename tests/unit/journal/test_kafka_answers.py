@@ -131,7 +131,9 @@ def test_an_append_that_fails_in_two_turns_is_answered_once(tmp_path: Path, brok
     asyncio.run(scenario())
 
 
-def test_a_client_that_ends_for_good_answers_everybody(tmp_path: Path, brokers: Brokers, marks: Marks) -> None:
+def test_a_client_that_ends_for_good_answers_everybody(
+    tmp_path: Path, brokers: Brokers, marks: Marks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It says so once, out of a poll, and afterwards of each record only that it was given up: nobody waits on, and who
     runs the journal hears of it, so that it is opened anew."""
     said: list[BaseException] = []
@@ -148,7 +150,7 @@ def test_a_client_that_ends_for_good_answers_everybody(tmp_path: Path, brokers: 
         made = opened(tmp_path)
         failures: list[BaseException] = []
         made._on_failed = failures.append
-        brokers.poll = ends  # type: ignore[method-assign]
+        monkeypatch.setattr(brokers, "poll", ends)
         answers: list[BaseException | None] = []
         both = asyncio.Event()
 

@@ -28,7 +28,7 @@ from hookline.replays.offset_set import OffsetSet
 
 ROWS_PER_TURN_MAX = 256
 PLACES_SHARE = 16
-"""Where streams fill all places, so great a fraction of them is kept for rows that are due."""
+"""The fraction of all places that is kept for rows that are due, where streams fill them all."""
 BEYOND_SHARE = 8
 """Rows that are due may be in flight beyond a lane's allowance by this fraction of it."""
 PROBE_ROWS = 16
@@ -56,7 +56,6 @@ class Retries:
         self._rows = rows
         self._journal = journal
         self._rows_journal = rows_journal
-        self._in_flight_max = engine.limits.in_flight_max
         self._unhealthy_in_flight_max = engine.limits.unhealthy_in_flight_max
         self._slow_in_flight_max = engine.limits.slow_in_flight_max
         self._lacked_places = False
@@ -133,7 +132,7 @@ class Retries:
         called, order.called = order.called, []
         coming = 0
         for index, position in enumerate(called):
-            if position in lane.pending_rows or self._engine.room(lane, kept=0) <= coming:
+            if position in lane.pending_rows or self._engine.room(lane, is_for_rows=True) <= coming:
                 self._lacked_places |= self._engine.places(lane) <= coming
                 order.called.append(position)
                 continue
@@ -187,7 +186,7 @@ class Retries:
         and its window could end before. If streams of others fill them all, some are kept from the next look on.
         """
         engine = self._engine
-        room = engine.room(lane, kept=0) - (engine.left_for_rows(lane.live) if lane.is_replay else 0)
+        room = engine.room(lane, is_for_rows=True) - (engine.left_for_rows(lane.live) if lane.is_replay else 0)
         if room > 0 or engine.is_shut or lane.paused:
             return room
         positions = engine.places(lane)

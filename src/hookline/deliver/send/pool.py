@@ -43,7 +43,7 @@ IDLE_MAX = 10_000
 ROUND_SECONDS = 1.0
 """In so long each pool is swept whose connections are all at rest: of ten thousand a few at a time."""
 LATE_SECONDS = 1.0
-"""Who swept longer ago than this stood still, or the machine did: a busy process sweeps twenty times in it."""
+"""A process whose last sweep is longer ago stood still, or the machine did: a busy one sweeps twenty times in it."""
 
 _KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
 

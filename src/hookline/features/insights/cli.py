@@ -26,7 +26,7 @@ Until = Annotated[str | None, Parameter(name="--to")]
 SampleType = Literal[MessageType, "delete"]
 SUMS = ("accepted", "rejected", "delivered", "failures", "retries", "notDelivered")
 SERIES = {"notDelivered": "not delivered", "waiting": "queued", "lag": "not yet routed"}
-"""What people read for a series that the API calls otherwise."""
+"""Words for series that the API calls otherwise."""
 EXAMPLE_CHARACTERS = 80
 PAGE = 200
 BODY_CHARACTERS_SHOWN = 2_000

@@ -93,7 +93,7 @@ def events(
     if options.as_json:
         print(json.dumps(found))
     else:
-        columns = ("Accepted", "Event", "Source", "messageId", "Sent by", "Refused")
+        columns = ("Accepted", "Event", "Source", "messageId", "Sent by", "Rejected")
         print_items(found, _event, "nothing is stored", columns, _cells_of_event, options.utc)
     return 0
 

@@ -16,7 +16,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.fetching import FetchingReader
-from hookline.journal.port import Group, JournalAway, JournalFetching, OffsetExpired
+from hookline.journal.port import Group, JournalAway, JournalFetching, OffsetExpired, partition_of
 from tests.kafka.cluster import Cluster, standing_still
 from tests.service.waiting import wait_until
 
@@ -118,6 +118,47 @@ def test_without_brokers_it_says_so_and_goes_on_by_itself(loop: Loop, cluster: C
         assert loop.reader.get(0, 1) is not None
     wait_until(lambda: not _is_away(loop), SECONDS, "brokers answer again")
     assert loop.ask(lambda: loop.reader.get(0, RECORDS - 1)) is not None
+
+
+def test_a_partition_without_a_leader_holds_up_no_other(tmp_path: Path, cluster: Cluster, topic: str) -> None:
+    """Of one copy each, the broker that has the first one is gone: that one is away, the other is read to its end."""
+    address = KafkaAddress(cluster.addresses, topic)
+    cluster.create(topic, 2, 1)
+    producer = Producer({"bootstrap.servers": cluster.addresses})
+    producer.produce(topic, b"not a record", partition=0)  # an empty topic of one copy is refused
+    assert producer.flush(30) == 0
+    users = [next(user for user in map(str, range(99)) if partition_of(user, 2) == each) for each in range(2)]
+
+    async def fill() -> None:
+        appender = KafkaAppender(tmp_path, address, 2, retention_seconds=86_400, retention_bytes=1 << 40)
+        appender.open()
+        await appender.append([a_record(number, user=user) for number in range(RECORDS) for user in users])
+        await appender.close()
+
+    asyncio.run(fill())
+    loop = Loop(tmp_path, address)
+    offset, asked, was_away = 0, 0, False
+
+    def following() -> Group | None:
+        return next(loop.reader.read(1, offset), None)
+
+    try:
+        cluster.leader(topic, 0).kill()
+        assert cluster.leader(topic, 1).is_running
+        while offset < RECORDS or not was_away:
+            try:
+                loop.reader.get(0, asked := (asked + 100) % RECORDS)
+            except JournalFetching:
+                pass
+            except JournalAway:
+                was_away = True
+            group = loop.ask(following)
+            if group is None:
+                offset = 0  # it came to the end before the other one was found to be away
+            else:
+                offset = group.next_offset
+    finally:
+        loop.reader.close()
 
 
 def test_what_retention_took_is_told(tmp_path: Path, cluster: Cluster, topic: str) -> None:

@@ -411,7 +411,7 @@ class DeliverRole:
             is_used |= shared.duplicates.work()
             if shared.end > shared.next_offset:
                 self.feeder.wake()
-        if self.feeder.catch_up.waits:
+        if self.feeder.catch_up.try_again():
             self.feeder.wake()
         if self._short:
             self._look_at_short()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -15,10 +15,11 @@ T = TypeVar("T")
 
 
 class LateJournal:
-    """A journal that answers when it is asked again, and has room for few answers; while it is ``away`` for none."""
+    """A journal that answers when it is asked again, and has room for few answers; of partitions that are ``away`` it
+    gives none."""
 
     def __init__(self, folder: Path, room: int) -> None:
-        self.away = False
+        self.away: Collection[int] = ()
         self._reader = LocalReader(folder)
         self._room = room
         self._come: OrderedDict[tuple[str, int, int], object] = OrderedDict()
@@ -42,7 +43,7 @@ class LateJournal:
 
     def _answer(self, key: tuple[str, int, int], question: Callable[[], T]) -> T:
         if key not in self._come:
-            if self.away:
+            if key[1] in self.away:
                 raise JournalAway("nobody answers")
             self._come[key] = question()
             while len(self._come) > self._room:

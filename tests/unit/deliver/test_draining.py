@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.edits import Put
+from hookline.connections.model import Pause
 from hookline.connections.store import ChangeRefused
 from hookline.journal.port import partition_of
 from tests.unit.deliver.conftest import MakeRig
@@ -57,6 +58,26 @@ def test_every_partition_is_drained(make_rig: MakeRig) -> None:
     rig.come_to_rest()
     assert sorted(rig.offsets("crm")) == list(range(len(users)))
     assert states(rig) == {"drained"}
+
+
+def test_it_waits_for_no_slow_destination(rig: Rig, small_queues: tuple[int, int]) -> None:
+    """All that follow the journal's end have enough, and stand before what it is still to get: read on for it."""
+    rig.change(source(), destination("crm"), destination("slow"))
+    rig.start()
+    rig.store.pause("crm", Pause(since=rig.clock.now_ms(), reason="a test"), "test", rig.appender.ends)
+    rig.follow()
+    for number in range(30):
+        rig.append(*(f"m{number}-{each}" for each in range(3)))
+        rig.turn()
+    assert rig.role.feeder.shared[0].next_offset < 90
+    drain(rig)
+    for _ in range(3):
+        rig.answer_all(200, "crm")
+        rig.pass_time(0.05)
+    assert rig.offsets("crm") == list(range(90))
+    rig.come_to_rest()
+    assert "drained" in states(rig)
+    assert rig.offsets("slow") == list(range(90))
 
 
 def test_what_came_afterwards_is_not_given_up_with_it(make_rig: MakeRig) -> None:

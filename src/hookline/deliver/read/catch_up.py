@@ -1,6 +1,7 @@
 """Catch-up reading: fills detached lanes from where they stand, until they have come to the shared reader again.
 
-It takes one group at a time, in turn for the lanes that want it; lanes at the same position share the read."""
+It takes one group at a time, in turn for the lanes that want it; lanes at the same position share the read. A partition
+that cannot be read just now holds up nobody in the others."""
 
 from __future__ import annotations
 
@@ -32,6 +33,8 @@ class SharedReader:
         self.by_destination: dict[str, Lane] = {}
         self.attached: set[Lane] = set()
         self.full: set[Lane] = set()
+        self.awaited_by: set[Lane] = set()
+        """Hungry lanes that never follow it, for they end, and have come to where it is."""
         self.frozen = False
         """Whether it reads no further: its partition is being given up."""
         self._journal = journal
@@ -55,8 +58,9 @@ class SharedReader:
 
     @property
     def should_read(self) -> bool:
-        """Return whether some attached lane is hungry; without lanes there is still the index to keep up."""
-        return not self.frozen and (not self.attached or len(self.full) < len(self.attached))
+        """Return whether some lane is hungry; without any that follow there is still the index to keep up."""
+        is_wanted = not self.attached or len(self.full) < len(self.attached) or bool(self.awaited_by)
+        return is_wanted and not self.frozen
 
     def next_group(self) -> Group | None:
         """Return the next group, or None at the journal's end."""
@@ -135,7 +139,9 @@ class CatchUp:
         self._hungry: deque[Lane] = deque()
         self._waiting: set[Lane] = set()
         self._readings: dict[tuple[int, int], Iterator[Group]] = {}
-        self._is_away = False
+        self._set_aside: dict[int, dict[Lane, None]] = {}
+        """By partition that could not be read just now: the lanes that have nothing else to read, the first one next to
+        try it."""
 
     def want(self, lane: Lane) -> None:
         """A detached lane has room for more; idempotent until its turn."""
@@ -147,20 +153,40 @@ class CatchUp:
         """Keep no open reads of a partition."""
         for key in [key for key in self._readings if key[0] == partition]:
             del self._readings[key]
+        self._call_back(partition)
 
     @property
     def waits(self) -> bool:
         """Return whether lanes wait for a journal that could not be read just now."""
-        return self._is_away
+        return bool(self._hungry or self._set_aside)
+
+    def try_again(self) -> bool:
+        """Let a lane of each partition that could not be read try it, as a beat has passed; return whether any wait."""
+        for partition, lanes in list(self._set_aside.items()):
+            first = next(iter(lanes))
+            del lanes[first]
+            if not lanes:
+                del self._set_aside[partition]
+            self.want(first)
+        return self.waits
+
+    def _call_back(self, partition: int) -> None:
+        for lane in self._set_aside.pop(partition, ()):
+            self.want(lane)
 
     def take_one(self, lane: Lane) -> Event | None:
         """Return the next event of a detached lane alone, for a probe; None also when only events of others, or
         that its filters stop, were found so far (``is_behind`` tells): looking at a whole backlog would hold up
-        everybody."""
+        everybody. Raise JournalAway where there is none in the partitions that can be read just now, and others."""
         left = self._probe_records_max
+        away: JournalAway | None = None
         for cursor in lane.detached:
             while left > 0:
-                group = self._read(cursor)
+                try:
+                    group = self._read(cursor)
+                except JournalAway as error:
+                    away = error if not isinstance(away, JournalFetching) else away
+                    break
                 if group is None:
                     break
                 left -= len(group.records)
@@ -180,6 +206,8 @@ class CatchUp:
                         continue
                     return Event(position, record)
                 self._after_catch_up(lane, cursor)
+        if away is not None:
+            raise away
         return None
 
     def is_behind(self, lane: Lane) -> bool:
@@ -198,30 +226,49 @@ class CatchUp:
         self._waiting.discard(lane)
         if lane.closed or lane.full or lane.halted or not lane.detached:
             return bool(self._hungry)
-        cursor = min(lane.detached, key=lambda cursor: cursor.next_offset)
-        try:
-            group = self._read(cursor)
-            repeated = self._repeated(group, cursor.partition) if group is not None else set()
-        except JournalFetching:
-            self._is_away = True
-            self._waiting.add(lane)
-            self._hungry.appendleft(lane)  # its group comes: if others asked first, there would be no room to keep it
-            return False
-        except JournalAway:
-            self._is_away = True
+        away: int | None = None
+        for cursor in sorted(lane.detached, key=lambda cursor: cursor.next_offset):
+            try:
+                group = self._read(cursor)
+                repeated = self._repeated(group, cursor.partition) if group is not None else set()
+            except JournalFetching:
+                self._waiting.add(lane)
+                self._hungry.appendleft(lane)  # its group comes: if others asked first, there would be no room for it
+                return False
+            except JournalAway:
+                away = cursor.partition if away is None else away
+                continue
+            self._call_back(cursor.partition)
+            if group is not None:
+                self._take(lane, cursor, group, repeated)
+                break
+            self._after_catch_up(lane, cursor)
+        else:
+            is_awaited = self._arrive(lane)
+            if away is not None:
+                self._set_aside.setdefault(away, {})[lane] = None
+            elif lane.detached and not (lane.is_replay or lane.drains):  # those are looked at in every beat instead
+                self.want(lane)
+            return is_awaited or bool(self._hungry)
+        if lane.detached and not lane.full:
             self.want(lane)
-            return False  # the next beat tries again
-        self._is_away = False
-        if group is not None:
-            companions = [lane, *self._companions(lane, cursor)]
-            events: dict[int, Event] | None = {} if len(companions) > 1 else None
-            for each in companions:
-                its = cursor if each is lane else each.cursors[cursor.partition]
-                self._catch_up(each, its, group, repeated, events)
-        self._after_catch_up(lane, cursor)
-        if lane.detached and not lane.full and (group is not None or not (lane.is_replay or lane.drains)):
-            self.want(lane)  # one that ends and waits for the shared reader is looked at in every beat instead
         return bool(self._hungry)
+
+    def _take(self, lane: Lane, cursor: LaneCursor, group: Group, repeated: set[int]) -> None:
+        """Put a group into a lane, and into those that wait for the very same."""
+        companions = [lane, *self._companions(lane, cursor)]
+        events: dict[int, Event] | None = {} if len(companions) > 1 else None
+        for each in companions:
+            its = cursor if each is lane else each.cursors[cursor.partition]
+            self._catch_up(each, its, group, repeated, events)
+        self._after_catch_up(lane, cursor)
+
+    def _arrive(self, lane: Lane) -> bool:
+        """Have the shared readers at which a drained lane stands read on for it; return whether there are any."""
+        awaited = [self._shared[cursor.partition] for cursor in lane.detached] if lane.drains else []
+        for shared in awaited:
+            shared.awaited_by.add(lane)
+        return bool(awaited)
 
     def pass_over(self, partition: int, start: int) -> None:
         """Take cursors that stand still to where a partition of the journal begins now, on the record of their lanes.

@@ -154,6 +154,9 @@ class Feeder:
         except JournalFetching:  # whether something is a repeat is known in a moment
             shared.hold(group)
             return False
+        for lane in shared.awaited_by:
+            self.catch_up.want(lane)
+        shared.awaited_by.clear()
         shared.duplicates.work()
         return True
 

@@ -162,7 +162,7 @@ class Retries:
             unsettled += min(lane.order.waiting, ROWS_PER_TURN_MAX)
         limit = room + unsettled
         rows = self._rows.first_due(lane.number, limit)
-        started, is_fetching = 0, False
+        started, is_fetching, is_away = 0, False, False
         # What is on its way shows its old time: what comes of it, saved, says when to look again.
         again_ms = AGAIN_MS if len(rows) >= limit else RECHECK_MS
         next_retry_ms = now_ms + again_ms
@@ -176,8 +176,10 @@ class Retries:
                 started += self._start(lane, row, now_ms)
             except JournalFetching:  # the others are asked for too, so that they come together
                 is_fetching = True
+            except JournalAway:  # another partition may be there
+                is_away = True
         if not is_fetching:
-            lane.look_at_rows(next_retry_ms)
+            lane.look_at_rows(now_ms + RECHECK_MS if is_away else next_retry_ms)
 
     def _room(self, lane: Lane) -> int:
         """Return how many rows of a lane may be tried now, an eighth of its allowance beyond it.

@@ -2,7 +2,7 @@
 
 What is asked for and not there is fetched, and ``JournalFetching`` raised; asked again after ``on_arrival``, it is
 there.
-Where brokers did not answer the thread, the loop hears ``JournalAway`` for a while, at once.
+Where brokers did not answer the thread about a partition, the loop hears ``JournalAway`` of it for a while, at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hookline.journal.record import Record
 ASK_SECONDS = 1.0
 """How long the thread gives brokers for one answer."""
 REST_SECONDS = 1.0
-"""For so long after an answer that did not come nothing is asked."""
+"""For so long after an answer that did not come nothing is asked about the partition."""
 CLOSE_SECONDS = 0.5
 STARTS_SECONDS = 10.0
 """How old what is known of a partition's start may be before it is asked for again."""
@@ -90,7 +90,7 @@ class FetchingReader:
         """Of the thread: by partition and offset what goes on from there, and since when it waits; the newest last."""
         self._fetched = ""
         """Of the thread: the kind of what it fetched last."""
-        self._away_until = 0.0
+        self._away_until: dict[int, float] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="kafka-fetching", daemon=True)
         self._thread.start()
@@ -173,7 +173,7 @@ class FetchingReader:
 
     def _wish(self, wish: Fetch) -> JournalAway:
         """Have the thread fetch it, if it may ask; the lock is held. What to tell whoever needs it now."""
-        if self._clock() < self._away_until:
+        if self._clock() < self._away_until.get(wish.partition, 0.0):
             return JournalAway("Kafka did not answer a moment ago")
         if len(self._wanted) < WANTED_MAX:
             self._wanted.setdefault(wish)
@@ -198,8 +198,9 @@ class FetchingReader:
                 arrived = self._fetch(wish)
             except JournalAway:
                 with self._changed:
-                    self._wanted.clear()
-                    self._away_until = self._clock() + REST_SECONDS
+                    for each in [each for each in self._wanted if each.partition == wish.partition]:
+                        del self._wanted[each]
+                    self._away_until[wish.partition] = self._clock() + REST_SECONDS
                 continue
             except JournalError as error:
                 arrived = {wish: error}

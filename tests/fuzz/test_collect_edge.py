@@ -26,6 +26,8 @@ CASES = 4_000
 REQUESTS_MAX = 6
 REFUSED = Answer(400, {}, b"")
 MALFORMED = b'"code":"malformed_request"'
+UNREADABLE = ("invalid_json", "nesting_too_deep")
+"""Of a body with both faults the decoder meets either first, by how deep the stack is where the body is whole."""
 BARE_LF = re.compile(rb"(?<!\r)\n")
 MADE_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -68,7 +70,14 @@ def seen(edge: BareEdge, written: bytes) -> tuple[list[Answer], list[tuple[objec
     """What came of a conversation: answers and records, ids that were made up aside."""
     # A head with two faults is refused for the one that comes to light first: which that is depends on the cuts.
     found = read_answers(MADE_ID.sub(b"-" * 36, written))
-    answers = [REFUSED if answer.status == 431 or MALFORMED in answer.body else answer for answer in found]
+    answers = [
+        REFUSED
+        if answer.status == 431 or MALFORMED in answer.body
+        else Answer(400, {}, b"unreadable")
+        if any(f'"code":"{code}"'.encode() in answer.body for code in UNREADABLE)
+        else answer
+        for answer in found
+    ]
     records = [
         (
             record.source,
@@ -78,7 +87,7 @@ def seen(edge: BareEdge, written: bytes) -> tuple[list[Answer], list[tuple[objec
             record.body,
             record.envelope,
             record.selection,
-            record.rejection,
+            "unreadable" if record.rejection and record.rejection.code in UNREADABLE else record.rejection,
         )
         for record in edge.records
     ]

@@ -12,6 +12,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hookline.database.connect import insert_many
+from hookline.database.connect import empty_log, insert_many, overwrite_deleted
 from hookline.database.connection import Connection, overwriting, transaction
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_insights
@@ -86,6 +87,13 @@ class NameSchema(msgspec.Struct):
                 begin = name[:PROPERTY_CHARACTERS_MAX]
                 for inner, each in value.items():
                     self._note(f"{begin}.{inner[:PROPERTY_CHARACTERS_MAX]}", each)
+
+    def forget(self, is_named: Callable[[str], bool]) -> bool:
+        """Forget the properties of which that is so; return whether there were any."""
+        gone = [path for path in self.properties if is_named(path)]
+        for path in gone:
+            del self.properties[path]
+        return bool(gone)
 
     def _note(self, path: str, value: Any) -> None:
         path = path[:PROPERTY_CHARACTERS_MAX]
@@ -276,6 +284,29 @@ class SchemaStore:
     ) -> None:
         insert_many(self._connection, table, (*key, *others), rows, overwriting(key, others))
 
+    def forget(self, is_named: Callable[[str], bool]) -> None:
+        """Leave no name, and no property, of which that is so: in rows, free pages and the log."""
+        overwrite_deleted(self._connection)
+        query = (
+            f"SELECT source, {_COLUMNS} FROM schema_names WHERE (source, type, name) > (?, ?, ?)"
+            " ORDER BY source, type, name LIMIT ?"
+        )
+        after: tuple[str, ...] = ("", *OTHERS)
+        while rows := self._connection.execute(query, (*after, NAMES_MAX)).fetchall():
+            gone: list[tuple[str, ...]] = []
+            changed: list[tuple[str, Name, NameSchema]] = []
+            for source, *columns in rows:
+                name, schema = _read(columns)
+                after = (source, *name)
+                if is_named(name.name):
+                    gone.append(after)
+                elif schema.forget(is_named):
+                    changed.append((source, name, schema))
+            self.save(changed, {}, {})
+            with transaction(self._connection):
+                self._connection.executemany("DELETE FROM schema_names WHERE (source, type, name) = (?, ?, ?)", gone)
+        empty_log(self._connection)
+
     def close(self) -> None:
         """Let go of the file; idempotent."""
         self._connection.close()
@@ -420,6 +451,18 @@ class SchemaReader:
                 self._sources = {}
             self._users = {}
         self._saved = self._clock()
+
+    def forget(self, is_named: Callable[[str], bool]) -> None:
+        """Forget the names and properties of which that is so, and what was read ahead: it may be erased since."""
+        self.save()
+        self._readings.clear()
+        self._store.forget(is_named)
+        self._sources = {}
+        for _ in range(len(self.news)):
+            with suppress(IndexError):  # others take from it meanwhile
+                each = self.news.popleft()
+                if not is_named(each.name):
+                    self.news.append(each)
 
     def close(self) -> None:
         """Save, and let go of the journal; idempotent."""

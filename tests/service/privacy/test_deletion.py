@@ -54,8 +54,8 @@ def deletes(receiver: Receiver, path: str) -> list[dict[str, Any]]:
 
 
 def tell_story(hookline: Hookline, receiver: Receiver) -> None:
-    """A person before and after the login, in two sources, refused once; and somebody else."""
-    hookline.track(userId=None, anonymousId=ANONYMOUS, properties={"note": SECRET})
+    """A person before and after the login, in two sources, refused once; and somebody else. Names hold the id, too."""
+    hookline.track(f"Order of {USER}", userId=None, anonymousId=ANONYMOUS, properties={"note": SECRET, USER: {USER: 1}})
     alias = {"userId": USER, "previousId": ANONYMOUS, "messageId": f"alias-{USER}"}
     assert hookline.post("/v1/alias", alias).status == 200
     identify = {"userId": USER, "anonymousId": ANONYMOUS, "traits": {"mail": SECRET}}
@@ -86,6 +86,7 @@ def test_affected_sources_are_told_and_the_person_is_gone(
         wait_done(hookline, ask(hookline, user="nobody"))
         assert not any(request.json["type"] == "delete" for request in receiver.requests)
         assert left_in(hookline), "the search finds what is there"
+        wait_until(lambda: USER in hookline.api("GET", "sources/site/schema").body.decode(), what="the name is known")
         replayed = {"destination": "to_site", "userId": USER, "dryRun": False}
         assert hookline.api("POST", "replays", replayed).status == 201
         id = ask(hookline)

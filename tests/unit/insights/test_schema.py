@@ -112,6 +112,32 @@ def test_new_names_and_rejected_items_are_news(followed: Followed) -> None:
     assert [each.name for each in followed.reader.news] == ["Refund"]
 
 
+def test_names_and_properties_are_forgotten(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In rows and files, in what is read and not yet saved, and in news; what came after it counts anew, and what was
+    erased since it was read ahead is not noted."""
+    followed.append(
+        *(record(f"m{n}", name) for n, name in enumerate(("Order", "Order of 4711", "Refund"))),
+        record("m4", "Order", properties={"total": 1, "of 4711": {"x": 4711}}),
+        record("m5", type="page", name="/users/4711"),
+    )
+    while followed.reader.read(60.0):
+        pass
+    monkeypatch.setattr("hookline.insights.schema.NAMES_MAX", 2)
+    followed.reader.forget(lambda text: "4711" in text)
+    monkeypatch.undo()
+    names = followed.log.names("site")
+    assert set(names) == {Name("track", "Order"), Name("track", "Refund")}
+    assert (names[Name("track", "Order")].count, set(names[Name("track", "Order")].properties)) == (2, {"total"})
+    assert [each.name for each in followed.reader.news] == ["Order", "Refund"]
+    if isinstance(followed.place, Path):
+        files = b"".join(file.read_bytes() for file in followed.place.parent.glob("insights.db*"))
+        assert b"4711" not in files
+    followed.append(record("m6", "Order"), record("m7", "Order of 4711"))
+    followed.read()
+    names = followed.log.names("site")
+    assert (names[Name("track", "Order")].count, names[Name("track", "Order of 4711")].count) == (3, 1)
+
+
 def test_a_reading_begins_once_however_often_it_rests(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Kafka each beginning costs a search, and what brokers have sent ahead is gone with the end, twenty times what
     a turn notes: half as much was noted in the same time."""

@@ -32,6 +32,7 @@ TABLES = (
     "history",
     "members",
     "membership_changes",
+    "sent_before",
     "touched",
     "groups",
     "new_traits",
@@ -91,6 +92,9 @@ def test_nothing_is_left_of_a_person_of_many_numbers(profiles: Profiles) -> None
         record("alias", "m6", userId="new-of-it", previousId="old-of-it"),
         order("m7", userId="new-of-it"),
     )
+    profiles.sync_all()
+    profiles.make_again()
+    assert profiles.store.connection.execute("SELECT count(*) FROM sent_before").fetchone() != (0,)
     profiles.sync_all()
     person = People(profiles.store.connection).by_user_id("new-of-it")
     assert person is not None

@@ -4,15 +4,18 @@ did."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from hookline.connections.history import Kind
+from hookline.connections.state import decode_object
 from hookline.database.connect import Shared, empty_log, overwrite_deleted
-from hookline.database.location import location_of
+from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
+from hookline.features.notifications.wording import Content
 from hookline.people.definitions.definition import Key
 from hookline.people.store.people import People, Person
 from hookline.people.sync.results import SyncResults
@@ -30,24 +33,81 @@ REPLAYS = "replays/"
 AFTER_REPLAYS = "replays0"
 """The smallest text behind all that begin with ``REPLAYS``."""
 
+KINDS: dict[str, Kind] = {"audience": "audience", "trait": "computedTrait"}
+NAMING_NOTICES = ("event_name_new", "destination_schema_changed")
+"""The kinds of notices that say how events and properties are called."""
+
 _request = msgspec.json.Decoder(ReplayRequest).decode
-_WORD = re.compile(r"[\w.+@-]*\w")
+_content = msgspec.json.Decoder(Content).decode
+_PART = re.compile(r"[^\W_]+")
+_INNER = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
+
+
+class ErasedIds:
+    """Finds ids in what senders and receivers wrote: an id counts wherever no letter or digit is next to it, in
+    whatever case."""
+
+    def __init__(self, ids: Collection[str]) -> None:
+        self._ids = {inner.group().casefold() for each in ids if (inner := _INNER.search(each))}
+        self._lengths = sorted({len(_PART.findall(each)) for each in self._ids}, reverse=True)
+        """In how many parts of letters and digits each may be found."""
+
+    def are_in(self, text: str) -> bool:
+        """Return whether a text names one of them."""
+        return self.taken_from(text) != text
+
+    def taken_from(self, text: str) -> str:
+        """Return the text with ``ERASED`` in place of each of them."""
+        parts = [each.span() for each in _PART.finditer(text)]
+        found: list[str] = []
+        index = done = 0
+        while index < len(parts):
+            first, _ = parts[index]
+            length, end = next(
+                (
+                    (length, end)
+                    for length in self._lengths
+                    for _, end in parts[index + length - 1 : index + length]
+                    if text[first:end].casefold() in self._ids
+                ),
+                (1, None),
+            )
+            if end is not None:
+                found += text[done:first], ERASED
+                done = end
+            index += length
+        return "".join([*found, text[done:]])
 
 
 class Forgetting:
-    """Works on ``control.db``; may be done twice."""
+    """Works on ``control.db``, and by ``forget_in_schemas`` on what names come in; may be done twice."""
 
-    def __init__(self, database: Shared, replays: ReplayStore) -> None:
+    def __init__(
+        self,
+        database: Shared,
+        replays: ReplayStore,
+        forget_in_schemas: Callable[[Callable[[str], bool]], None] = lambda is_named: None,
+    ) -> None:
         self._database = database
         self._replays = replays
+        self._forget_in_schemas = forget_in_schemas
 
     def forget(self, ids: Collection[str], message_ids: Collection[str]) -> None:
         """Leave nothing of these in rows, free pages and the log; open replays that name them are cancelled."""
         self._database.read(overwrite_deleted)
         self._forget_replays(ids, message_ids)
         self._forget_audit({*ids, *message_ids})
-        self._forget_issues({*ids, *message_ids})
+        self._forget_issues(ErasedIds({*ids, *message_ids}))
         self._forget_views({*ids, *message_ids})
+        self._database.read(empty_log)
+
+    def forget_names(self, ids: Collection[str]) -> None:
+        """Leave no name of an event or a property that holds one of these, once the events are erased."""
+        erased = ErasedIds(ids)
+        self._forget_in_schemas(erased.are_in)
+        self._database.read(overwrite_deleted)
+        self._forget_notices(erased)
+        self._forget_notifications(erased)
         self._database.read(empty_log)
 
     def _forget_replays(self, ids: Collection[str], message_ids: Collection[str]) -> None:
@@ -80,15 +140,39 @@ class Forgetting:
                         "UPDATE audit_log SET changes = ? WHERE id = ?", (msgspec.json.encode(cleaned).decode(), id)
                     )
 
-    def _forget_issues(self, erased: Collection[str]) -> None:
+    def _forget_issues(self, erased: ErasedIds) -> None:
         """Take the words of issues that name one of them; the next failure brings them back without."""
-        wanted = {each.casefold() for each in erased}
-        no_words = [each for each in wanted if not _WORD.fullmatch(each)]
         for id, message in self._database.rows("SELECT id, message FROM issues WHERE message IS NOT NULL"):
-            said = message.casefold()
-            if not wanted.isdisjoint(_WORD.findall(said)) or any(each in said for each in no_words):
+            if erased.are_in(message):
                 with self._database.transaction() as execute:
                     execute("UPDATE issues SET message = NULL WHERE id = ?", (id,))
+
+    def _forget_notices(self, erased: ErasedIds) -> None:
+        for table, key in (("notices", "id"), ("notification_outage_notices", "outage")):
+            rows = self._database.rows(
+                f"SELECT {key}, kind, subject, message FROM {table} WHERE kind IN (?, ?)", NAMING_NOTICES
+            )
+            for *which, message in rows:
+                if erased.are_in(message):
+                    with self._database.transaction() as execute:
+                        execute(
+                            f"UPDATE {table} SET message = ? WHERE ({key}, kind, subject) = (?, ?, ?)",
+                            (erased.taken_from(message), *which),
+                        )
+
+    def _forget_notifications(self, erased: ErasedIds) -> None:
+        for id, text in self._database.rows("SELECT id, content FROM notification_messages"):
+            content = _content(text)
+            items = tuple(
+                msgspec.structs.replace(item, message=erased.taken_from(item.message))
+                if item.kind in NAMING_NOTICES
+                else item
+                for item in content.items
+            )
+            if items != content.items:
+                cleaned = msgspec.json.encode(msgspec.structs.replace(content, items=items)).decode()
+                with self._database.transaction() as execute:
+                    execute("UPDATE notification_messages SET content = ? WHERE id = ?", (cleaned, id))
 
     def _forget_views(self, erased: Collection[str]) -> None:
         """Delete the saved views that look for one of them: there is nothing to see any more."""
@@ -108,6 +192,28 @@ def _without(value: Any, erased: Collection[str]) -> Any:
     if isinstance(value, dict):
         return {name: _without(each, erased) for name, each in value.items()}
     return value
+
+
+class EverSentTo:
+    """Says where audiences and computed traits were ever sent, by all their versions. For one thread."""
+
+    def __init__(self, location: DatabaseLocation) -> None:
+        self._database = ReadOnly(location)
+
+    def destinations(self, definitions: Iterable[Key]) -> dict[Key, set[str]]:
+        """Return the destinations that each of these had in some version, also of a definition that was deleted."""
+        connection = self._database.open()
+        found: dict[Key, set[str]] = {}
+        for key in set(definitions):
+            kind = KINDS[key[0]]
+            query = "SELECT DISTINCT document FROM objects WHERE kind = ? AND id = ?"
+            rows = () if connection is None else connection.execute(query, (kind, key[1])).fetchall()
+            found[key] = {id for (document,) in rows for id in decode_object(kind, document).destinations}
+        return found
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._database.close()
 
 
 class ErasedProfiles:

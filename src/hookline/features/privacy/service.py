@@ -19,7 +19,6 @@ from itertools import chain
 
 from hookline.api.services import Services, control_database, part
 from hookline.beats import Bell
-from hookline.connections.history import Kind
 from hookline.connections.model import is_sink
 from hookline.connections.store import Store
 from hookline.database.connection import replacing
@@ -28,15 +27,17 @@ from hookline.database.sqlite import DatabaseAway, engine
 from hookline.features.events.service import event_log
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.fleet.service import role_metrics
-from hookline.features.privacy.forgetting import ErasedProfiles, Forgetting
+from hookline.features.privacy.forgetting import ErasedProfiles, EverSentTo, Forgetting
 from hookline.features.privacy.messages import DeletionMessages
 from hookline.features.replays.planning import Planner
 from hookline.features.replays.service import replay_planner, replay_store
+from hookline.features.sources.service import schema_watcher
 from hookline.features.usage.service import EPOCH, By
 from hookline.journal.port import JournalError
 from hookline.journal.record import SYNC_SOURCE
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.reader import DeliverReader
+from hookline.people.definitions.definition import Key
 from hookline.privacy import id_digest, identities
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.identities import Identities
@@ -51,7 +52,6 @@ from hookline.telemetry.metrics import PROCESS_STARTED
 
 METRIC = "hookline_collect_suppressed_total"
 DAY_SECONDS = 86_400
-KINDS: dict[str, Kind] = {"audience": "audience", "trait": "computedTrait"}
 _PUT_SEEN = replacing("suppressed_seen", ("source",), ("started", "events"))
 
 
@@ -139,6 +139,7 @@ class DeletionWatch:
         """By request what it waits for, as it was said last: it is tried twice a second, and may wait for days."""
         self._deliver = DeliverReader(location_of(settings, "deliver"))
         self._profiles = ErasedProfiles(settings)
+        self._sent_to = EverSentTo(location_of(settings, "control"))
         self._asked = Bell()
 
     def wake(self) -> None:
@@ -153,6 +154,7 @@ class DeletionWatch:
         """Let go of files; idempotent."""
         self._deliver.close()
         self._profiles.close()
+        self._sent_to.close()
 
     async def run_forever(self) -> None:
         """Look until cancelled."""
@@ -268,12 +270,12 @@ class DeletionWatch:
             self._forgetting.forget(ids, some)
             self._planner.forget(ids, some)
 
-    def _add_synced(self, found: SearchResult, synced_by: Sequence[Collection[tuple[str, str]]]) -> None:
-        """Note where syncs have sent something about each person, also what the journal no longer holds."""
+    def _add_synced(self, found: SearchResult, synced_by: Sequence[Collection[Key]]) -> None:
+        """Note where syncs have sent something about each person, also what the journal no longer holds: wherever their
+        definitions ever sent it."""
+        ever = self._sent_to.destinations(chain(*synced_by))
         for synced_to, definitions, events in zip(found.synced_to, synced_by, found.events, strict=True):
-            for kind, name in definitions:
-                stored = self._connections.stored(KINDS[kind], name)
-                synced_to.update(() if stored is None else stored.object.destinations)
+            synced_to.update(*(ever[definition] for definition in definitions))
             if synced_to:
                 events[SYNC_SOURCE] += 0
 
@@ -311,8 +313,9 @@ class DeletionWatch:
         for partition, positions in self._requests.positions(request.number).items():
             await self._journal.erase(partition, list(positions))
         crash_point("privacy.journal_erased")
-        people = self._requests.people(request.number)
-        self._planner.forget({id for each in people for id in each.identities or ()})  # found before they were erased
+        ids = {id for each in self._requests.people(request.number) for id in each.identities or ()}
+        self._planner.forget(ids)  # found before they were erased, as names were
+        await asyncio.to_thread(self._forgetting.forget_names, ids)
         self._requests.clear(request.number)
 
     async def _clear(self, request: DeletionRequest) -> None:
@@ -420,6 +423,6 @@ def deletion_watch(services: Services) -> DeletionWatch:
         store.steady_ms,
         lambda: [stored.object.id for stored in store.destinations() if is_sink(stored.object.kind)],
     )
-    forgetting = Forgetting(control_database(services), replay_store(services))
+    forgetting = Forgetting(control_database(services), replay_store(services), schema_watcher(services).forget)
     usage, planner = suppressed_usage(services), replay_planner(services)
     return DeletionWatch(settings, store, requests, messages, journal, forgetting, usage, planner)

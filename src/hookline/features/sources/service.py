@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -101,6 +101,10 @@ class SchemaWatch:
             while True:
                 taken.append(news.popleft())
         return taken
+
+    def forget(self, is_named: Callable[[str], bool]) -> None:
+        """Forget the names of events and properties of which that is so; for any other thread, which waits for it."""
+        self._thread.submit(self._reader.forget, is_named).result()
 
     def run_once(self) -> None:
         """Read to the end, and save."""

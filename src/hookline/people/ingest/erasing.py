@@ -39,6 +39,7 @@ EVERYTHING = (
     ("repointed", "person"),
     ("memberships", "person"),
     ("touched", "person"),
+    ("sent_before", "person"),
     ("preview_sample", "person"),
     ("merged", "person"),
     ("persons", "id"),

@@ -83,12 +83,13 @@ class SyncResults:
         return [SyncResult(*row) for row in self._connection.execute(query, (person.number,))]
 
     def sent_about(self, person: Person) -> set[Key]:
-        """Return the definitions whose syncs have sent something about the person, also under numbers that were merged
-        since and have not been looked at yet."""
+        """Return the definitions whose syncs have sent something about the person, those that were deleted since among
+        them; also under numbers that were merged since and have not been looked at yet."""
         numbers = ",".join(map(str, person.numbers))
         query = (
             "SELECT d.kind, d.name FROM definitions d CROSS JOIN members m"
             f" WHERE m.definition = d.id AND m.person IN ({numbers}) AND m.sent IS NOT NULL"
+            f" UNION SELECT kind, name FROM sent_before WHERE person IN ({numbers})"
         )
         return set(self._connection.execute(query))
 

@@ -236,6 +236,11 @@ OF_A_DEFINITION = (
 )
 """The tables that have rows of a definition, and where in them its number stands."""
 
+_KEEP_SENT = (
+    "INSERT INTO sent_before (person, kind, name) SELECT person, ?, ? FROM members"
+    " WHERE definition = ? AND sent IS NOT NULL ON CONFLICT (person, kind, name) DO NOTHING"
+)
+
 
 class Running(NamedTuple):
     """A sync under way: its number and time, up to which batch it sees, and the slices of people left to look at."""
@@ -301,6 +306,7 @@ class Sync:
             for key, (id, _, _, made_before, _) in list(known.items()):
                 # Or made again since the last look; an earlier Hookline did not note which one it was.
                 if key not in made or made_before not in (None, made[key]):
+                    execute(_KEEP_SENT, (*key, id))
                     for table, column in OF_A_DEFINITION:
                         execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
                     del known[key]

@@ -37,6 +37,8 @@ from hookline.privacy.model import DeletionRequest, Erased, Message
 from hookline.privacy.search import SearchResult
 from tests.unit.control.running import TOKEN, Running, destination, record, source
 from tests.unit.features.accounts.test_access import sign_in
+from tests.unit.people.memory_journal import record as profile_record
+from tests.unit.people.test_sync_model import Profiles
 
 
 class Collect:
@@ -58,8 +60,9 @@ class Collect:
         await self.journal.append(self.late.get(self.looks, []))
 
 
-def carry_out(control: Running, collect: Collect) -> DeletionRequest:
-    """Take the one request as far as it goes; deliver has nothing to take away, and is done at once."""
+def carry_out(control: Running, collect: Collect, profiles: Profiles | None = None) -> DeletionRequest:
+    """Take the one request as far as it goes; deliver has nothing to take away, nor have profiles, and are done at
+    once."""
     requests, watch = deletion_requests(control.services), deletion_watch(control.services)
     deliver = open_deliver(control.data_path / "deliver.db")
 
@@ -72,6 +75,11 @@ def carry_out(control: Running, collect: Collect) -> DeletionRequest:
                 "INSERT INTO erasures VALUES (?, ?, ?, 0, 0, 0, 1) ON CONFLICT DO NOTHING",
                 (request.number, request.at_ms, request.round),
             )
+            if profiles is not None:
+                profiles.store.connection.execute(
+                    "INSERT INTO erasures VALUES (?, ?, ?, 0, 0, 1) ON CONFLICT DO NOTHING",
+                    (request.number, request.at_ms, request.round),
+                )
         server.close()
         await collect.journal.close()
 
@@ -140,6 +148,28 @@ def test_what_hookline_writes_itself_is_searched_whatever_its_sources(control: R
     told = {each["destination"]: each["status"] for each in affected["destinations"]}
     assert told == {"kept": "open", "off": "filtered"}
     assert "disabled" in next(each["reason"] for each in affected["destinations"] if each["destination"] == "off")
+
+
+def test_destinations_that_syncs_were_sent_to_before_are_notified(control: Running) -> None:
+    """Of an audience that goes elsewhere since, and of one that is deleted, although the journal holds no event of the
+    person any more; not those of an audience that has sent nothing about the person."""
+    profiles = Profiles(control.data_path / "profiles.db")
+    profiles.journal.append(profile_record("identify", "m1", userId="u1", traits={"plan": "x"}))
+    profiles.sync_all()
+    for id in ("ads", "mail", "push", "other"):
+        assert control.api("POST", "/destinations", destination(id, sources=[])).status == 201
+    for id, to in (("pros", "ads"), ("idle", "mail"), ("never", "other")):
+        audience = {"id": id, "name": id, "destinations": [to], "condition": {"event": "Order"}}
+        assert control.api("POST", "/audiences", audience).status == 201
+    assert control.api("PATCH", "/audiences/pros", {"destinations": ["push"]}).status == 200
+    for id in ("idle", "never"):
+        assert control.api("DELETE", f"/audiences/{id}").status == 204
+    gone = [each for each in profiles.made if each != ("audience", "idle")]
+    profiles.sync.follow([each for each in profiles.ready if each.key in gone], dict.fromkeys(gone, 1))
+    deletion_requests(control.services).create(["u1"], "delete", "me")
+    assert carry_out(control, Collect(control), profiles).state == "waiting"
+    assert evidence(control)[1] == {"website": [], "profiles": ["ads", "mail", "push"]}
+    profiles.store.close()
 
 
 @pytest.mark.parametrize(("user", "left"), [("", ["r2"]), ("1", ["r3"])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from hookline.api.audit.log import AuditChange, AuditLog
 from hookline.api.caller import Caller
@@ -12,7 +13,8 @@ from hookline.api.services import control_database
 from hookline.connections.store import Store
 from hookline.database.connect import Shared
 from hookline.features.issues.store import IssueStore
-from hookline.features.privacy.forgetting import ErasedProfiles, Forgetting
+from hookline.features.notifications.channels import Result
+from hookline.features.privacy.forgetting import ErasedIds, ErasedProfiles, Forgetting
 from hookline.features.replays.service import replay_store
 from hookline.outcomes.rows import CauseCount
 from hookline.people.definitions.definition import in_order
@@ -21,11 +23,14 @@ from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 from tests.unit.conftest import LocationOf
 from tests.unit.control.running import Running
+from tests.unit.features.notifications.rig import Rig
 from tests.unit.people.memory_journal import NOW_MS
 from tests.unit.people.memory_journal import record as profile_record
 from tests.unit.people.test_sync_model import AUDIENCES, TRAITS, Profiles
 
 USER, MESSAGE = "person-of-the-test", "message-of-the-test"
+NAMED = {"event_name_new": False, "events_rejected": True}
+"""Which notices still say the person's id: as the name of a source, not as what came in."""
 
 
 def test_replays_and_the_audit_log_forget_a_person(location_of: LocationOf) -> None:
@@ -84,6 +89,57 @@ def test_issues_forget_words_that_name_a_person(location_of: LocationOf) -> None
         each.close()
 
 
+@pytest.mark.parametrize(
+    ("id", "text", "left"),
+    [
+        ("4711", "/users/4711/orders", "/users/erased/orders"),
+        ("4711", "order_4711", "order_erased"),
+        ("4711", "14711 and 4711x", "14711 and 4711x"),
+        ("Ann@Example.com", "mail to ann@example.com.", "mail to erased."),
+        ("ann lee", "“Ann  Lee” or “ann lee”", "“Ann  Lee” or “erased”"),
+        ("auth0|5f", "auth0|5f, auth0|5, auth0-5f", "erased, auth0|5, auth0-5f"),
+        ("5f-00", "a5f-00 5f-00-5f-00 5f-001", "a5f-00 erased-erased 5f-001"),
+        ("/7/", "Step 7", "Step erased"),
+        ("user ßmith", "USER SSMITH", "erased"),
+        ("--", "a -- b", "a -- b"),
+        ("", "nobody", "nobody"),
+    ],
+)
+def test_ids_are_found_in_texts(id: str, text: str, left: str) -> None:
+    """Wherever no letter or digit is next to them: more than was meant is no harm, and less is."""
+    erased = ErasedIds({id, "another"})
+    assert erased.taken_from(text) == left
+    assert erased.are_in(text) == (left != text)
+
+
+def test_notices_and_notifications_forget_names_that_hold_an_id(location_of: LocationOf) -> None:
+    """A new event name that named the person does so no more, in what was said and in what is still to be sent; other
+    notices are as they were, for they quote nobody."""
+    place = location_of("control")
+    rig, replays, shared = Rig(place), ReplayStore(place), Shared(place)
+    rig.put(when=["new_event_name", "rejected_events"])
+    rig.put(id="later", when=["new_event_name"], quietHours={"from": "10:00", "to": "13:00", "timeZone": "UTC"})
+    rig.look()
+    rig.channels.results = [Result("refused")] * 99
+    rig.begins("site", "event_name_new", detail=f"“Order of {USER}”")
+    rig.begins(USER, "events_rejected", detail="3 in the last hour")
+    rig.begins("warehouse", "destination_schema_changed", detail=f"table order_of_{USER}")
+    assert rig.pass_time(120)
+    rig.channels.results.clear()
+    forgetting = Forgetting(shared, replays)
+    forgetting.forget_names({USER})
+    forgetting.forget_names({USER})
+    held = [notice.message for outage in rig.log.outages() for notice in outage.notices.values()]
+    assert sorted(USER in each for each in held) == [False, False, True]
+    assert sorted(USER in each.message for each in rig.notices.newest(9)) == [False, False, True]
+    items = [item for content in rig.pass_time(1_200) for item in content.items]
+    assert {each.kind: USER in each.message for each in items} == NAMED
+    assert any("“Order of erased”" in each.message for each in items)
+    rig.close()
+    shared.close()
+    replays.close()
+
+
 def test_views_that_look_for_a_person_go(control: Running) -> None:
     """Whoever saved them, and however the id is written; those of others stay."""
     wanted = (
@@ -101,8 +157,8 @@ def test_views_that_look_for_a_person_go(control: Running) -> None:
 
 
 def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:
-    """Of who has left since, after the audience or the person got another name, and where one destination was sent
-    nothing."""
+    """Of who has left since, after the audience or the person got another name, where one destination was sent nothing,
+    and of an audience that was deleted and made again."""
     profiles = Profiles(tmp_path / "profiles.db")
     profiles.journal.append(
         *(profile_record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in (0, 1))
@@ -132,5 +188,8 @@ def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:
     while profiles.ingest.step():  # and no sync has looked at them since
         pass
     assert erased.synced_by(["u0", "u1"]) == sent
+    for _ in range(2):
+        profiles.make_again()
+        assert erased.synced_by(["u0", "u1"]) == sent
     erased.close()
     profiles.store.close()

@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.service.files.place import files
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, new_id, wait_until, webhook
-from tests.ui.conftest import CONTRAST, sign_in
+from tests.ui.conftest import CONTRAST, sign_in, viewing
 
 
 @pytest.fixture
@@ -338,6 +338,20 @@ def test_the_keyboard_walks_and_the_three_views(debugger: Page, hookline: Hookli
     debugger.locator("event-list").focus()
     debugger.keyboard.press("Enter")
     expect(debugger.locator("#message-id")).to_have_text(mark)
+
+
+def test_a_viewer_hears_who_sees_requests(browser: Browser, hookline: Hookline, origin: str) -> None:
+    """Nothing is asked for them that is refused."""
+    mark = new_id("seen")
+    hookline.track(mark)
+    with viewing(browser, hookline, origin) as theirs:
+        refused: list[str] = []
+        theirs.on("response", lambda answer: refused.append(answer.url) if answer.status >= 400 else None)
+        theirs.goto(f"/events?text={mark}")
+        rows(theirs).first.click()
+        theirs.get_by_role("tab", name="Request").click()
+        expect(theirs.locator(".detail-view")).to_contain_text("Your role is viewer. Editors see here which requests")
+        assert refused == []
 
 
 @pytest.mark.parametrize("screen", [(1280, "light"), (390, "light")])

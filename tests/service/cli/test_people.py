@@ -48,7 +48,7 @@ def test_people_and_programs_come_and_go(new_hookline: Callable[..., Hookline], 
         both = "correct horse battery\nanother good password\n"
         assert "changed; 0 sessions ended" in run(hookline, "users", "password", "vera", "--stdin", piped=both).stdout
         wrong = run(hookline, "users", "password", "vera", "--stdin", piped=both)
-        assert (wrong.returncode, "That is not your password" in wrong.stderr) == (1, True)
+        assert (wrong.returncode, "No account has this name and this password" in wrong.stderr) == (1, True)
         assert run(hookline, "users", "password", "vera").returncode == 2, "nobody can answer"
         assert "removed: u1  vera" in run(hookline, "users", "remove", "vera").stdout
         assert json.loads(run(hookline, "users", "list", "--json").stdout) == []

@@ -390,21 +390,24 @@ async def _change_password(
         if account is not None and call.caller is not None:  # few, for each account has few tries
             target = f"users/u{account}"
             audit_log(services).record(call.caller, "sign_in_failed", target, call.address, call.id)
-        raise _wrong_password()
+        raise _wrong_password(call)
     login_throttle(services).succeeded(SESSION, name)
     refusal = refusal_of(new, name)
     if refusal is not None:
         raise Problem(422, "weak_password", refusal, [FieldError("/new", refusal)])
     password_hash = await password_hasher(services).hash(new)
     if account_store(services).credentials_of(account) != found:  # changed while these were checked and hashed
-        raise _wrong_password()
+        raise _wrong_password(call)
     account_store(services).set_password(account, password_hash)
     call.changed(f"users/u{account}")
     return session_store(services).end_all(account, "password")
 
 
-def _wrong_password() -> Problem:
-    sentence = "That is not your password."
+def _wrong_password(call: Call) -> Problem:
+    """Return the answer to who gave a wrong password; who gave a name with it does not hear whether there is such an
+    account."""
+    is_signed_in = call.caller is not None and call.caller.kind == "account"
+    sentence = "That is not your password." if is_signed_in else "No account has this name and this password."
     return Problem(403, "wrong_password", sentence, [FieldError("/current", sentence)])
 
 

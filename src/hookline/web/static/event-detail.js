@@ -51,7 +51,7 @@
       if (this.#item !== item || item.isErased) return;
       const statuses = this.querySelector(".statuses");
       const isOpen = statuses.querySelector("details")?.open;
-      statuses.replaceChildren(...statusesOf(item.event, this.#reasons, "mayConnect" in this.dataset));
+      statuses.replaceChildren(...statusesOf(item.event, this.#reasons, "mayEdit" in this.dataset));
       if (isOpen && statuses.querySelector("details")) statuses.querySelector("details").open = true;
     }
 
@@ -120,6 +120,7 @@
     async _request(item) {
       const due = item.event.destinations.filter((each) => !NOT_SENT.has(each.status));
       if (!due.length) return [make("p", { class: "muted" }, "No destination gets this event.")];
+      if (!("mayEdit" in this.dataset)) return [make("p", { class: "muted" }, "Your role is viewer. Editors see here which requests the current settings make of the event; “Show full history” says what was sent.")];
       const body = JSON.stringify({ messageId: item.event.messageId, source: item.event.source, dryRun: true });
       const parts = [make("p", { class: "hint" }, "Made with the current settings. “Show full history” has the requests that were sent.")];
       for (const { id } of due.slice(0, REQUESTED_MAX)) {
@@ -144,7 +145,7 @@
   const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
 
   // The destinations that get the event first; then those that it was not routed to, folded where they are many.
-  const statusesOf = (event, reasons, mayConnect) => {
+  const statusesOf = (event, reasons, mayEdit) => {
     if (event.rejection) return [make("li", {}, mark("rejected"), " ", make("bdi", { class: "muted" }, event.rejection.message))];
     const line = (each) => statusLine(each, reasons);
     const others = event.destinations.filter((each) => each.status === "not_routed");
@@ -153,7 +154,7 @@
       const isConnected = others.some((each) => each.reason !== "source_not_connected");
       const connect = make("a", { href: `/setup?source=${encodeURIComponent(event.source)}&step=catalog` }, "Connect a destination");
       lines.push(make("li", {}, mark(event.status || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it"),
-        ...(mayConnect && !isConnected && isSource(event.source) ? [" ", connect] : [])));
+        ...(mayEdit && !isConnected && isSource(event.source) ? [" ", connect] : [])));
     }
     if (others.length <= NOT_ROUTED_SHOWN) return [...lines, ...others.map(line)];
     const folded = make("details", {}, make("summary", {}, `${number(others.length)} other destinations do not get it`), make("ul", { class: "statuses" }, ...others.map(line)));

@@ -51,6 +51,7 @@ class ErasedIds:
         self._ids = {inner.group().casefold() for each in ids if (inner := _INNER.search(each))}
         self._lengths = sorted({len(_PART.findall(each)) for each in self._ids}, reverse=True)
         """In how many parts of letters and digits each may be found."""
+        self._beginnings = {part.group() for each in self._ids if (part := _PART.match(each))}
 
     def are_in(self, text: str) -> bool:
         """Return whether a text names one of them."""
@@ -58,6 +59,8 @@ class ErasedIds:
 
     def taken_from(self, text: str) -> str:
         """Return the text with ``ERASED`` in place of each of them."""
+        if self._beginnings.isdisjoint(_PART.findall(text.casefold())):  # as nearly always
+            return text
         parts = [each.span() for each in _PART.finditer(text)]
         found: list[str] = []
         index = done = 0

@@ -89,8 +89,8 @@ class Dispatcher(Work, Sink):
         self.stopping = False
         self.is_saturated = False
         """Whether this process has no time left: then answers wait for it, and more requests at once would wait too."""
-        self.reads_back: Callable[[], bool] = lambda: False
-        """Return whether the readers have not come yet to where the journal ended when they began."""
+        self.is_behind: Callable[[], bool] = lambda: False
+        """Return whether a shared reader has not come yet to the journal's end."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
@@ -227,7 +227,7 @@ class Dispatcher(Work, Sink):
     def look_at_catch_up(self, lane: Lane) -> None:
         """Have a lane that is level keep no longer to the rate that was chosen for the time after a pause. Until then
         it is saved as one that is not: after a restart it goes on with that rate."""
-        if not self.reads_back():
+        if not self.is_behind():  # at the shared readers' places, too, much may wait: they stand where all have enough
             lane.look_at_catch_up(self._steady_ms())
         if lane.catch_up_rate is not None and not lane.closed:
             self.catching_up.add(lane)

@@ -409,7 +409,7 @@ class DeliverRole:
         is_used = self.engine.in_flight > 0
         for shared in self.feeder.shared.values():
             is_used |= shared.duplicates.work()
-            if shared.end > shared.next_offset:
+            if shared.is_behind:
                 self.feeder.wake()
         if self.feeder.catch_up.try_again():
             self.feeder.wake()

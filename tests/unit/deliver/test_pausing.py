@@ -128,6 +128,30 @@ def test_catching_up_keeps_the_chosen_rate(crm: Rig) -> None:
     assert crm.offsets("crm") == list(range(51))
 
 
+def test_the_chosen_rate_holds_for_what_nobody_has_read(rig: Rig, small_queues: tuple[int, int]) -> None:
+    """All that follow the journal had enough meanwhile: its reader stands where the pause began, and so is the lane at
+    once where all are, with everything behind it."""
+    rig.change(source(), destination("crm"), destination("slow", delivery=DeliveryOptions(max_concurrency=1)))
+    rig.start()
+    rig.append(*(f"m{number}" for number in range(10)))
+    rig.turn()
+    rig.answer_all(200, "crm")
+    pause(rig)
+    rig.append(*(f"p{number}" for number in range(50)))
+    rig.pass_time(1.0)
+    assert rig.role.feeder.shared[0].next_offset == 10
+    resume(rig, rate=10.0)
+    for _ in range(20):
+        rig.answer_all(200, "crm")
+        rig.pass_time(0.1)
+    assert 18 <= len(rig.offsets("crm")) - 10 <= 23
+    for _ in range(100):
+        rig.answer_all(200, "crm")
+        rig.pass_time(0.1)
+    assert rig.lane("crm").rate is None
+    assert rig.offsets("crm") == list(range(60))
+
+
 def test_retries_that_waited_keep_the_chosen_rate_too(crm: Rig) -> None:
     """Retries from before the pause do not follow at once when the journal is read."""
     fail(crm, events=40)

@@ -38,7 +38,6 @@ class SharedReader:
         self.frozen = False
         """Whether it reads no further: its partition is being given up."""
         self._journal = journal
-        self._end_at_first = journal.end(partition)
         self._groups: Iterator[Group] = iter(())
         self._held: Group | None = None
         self._index_fails = False
@@ -52,9 +51,9 @@ class SharedReader:
         return self._journal.end(self.partition)
 
     @property
-    def reads_back(self) -> bool:
-        """Return whether it has not come yet to where the journal ended when it began."""
-        return self.next_offset < self._end_at_first
+    def is_behind(self) -> bool:
+        """Return whether it has not come yet to the journal's end."""
+        return self.next_offset < self.end
 
     @property
     def should_read(self) -> bool:

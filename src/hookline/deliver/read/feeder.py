@@ -47,7 +47,7 @@ class Feeder:
         """All lanes of each source that some lane filters; None when it is to be made anew."""
         self.failure: JournalError | None = None
         """What ended the reading: only starting again may help."""
-        engine.reads_back = lambda: any(shared.reads_back for shared in self.shared.values())
+        engine.is_behind = lambda: self.is_behind
         engine.on_room = self.room
         engine.on_open = self.detach
         engine.on_recovered = self.room
@@ -55,8 +55,12 @@ class Feeder:
     @property
     def has_work(self) -> bool:
         """Return whether there is something to read, or a journal is waited for."""
-        is_behind = any(shared.end > shared.next_offset for shared in self.shared.values())
-        return self._scheduled or is_behind or self.catch_up.waits
+        return self._scheduled or self.is_behind or self.catch_up.waits
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether some shared reader has not come to the journal's end."""
+        return any(shared.is_behind for shared in self.shared.values())
 
     def wake(self) -> None:
         """Something may be there to read: take a turn soon."""

@@ -7,10 +7,12 @@ for how many seeds, cases and kills there are.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
 import time
+from collections.abc import Generator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -65,6 +67,18 @@ LONGEST = (
 who takes one of them as the last file of all works on alone."""
 SHARE_WITH_SERVICES = 0.6
 """Of the processes: those that wait for services. The others' work takes the machine whenever these wait."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage in what is collected, neither now nor later: it stays, and each look through it would take as
+    long as some tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

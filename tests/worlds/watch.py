@@ -33,6 +33,7 @@ class Tries:
         "accepted",
         "answered_at",
         "asked_at",
+        "asked_for_ms",
         "asked_long",
         "attempts",
         "began_ms",
@@ -67,6 +68,8 @@ class Tries:
         self.final = False
         self.not_before_ms = 0
         """What the last attempt's Retry-After asked for; the sender learned of it at ``asked_at``."""
+        self.asked_for_ms = 0
+        """The same where no order cuts it short: whether one does is decided with the answer of the last URL."""
         self.asked_at = 0.0
         self.asked_long = False
         """Whether that is longer than we would wait by ourselves: then no probe comes before it either."""
@@ -194,14 +197,18 @@ class Watch:
         wait_ms = self._asked_wait_ms(request, retry_after)
         if wait_ms is not None:
             lane = self.lane_of(request.lane)
+            end_ms = tries.first_at_ms + self._window_ms
+            tries.asked_for_ms = max(tries.asked_for_ms, min(self._clock.steady_ms() + wait_ms, end_ms))
             if lane is not None and lane.order is not None:
                 wait_ms = min(wait_ms, self._longest_wait_ms)
-            end_ms = tries.first_at_ms + self._window_ms
             tries.not_before_ms = max(tries.not_before_ms, min(self._clock.steady_ms() + wait_ms, end_ms))
             tries.asked_long = wait_ms > self._longest_wait_ms
             until = self._clock.seconds + min(wait_ms, self._longest_wait_ms) / 1000
             self.asked_until[request.lane] = max(until, self.asked_until.get(request.lane, 0.0))
         if not self._is_under_way(request.lane, message_id):  # the last of its URLs decides
+            lane = self.lane_of(request.lane)
+            if lane is not None and lane.order is None and tries.asked_for_ms > tries.not_before_ms:
+                tries.not_before_ms, tries.asked_long = tries.asked_for_ms, True
             tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
             tries.asked_at = self._clock.seconds
 
@@ -346,7 +353,7 @@ class Watch:
         if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
             early = tries.not_before_ms - now_ms
             self.wrong(f"{message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
-        tries.not_before_ms = 0
+        tries.not_before_ms = tries.asked_for_ms = 0
 
     def _check_breaker(self, request: Request) -> None:
         lane = self.lane_of(request.lane)

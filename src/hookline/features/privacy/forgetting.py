@@ -51,7 +51,7 @@ class ErasedIds:
         self._ids = {inner.group().casefold() for each in ids if (inner := _INNER.search(each))}
         self._lengths = sorted({len(_PART.findall(each)) for each in self._ids}, reverse=True)
         """In how many parts of letters and digits each may be found."""
-        self._beginnings = {part.group() for each in self._ids if (part := _PART.match(each))}
+        self._beginnings = {part.group() for each in self._ids if (part := _PART.search(each))}
 
     def are_in(self, text: str) -> bool:
         """Return whether a text names one of them."""

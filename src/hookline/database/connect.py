@@ -95,11 +95,13 @@ ResultT = TypeVar("ResultT")
 
 
 class Shared:
-    """Rows are read and transactions run under one lock; none may begin inside another."""
+    """Rows are read and transactions run under one lock; none may begin inside another. What is deleted is overwritten,
+    for rows of people are among them."""
 
     def __init__(self, location: DatabaseLocation) -> None:
         self._connection = connect(location)
         keep_few_pages(self._connection)
+        overwrite_deleted(self._connection)  # of a row that changes, too, the old one may stand in its page
         self._lock = threading.Lock()
 
     def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

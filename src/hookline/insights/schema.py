@@ -234,6 +234,7 @@ class SchemaStore:
 
     def __init__(self, location: DatabaseLocation) -> None:
         self._connection = open_insights(location)
+        overwrite_deleted(self._connection)
 
     def places(self) -> dict[int, SchemaPlace]:
         """Return the saved places."""
@@ -286,7 +287,6 @@ class SchemaStore:
 
     def forget(self, is_named: Callable[[str], bool]) -> None:
         """Leave no name, and no property, of which that is so: in rows, free pages and the log."""
-        overwrite_deleted(self._connection)
         query = (
             f"SELECT source, {_COLUMNS} FROM schema_names WHERE (source, type, name) > (?, ?, ?)"
             " ORDER BY source, type, name LIMIT ?"

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hookline.database.connect import Shared, empty_log, overwrite_deleted
+from hookline.database.connect import Shared, empty_log
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
@@ -139,7 +139,6 @@ class PrivacyStore:
     def __init__(self, location: DatabaseLocation) -> None:
         ensure(location, "privacy")
         self.database = Shared(location)
-        self.database.read(overwrite_deleted)
 
     @contextmanager
     def change(self, name: str) -> Iterator[Callable[..., Any]]:

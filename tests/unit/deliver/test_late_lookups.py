@@ -145,12 +145,12 @@ def half(late: Callable[..., Rig]) -> tuple[Rig, LateJournal]:
 
 
 def sent_of(rig: Rig) -> Counter[int]:
-    """How many events were sent of each partition."""
+    """Count the events that were sent of each partition."""
     return Counter(request.partition for request in rig.network.sent)
 
 
 def owed() -> Counter[int]:
-    """How many events each partition has."""
+    """Count the events that each partition has."""
     return Counter(partition_of(user, 2) for user in USERS)
 
 
@@ -172,7 +172,7 @@ def test_a_partition_that_cannot_be_read_holds_up_no_other(half: tuple[Rig, Late
 
 @pytest.mark.parametrize("away", [0, 1])
 def test_due_retries_of_another_partition_are_tried(half: tuple[Rig, LateJournal], away: int) -> None:
-    """What could be looked up is, whichever is due first."""
+    """Those that can be looked up are, whichever is due first."""
     rig, journal = half
     rig.role.feeder.room(rig.lane("crm"))
     for _ in range(20):

@@ -120,6 +120,9 @@ def test_names_and_properties_are_forgotten(followed: Followed, monkeypatch: pyt
         record("m4", "Order", properties={"total": 1, "of 4711": {"x": 4711}}),
         record("m5", type="page", name="/users/4711"),
     )
+    for number in range(60):  # rows that grow are written anew, elsewhere in their pages
+        followed.read()
+        followed.append(record(f"g{number}", "Order of 4711", properties={f"property {number} of 4711": number}))
     while followed.reader.read(60.0):
         pass
     monkeypatch.setattr("hookline.insights.schema.NAMES_MAX", 2)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from hookline.database.connect import Shared, empty_log, overwrite_deleted
+from hookline.database.connect import Shared, empty_log
 from hookline.database.connection import replacing
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
@@ -107,7 +107,6 @@ class IssueStore:
     def __init__(self, location: DatabaseLocation) -> None:
         ensure(location, "control")
         self._database = Shared(location)
-        self._database.read(overwrite_deleted)  # the words of a receiver may be about a person
 
     # What people ask for
 

@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.connections.history import Kind
 from hookline.connections.state import decode_object
-from hookline.database.connect import Shared, empty_log, overwrite_deleted
+from hookline.database.connect import Shared, empty_log
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
 from hookline.features.notifications.wording import Content
@@ -66,19 +66,12 @@ class ErasedIds:
         index = done = 0
         while index < len(parts):
             first, _ = parts[index]
-            length, end = next(
-                (
-                    (length, end)
-                    for length in self._lengths
-                    for _, end in parts[index + length - 1 : index + length]
-                    if text[first:end].casefold() in self._ids
-                ),
-                (1, None),
-            )
-            if end is not None:
-                found += text[done:first], ERASED
-                done = end
-            index += length
+            for last in (index + length - 1 for length in self._lengths):
+                if last < len(parts) and text[first : parts[last][1]].casefold() in self._ids:
+                    found += text[done:first], ERASED
+                    index, done = last, parts[last][1]
+                    break
+            index += 1
         return "".join([*found, text[done:]])
 
 
@@ -97,7 +90,6 @@ class Forgetting:
 
     def forget(self, ids: Collection[str], message_ids: Collection[str]) -> None:
         """Leave nothing of these in rows, free pages and the log; open replays that name them are cancelled."""
-        self._database.read(overwrite_deleted)
         self._forget_replays(ids, message_ids)
         self._forget_audit({*ids, *message_ids})
         self._forget_issues(ErasedIds({*ids, *message_ids}))
@@ -108,7 +100,6 @@ class Forgetting:
         """Leave no name of an event or a property that holds one of these, once the events are erased."""
         erased = ErasedIds(ids)
         self._forget_in_schemas(erased.are_in)
-        self._database.read(overwrite_deleted)
         self._forget_notices(erased)
         self._forget_notifications(erased)
         self._database.read(empty_log)

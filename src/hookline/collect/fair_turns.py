@@ -60,12 +60,12 @@ STORING_BYTES_MAX = 96 * 1024
 HELD_BYTES_MAX = 128 * 1024
 """Of those that are not: while there are more, greedy sources wait."""
 WAITING_BYTES_MAX = 64 * 1024 * 1024
-"""Bodies of all requests that wait for their turn."""
+"""Bodies of all requests that wait for their turn, and what of their heads is kept."""
 BEGUN_MAX = 16
 """Batches that have begun at once: each takes three times what it inflates to, 1.5 MB with the usual limit of a batch.
 With fewer, small batches would wait longer for large ones of others."""
 WAITING_OVERHEAD_BYTES = 1_024
-"""What a request that waits takes beside its body."""
+"""What a request that waits takes beside them."""
 
 
 class Loop(Protocol):
@@ -205,9 +205,10 @@ class FairTurns:
         self._turns_to_yield = YIELDED_TURNS_MAX
         self.patient.hand_over()
 
-    def add(self, who: Who, steps: Iterator[None], body_bytes: int) -> bool:
-        """Have a request worked off step by step, behind those of its source that wait; False when too much does."""
-        work = _Work(steps, body_bytes + WAITING_OVERHEAD_BYTES)
+    def add(self, who: Who, steps: Iterator[None], held_bytes: int) -> bool:
+        """Have a request that takes so much worked off step by step, behind those of its source that wait; False when
+        too much does."""
+        work = _Work(steps, held_bytes + WAITING_OVERHEAD_BYTES)
         queue = self._queues.get(who) or _Queue(self._clock())
         total, holders = self.waiting_bytes + work.bytes, len(self._queues) + (who not in self._queues)
         if not is_fair(queue.bytes + work.bytes, holders, total, self._waiting_bytes_max):

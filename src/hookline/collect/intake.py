@@ -227,7 +227,8 @@ class Intake:
         if fair.contended or who is not fair.last:
             who = exchange.line.turn_of(who if source is not None else self._client(exchange))
             if fair.must_wait(who, inf if route.kind is _BATCH else len(body)):
-                if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
+                held_bytes = len(body) + exchange.head_bytes
+                if not fair.add(who, self._take_in_steps(exchange, route, body), held_bytes):
                     self._refuse(exchange, "overloaded")
                 return
         if route.kind is _SINGLE and not exchange.gzipped:
@@ -267,6 +268,7 @@ class Intake:
             self._fail(exchange, route, body, error)
         if limits is not None:
             limits.spend(exchange, events, size_bytes)
+        exchange.let_go()
 
     def _take_in_steps(self, exchange: Exchange, route: Route, body: bytes) -> Iterator[None]:
         """Do what ``_take_now`` does; a batch, which may take long, in steps that are short."""
@@ -296,6 +298,7 @@ class Intake:
             self._fail(exchange, route, body, error)
         if limits is not None:
             limits.spend(exchange, events, size_bytes)
+        exchange.let_go()
 
     def _store_in_steps(self, exchange: Exchange, batch: Batch, body: bytes, arrival: Arrival) -> Iterator[None]:
         """Append a batch in parts; its answer waits for the last of them. One that fails ends it: 503, sent again."""

@@ -53,12 +53,13 @@ class TracedIntake(Intake):
 class _TracedCall:
     """Stands in for an exchange's line until there is an answer: then the span ends."""
 
-    __slots__ = ("_context", "_exchange", "_line", "_parent_id", "_start_ns", "_tracing", "address", "events")
+    __slots__ = ("_context", "_exchange", "_line", "_parent_id", "_path", "_start_ns", "_tracing", "address", "events")
 
     def __init__(self, exchange: Exchange, tracing: Tracing, context: TraceContext, parent_id: str | None) -> None:
         self.events = 0
         self._exchange = exchange
         self._line: Line = exchange.line
+        self._path = exchange.path.decode()  # which the exchange lets go of
         self.address = exchange.line.address
         self._tracing = tracing
         self._context = context
@@ -78,7 +79,7 @@ class _TracedCall:
         """End the span, and write every answer whose turn has come."""
         exchange = self._exchange
         exchange.line = self._line
-        method, path, answer = exchange.method.decode(), exchange.path.decode(), exchange.answer
+        method, path, answer = exchange.method.decode(), self._path, exchange.answer
         status = 0 if answer is None else int(answer[9:12])
         attributes: dict[str, str | int] = {
             "http.request.method": method,

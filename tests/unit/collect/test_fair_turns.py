@@ -18,6 +18,7 @@ import pytest
 from hookline.collect import fair_turns
 from hookline.collect.batch import BATCH, records_in_steps
 from hookline.collect.counters import Counters
+from hookline.collect.decode import PIPELINED_MAX
 from hookline.collect.fair_turns import FairTurns, PatientAppends
 from hookline.collect.http.clients import Address, ClientNetworks
 from hookline.collect.http.downloads import Downloads
@@ -184,6 +185,21 @@ async def test_what_waits_is_bounded_and_the_rest_of_the_room_is_others() -> Non
     while turns.fair.run_turn():
         pass
     assert turns.fair.waiting_bytes == 0
+
+
+def test_what_is_kept_of_heads_that_wait_is_counted(start: Callable[..., Running]) -> None:
+    """A head weighs as much as a body, and needs no key: what is beyond the bound is refused."""
+    edge = start()
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    wire = edge.wire().send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    wire.answer()
+    (client,) = (each for each in edge.edge._clients._open if each.is_idle)
+    flood = request("/v1/track", TRACK, None, X_Forwarded_For="1" * 60_000) * (PIPELINED_MAX - 1)
+    fair = edge.edge._intake._fair
+    waiting_bytes = edge.call(lambda: client.data_received(flood) or fair.waiting_bytes)
+    assert waiting_bytes > 60_000 * (PIPELINED_MAX // 2)
+    assert {wire.answer().status for _ in range(PIPELINED_MAX - 1)} == {401}
+    assert fair.waiting_bytes == 0
 
 
 @on_a_loop

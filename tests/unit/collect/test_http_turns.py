@@ -94,6 +94,26 @@ def test_what_one_read_held_is_counted_and_bounded(start: Callable[..., Running]
     assert edge.edge.counters.buffered_bytes == 0
 
 
+def test_no_head_waits_with_its_answer(start: Callable[..., Running]) -> None:
+    """While the disk is waited for, nothing is kept of heads, which no bound counts any more; nor of those behind it
+    that are refused."""
+    edge = start()
+    edge.memory.hold = True
+    far = "1" * 60_000
+    calls = (
+        request("/v1/track?x=" + "x" * 1_000, TRACK, X_Forwarded_For=far),
+        request("/" + "x" * 1_000, TRACK, X_Forwarded_For=far),
+        request("/v1/track", b"x" * 100_000, X_Forwarded_For=far),
+        request("/v1/track", TRACK, X_Forwarded_For=far, Transfer_Encoding="gzip"),
+    )
+    wire = edge.wire().send(b"".join(calls))
+    (client,) = edge.edge._clients._open
+    edge.until(lambda: len(client._queue) == len(calls) and all(each.answer for each in list(client._queue)[1:]))
+    assert [each.head_bytes for each in client._queue] == [0] * len(calls)
+    edge.call(edge.memory.release)
+    assert [wire.answer().status for _ in calls] == [200, 404, 413, 400]
+
+
 def test_a_malformed_request_waits_its_turn(start: Callable[..., Running]) -> None:
     """The 400 for the second request comes after the first one's answer, then the connection closes."""
     edge = start()

@@ -226,6 +226,7 @@ class Connection(Outbound):
             self._intake.known_heads.remember(self._whole, exchange, len(body))
             self._whole = None
         if exchange.verdict is not None:
+            exchange.let_go()
             exchange.respond(exchange.verdict)
         else:
             self._intake.take(exchange, body)
@@ -388,6 +389,7 @@ class Connection(Outbound):
         if exchange.verdict is not None:
             self._phase = CLOSING
             exchange.close = exchange.unread = True
+            exchange.let_go()
             self.deadline = self._clients.now + decode.STALLED_ANSWER_SECONDS_MAX
             exchange.respond(exchange.verdict)
 
@@ -403,6 +405,7 @@ class Connection(Outbound):
         self._release()
         exchange.close = True
         exchange.unread = unread
+        exchange.let_go()
         self.deadline = self._clients.now + decode.STALLED_ANSWER_SECONDS_MAX
         exchange.respond(exchange.verdict or BY_CODE[code])
 

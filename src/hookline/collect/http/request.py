@@ -32,6 +32,7 @@ from hookline.remembered import Remembered
 
 Headers = dict[bytes, bytes]
 """The few headers that are looked at, names in lower case."""
+NO_HEADERS: Headers = {}
 
 
 class Line(Protocol):
@@ -72,6 +73,16 @@ class Exchange(msgspec.Struct, eq=False):
     close: bool = False
     unread: bool = False
     continue_due: bool = False
+
+    @property
+    def head_bytes(self) -> int:
+        """Return how much of the head is kept."""
+        return len(self.path) + len(self.query) + sum(map(len, self.headers.values()))
+
+    def let_go(self) -> None:
+        """Keep nothing of the head: it may be 64 KB, and the answer may be long in coming."""
+        self.path = self.query = b""
+        self.headers = NO_HEADERS
 
     def respond(self, answer: bytes) -> None:
         """Give the answer; it is written once all earlier requests of the connection have theirs."""

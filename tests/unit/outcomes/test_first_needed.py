@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from hookline.database.connect import connect
 from hookline.database.connection import Connection
-from hookline.database.open import open_deliver
+from hookline.database.location import DatabaseLocation, Which
+from hookline.database.open import ensure, open_deliver
 from hookline.outcomes import positions
-from hookline.outcomes.reader import NOBODY, DeliverReader, FirstNeeded
+from hookline.outcomes.reader import _FIRST_RETRIES, NOBODY, DeliverReader, FirstNeeded
 
 
 @pytest.fixture
@@ -69,3 +72,29 @@ def test_what_is_unknown_counts_as_waited_for(deliver: Connection) -> None:
     deliver.execute("DELETE FROM checkpoints")
     stands(deliver, 1, 40, "paused")
     assert DeliverReader.on(deliver).first_needed() == {0: FirstNeeded(0, 40)}
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [(3, 0, 9)], [(-1, 0, 8), (-1, 0, 2), (-1, 3, 0), (2, 1, 5), (2, 2, 5), (9, 0, 1)]]
+)
+def test_the_first_retries_of_each_place(
+    location_of: Callable[[Which], DatabaseLocation], rows: list[tuple[int, int, int]]
+) -> None:
+    """One for each lane and partition that has some."""
+    ensure(location_of("deliver"), "deliver")
+    with closing(connect(location_of("deliver"))) as connection:
+        for row in rows:
+            connection.execute("INSERT INTO retries VALUES (?, ?, ?, 1, 0, 0, 31)", row)
+        expected = {(lane, partition): 2**63 for lane, partition, _ in rows}
+        for lane, partition, offset in rows:
+            expected[lane, partition] = min(expected[lane, partition], offset)
+        found = DeliverReader.on(connection).first_retries()
+    assert sorted(found) == sorted((*place, offset) for place, offset in expected.items())
+
+
+def test_the_first_retries_are_found_without_reading_the_others(deliver: Connection) -> None:
+    """Who asks answers requests meanwhile, and a destination that is down may have 100,000."""
+    plan = [row[3] for row in deliver.execute(f"EXPLAIN QUERY PLAN {_FIRST_RETRIES}").fetchall()]
+    looks = [step for step in plan if "retries" in step]
+    assert len(looks) == 5
+    assert [step for step in looks if not step.startswith("SEARCH retries USING ")] == []

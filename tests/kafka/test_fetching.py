@@ -1,9 +1,11 @@
-"""An event loop's look-ups on Kafka: nobody waits, what was asked for comes, and that brokers are away is said."""
+"""What an event loop reads on Kafka: nobody waits, what was asked for comes, and that brokers are away is said."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -14,9 +16,12 @@ from confluent_kafka import Producer
 from hookline.journal.conformance import a_record
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.kafka.codec import encode
+from hookline.journal.kafka.cursors import FETCH_RECORDS
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.fetching import FetchingReader
-from hookline.journal.port import Group, JournalAway, JournalFetching, OffsetExpired, partition_of
+from hookline.journal.kafka.follower import KafkaFollower
+from hookline.journal.port import Group, JournalAway, JournalError, JournalFetching, OffsetExpired, partition_of
 from tests.kafka.cluster import Cluster, standing_still
 from tests.service.waiting import wait_until
 
@@ -24,6 +29,7 @@ T = TypeVar("T")
 
 RECORDS = 1_200
 """More than are read together."""
+MANY_RECORDS = 20_000
 SECONDS = 60.0
 
 
@@ -159,6 +165,64 @@ def test_a_partition_without_a_leader_holds_up_no_other(tmp_path: Path, cluster:
                 offset = group.next_offset
     finally:
         loop.reader.close()
+
+
+def test_reading_on_does_not_wait_for_a_partition_without_a_leader(
+    tmp_path: Path, cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that has come to its end the end is asked for; where nobody answers, the others are read on meanwhile."""
+    cluster.create(topic, 2, 1)
+    follower = KafkaFollower(tmp_path, KafkaAddress(cluster.addresses, topic), lambda: None)
+    asked: Counter[int] = Counter()
+    of = follower._watermarks.of
+
+    def counted(partition: int) -> tuple[int, int]:
+        asked[partition] += 1
+        return of(partition)
+
+    monkeypatch.setattr(follower._watermarks, "of", counted)
+    try:
+        follower.follow(0, 0)
+        cluster.leader(topic, 0).kill()
+        assert cluster.leader(topic, 1).is_running
+        fill(cluster, topic, 1, MANY_RECORDS)
+        follower.follow(1, MANY_RECORDS)
+        follower.begin()
+        offset = 0
+        while offset < MANY_RECORDS:
+            offset = max((group.next_offset for group in follower.read(1, offset)), default=offset)
+            assert asked[0] < MANY_RECORDS // FETCH_RECORDS / 2
+            time.sleep(0.01)
+        wait_until(lambda: asked[0] > 2, SECONDS, "it is asked again")
+    finally:
+        follower.close()
+
+
+def test_a_thread_that_ended_is_noticed_where_all_is_read(
+    tmp_path: Path, cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells of no more: whoever looks at the end, which rises no more, hears why."""
+    cluster.create(topic, 1, 1)
+    called = threading.Event()
+    follower = KafkaFollower(tmp_path, KafkaAddress(cluster.addresses, topic), called.set)
+    monkeypatch.setattr(follower, "_position", lambda: 1 / 0)
+    try:
+        follower.follow(0, 0)
+        assert follower.end(0) == 0
+        follower.begin()
+        assert called.wait(SECONDS)
+        with pytest.raises(JournalError, match="start again"):
+            follower.end(0)
+    finally:
+        follower.close()
+
+
+def fill(cluster: Cluster, topic: str, partition: int, count: int) -> None:
+    """Append records to one partition."""
+    producer = Producer({"bootstrap.servers": cluster.addresses, "queue.buffering.max.messages": count})
+    for number in range(count):
+        producer.produce(topic, encode(a_record(number)), partition=partition)
+    assert producer.flush(60) == 0
 
 
 def test_what_retention_took_is_told(tmp_path: Path, cluster: Cluster, topic: str) -> None:

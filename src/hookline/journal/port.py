@@ -247,7 +247,8 @@ class Follower(Protocol):
         """Follow a partition no longer."""
 
     def end(self, partition: int) -> int:
-        """Return one past the last durable record, as far as is known."""
+        """Return one past the last durable record, as far as is known; raise JournalError once it can follow no more,
+        and only starting again may help."""
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups from ``offset`` on that have come; raise OffsetExpired and JournalCorrupt as a ``Reader``

@@ -29,6 +29,10 @@ AHEAD_BYTES_OF_ALL = 64 * 1024 * 1024
 """The same of all partitions together: with many each has less."""
 ENDS_SECONDS = 0.25
 """How often the ends of partitions that rest are asked for: their fetches do not tell."""
+LOOK_SECONDS = 0.25
+"""How long brokers may take to say where one partition ends; nothing is read of the others meanwhile."""
+AWAY_SECONDS = 1.5
+"""From one partition that did not answer to the next that is asked again."""
 CLOSE_SECONDS = 0.5
 """The thread looks so often whether it is to end, but where it asks brokers that do not answer."""
 _POLL_SECONDS = 0.1
@@ -63,7 +67,7 @@ class KafkaFollower:
         self._topic = address.topic
         self._erased = ErasedPlaces(folder)
         self._on_arrival = on_arrival
-        self._watermarks = Watermarks(address)
+        self._watermarks = Watermarks(address, LOOK_SECONDS)
         self._consumer = Consumer(
             address.client(
                 group_id="hookline",
@@ -82,11 +86,16 @@ class KafkaFollower:
         """Partitions that the consumer is to let go of."""
         self._closing = threading.Event()
         self._asked = 0.0
+        self._away_until: dict[int, float] = {}
+        """When to ask partitions again that did not say where they end."""
         self._failure: JournalError | None = None
         self._thread = threading.Thread(target=self._run, name="kafka-follower", daemon=True)
 
     def end(self, partition: int) -> int:
-        """Return one past the last durable record, as far as brokers have told."""
+        """Return one past the last durable record, as far as brokers have told; raise JournalError once the thread has
+        ended, for it tells no more."""
+        if self._failure is not None:
+            raise self._failure
         return self._ends.get(partition, 0)
 
     def follow(self, partition: int, end: int) -> None:
@@ -272,10 +281,12 @@ class KafkaFollower:
             ahead.lost, ahead.is_placed = None, False
 
     def _look_at_ends(self) -> None:
-        """Learn the ends: from the fetches where there are some, by asking where a partition rests."""
-        asks = time.monotonic() - self._asked >= ENDS_SECONDS
-        if asks:
-            self._asked = time.monotonic()
+        """Learn the ends: from the fetches where there are some, by asking where a partition rests.
+
+        One that does not answer ends the asking, so that others are fetched first, and is left alone for a while.
+        """
+        now = time.monotonic()
+        asks = now - self._asked >= ENDS_SECONDS
         for partition in list(self._ends):
             ahead = self._ahead.get(partition)
             position = TopicPartition(self._topic, partition)
@@ -284,13 +295,34 @@ class KafkaFollower:
                 if ahead is not None and not ahead.rests and lost is None:
                     known = self._consumer.get_watermark_offsets(position, cached=True)
                     end = known[1] if known else -1
-                elif asks:
-                    end = self._watermarks.of(partition)[1]
+                elif asks and now >= self._away_until.get(partition, 0.0):
+                    self._asked = now
+                    end = self._end_of(partition)
                 else:
                     continue
-            except (KafkaException, JournalAway):
+            except JournalAway:
+                asks = False
+                continue
+            except KafkaException:
                 continue
             if ahead is not None and lost is not None and end >= ahead.expected:
                 self._go_on(partition, ahead, lost)
             with self._lock:
                 self._raise_end(partition, end)
+
+    def _end_of(self, partition: int) -> int:
+        """Ask where a partition ends; raise JournalAway, and leave it alone then, the longer the more there are."""
+        away = self._away_until
+        try:
+            _, end = self._watermarks.of(partition)
+        except JournalAway:
+            for gone in away.keys() - self._ends.keys():
+                del away[gone]
+            away[partition] = 0.0
+            away[partition] = time.monotonic() + AWAY_SECONDS * len(away)
+            raise
+        finally:
+            self._asked = time.monotonic()
+        if away.pop(partition, None) is not None:
+            self._away_until = dict.fromkeys(away, 0.0)  # the others' leaders may be back as well
+        return end

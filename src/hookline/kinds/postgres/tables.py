@@ -213,7 +213,8 @@ class Tables:
             given[index].setdefault(OTHER_COLUMN, {})[name] = given[index].pop(name)
 
     def _widen(self, connection: Connection[tuple[object, ...]], change: TableChange) -> dict[str, tuple[str, Type]]:
-        """Widen columns, each by itself: one that a view uses cannot be, and then stays as it is."""
+        """Widen columns, each by itself: one that a view, an index or a constraint uses may not be, and then stays as
+        it is."""
         import psycopg
 
         made: dict[str, tuple[str, Type]] = {}
@@ -224,9 +225,16 @@ class Tables:
                     connection.execute(_widening(table, name, before, after).encode())
                 made[name] = before, after
             except (
+                psycopg.errors.InsufficientPrivilege,
+                psycopg.errors.UndefinedColumn,
+                psycopg.errors.UndefinedTable,
+            ):
+                raise  # somebody has to grant it, or it is looked for anew
+            except (
                 psycopg.errors.FeatureNotSupported,
                 psycopg.errors.DependentObjectsStillExist,
                 psycopg.errors.QueryCanceled,
+                psycopg.ProgrammingError,
             ) as error:
                 self._frozen.add((table, name))
                 reason = error.diag.message_detail or error.diag.message_primary or "it took too long"

@@ -15,6 +15,7 @@ from hookline.kinds.postgres import tables
 from hookline.kinds.postgres.rows import Batch, RowMaker, TableName
 from hookline.kinds.postgres.tables import Tables
 from hookline.kinds.sink import SinkFailed
+from tests.postgres import OWNER, PLAIN_USER
 from tests.service.waiting import wait_until
 from tests.unit.kinds.postgres.warehouse import Warehouse, event
 
@@ -60,6 +61,39 @@ def test_a_column_that_a_view_uses_keeps_its_type(warehouse: Warehouse) -> None:
     told = [sentence for name, sentence in warehouse.notices if name == "column_not_widened"]
     assert len(told) == 1
     assert "site.order_completed.total stays bigint: rule _RETURN on view site.totals" in told[0]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "CREATE INDEX ON site.order_completed (received_at) WHERE total > 100",
+        "CREATE INDEX ON site.order_completed ((total * 2))",
+        "CREATE INDEX ON site.order_completed USING brin (total int8_minmax_multi_ops)",
+        "ALTER TABLE site.order_completed ADD CHECK (total >= 0)",
+    ],
+)
+def test_a_column_that_an_index_or_constraint_uses_keeps_its_type(warehouse: Warehouse, own: str) -> None:
+    """One event with a text does not hold up those it came with, nor the next."""
+    with warehouse.open() as sink:
+        sink.write([event(properties={"total": 1})])
+        warehouse.run(own)
+        for _ in range(2):
+            verdicts = sink.write([event(properties={"total": "much"}), event(properties={"total": 3})])
+            assert verdicts == [ACCEPTED, ACCEPTED]
+    rows = [(1, None), (None, {"total": "much"}), (3, None)]
+    assert warehouse.rows("site.order_completed", "total", "other_properties") == [*rows, *rows[1:]]
+    assert [name for name, _ in warehouse.notices].count("column_not_widened") == 1
+
+
+def test_a_column_that_belongs_to_others_is_waited_for(warehouse: Warehouse) -> None:
+    """Who may not change it is told to be granted that, and the events are tried again."""
+    warehouse.server.plain_url(warehouse.name)
+    with warehouse.open(user=PLAIN_USER) as sink:
+        sink.write([event(properties={"total": 1})])
+        warehouse.run(f"ALTER TABLE site.order_completed OWNER TO {OWNER}")
+        warehouse.run(f"GRANT ALL ON site.order_completed TO {PLAIN_USER}")
+        with pytest.raises(SinkFailed, match="owner"):
+            sink.write([event(properties={"total": "much"})])
 
 
 def test_tables_that_others_made_are_filled(warehouse: Warehouse) -> None:

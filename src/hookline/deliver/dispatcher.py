@@ -728,6 +728,7 @@ class Dispatcher(Work, Sink):
                 failure.head,
                 is_unsent=failure.is_unsent,
             )
+            own.of_batch = failure.of_batch
             self._answered_alone(token, target, milliseconds, own, counts=index == 0)
         self.go_on()
 

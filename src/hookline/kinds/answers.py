@@ -40,7 +40,8 @@ class Verdict(NamedTuple):
     """Say what became of an item: ``accepted``, or whether it is tried again and the words of the receiver.
 
     ``of_event``: the fault is the event's, and says nothing against the receiver. ``remark``: what a sink says of an
-    event that it accepted, such as how much it erased; people read it with the attempt.
+    event that it accepted, such as how much it erased; people read it with the attempt. ``of_batch``: the words are
+    about several events, and may name the person of another one.
     """
 
     accepted: bool
@@ -49,6 +50,7 @@ class Verdict(NamedTuple):
     error: str = ""
     status: int | None = None
     remark: str = ""
+    of_batch: bool = False
 
 
 ACCEPTED = Verdict(True)
@@ -76,6 +78,8 @@ class Judge:
         """Return what became of each of ``count`` items."""
         fields = self._fields(status, head, body, count)
         whole = self._verdict(fields, status, body)
+        if count > 1 and not whole.accepted:
+            whole = whole._replace(of_batch=True)
         if not self._items:
             return [whole] * count
         named: dict[int, Verdict] = {}
@@ -191,7 +195,9 @@ def _entries(rule: Items, entries: Json, status: int, count: int) -> Iterator[tu
         for index, (name, entry) in last.items():
             # Cut first: a name may have megabytes, and be that of every item.
             words = ": ".join([rule.path.rpartition(".")[2], *([name[:ERROR_CHARACTERS_MAX]] if name else [])])
-            yield index, _failed(rule, entry, status, words)
+            # A name stands for every item in its list.
+            is_shared = bool(name) and isinstance(entry, int) and len(last) > 1
+            yield index, _failed(rule, entry, status, words)._replace(of_batch=is_shared)
         return
     listed: Iterable[Any] = entries.values() if isinstance(entries, dict) else entries
     for index, entry in enumerate(islice(listed, count)):

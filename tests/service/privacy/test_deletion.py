@@ -233,6 +233,37 @@ def test_what_a_dead_receiver_left_behind_goes_too(new_hookline: Callable[..., H
         assert hookline.api("GET", "dead-letters").json["items"] == []
 
 
+@pytest.mark.parametrize("status", [400, 500])
+def test_what_a_receiver_said_of_a_batch_goes_with_the_first_person_of_it(
+    new_hookline: Callable[..., Hookline], receiver: Receiver, status: int
+) -> None:
+    """It answers with all it was sent, about the events of others too; what became of these is known still."""
+    receiver.respond = lambda request: Reply(
+        status, b'{"error": "no", "received": ' + request.body + b"}", {"X-Echo": request.body.decode()}
+    )
+    body = {"user": {"@path": "$.userId"}, "note": {"@path": "$.properties.note"}}
+    request = {"name": "events", "url": receiver.url("/in"), "if": 'type = "track"', "body": body}
+    batched = {**request, "batch": {"size": 10, "wait": 1.0}}
+    api = {"id": "api", "name": "API", "kind": "http", "sources": ["site"], "settings": {}, "mapping": [batched]}
+    with new_hookline(api, sources=[SITE], settings={"deliver.retry_first": "30s"}) as hookline:
+        notes = {"ma": (USER, SECRET), "mb": ("somebody-else", "x")}
+        items = [
+            {"type": "track", "event": "Order", "messageId": id, "userId": user, "properties": {"note": note}}
+            for id, (user, note) in notes.items()
+        ]
+        assert hookline.post("/v1/batch", {"batch": items}).status == 200
+        wait_until(lambda: all(attempts(hookline, id) for id in notes), what="an attempt of each")
+        wait_done(hookline, ask(hookline))
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+        assert [each["httpStatus"] for each in attempts(hookline, "mb")] == [status]
+
+
+def attempts(hookline: Hookline, id: str) -> list[dict[str, Any]]:
+    """The attempts of an event at its only destination."""
+    found = hookline.event(id) or {}
+    return [attempt for at in found.get("destinations", ()) for attempt in at["attempts"]]
+
+
 def test_both_also_stores_nothing_more(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
     """After a request for both, neither id is stored again, and the delete message is not suppressed itself."""
     with service(new_hookline, receiver) as hookline:

@@ -318,15 +318,14 @@ class Rig:
         retry_after: bytes | None = None,
         milliseconds: int = 1,
         text: str = "no",
+        head: str = "HTTP/1.1 x",
     ) -> None:
         """Give one request its answer: a status, with a text where it is a failure, or an outcome that has none."""
         self.network.waiting.remove(request)
         failure: Failure | None = None
         if request.answer_bytes_max and isinstance(how, int):
             body = text.encode() if text != "no" else b""
-            self.role.engine.answered_whole(
-                request.token, request.target, Answer(how, "HTTP/1.1 x", body), milliseconds
-            )
+            self.role.engine.answered_whole(request.token, request.target, Answer(how, head, body), milliseconds)
             return
         if isinstance(how, Outcome):
             is_unsent = how is Outcome.NAME_NOT_RESOLVED  # without an address no connection is made

@@ -15,6 +15,7 @@ from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.lanes import mapped
 from hookline.deliver.lanes.mapped import ANSWER_BYTES_MAX, ANSWER_BYTES_PER_EVENT, ECHOED
 from hookline.kinds.answers import PARTS_MAX
+from hookline.outcomes.cause import cause_of
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
@@ -606,6 +607,43 @@ def test_a_batch_without_success_is_tried_again_as_a_batch(rig: Rig, how: int | 
     assert len(sizes) < 6
     rig.come_to_rest()
     assert {rig.status_at(f"m{number}", "api") for number in range(10)} == {"delivered"}
+
+
+ECHO = "HTTP/1.1 503 Away\r\nX-Echo: no person-4711\r\nX-Request-Id: r7"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_answer_about_a_batch_is_kept_without_what_may_name_a_person(rig: Rig, count: int) -> None:
+    """The row of each event has the words, which stay when another event goes with its person; of one event alone
+    the whole answer is kept. The cause is the same."""
+    start(rig, BATCHED)
+    rig.append(*[f"m{number}" for number in range(count)])
+    rig.turn()
+    rig.pass_time(1.1)
+    (sent,) = rig.network.waiting
+    text = '{"error": "shard 7 is away", "received": "person-4711"}'
+    rig.answer(sent, 503, text=text, head=ECHO)
+    rig.checkpoint()
+    query = "SELECT error, head, cause FROM attempts"
+    ((error, head, cause),) = set(rig.role.store._read.execute(query))
+    assert (error == text, "person-4711" in error, "person-4711" in head) == ((count == 1,) * 3)
+    assert "shard" in error
+    assert "X-Request-Id: r7" in head
+    assert cause == cause_of("server_error", 503, text)
+
+
+def test_a_name_that_stands_for_several_items_is_kept_in_the_same_way(rig: Rig) -> None:
+    """Some APIs say by a text which items it is about."""
+    items = [{"path": "body.invalid"}]
+    start(rig, {**BATCHED, "success": {"items": items}})
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.pass_time(1.1)
+    (sent,) = rig.network.waiting
+    rig.answer(sent, 400, text='{"invalid": {"no user person-4711": [0, 1]}}')
+    rig.checkpoint()
+    errors = set(rig.role.store._read.execute('SELECT error FROM attempts WHERE "offset" < 2'))
+    assert errors == {("invalid: no user …",)}
 
 
 def test_the_bytes_of_a_batch_are_bounded(rig: Rig) -> None:

@@ -215,6 +215,40 @@ def test_what_panics_in_a_library_is_a_failure_of_its_write(rig: Rig) -> None:
     assert news(rig, ["one"], ["two"], error=BaseException("panicked")) == ["one", "two"]
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("no number: 'person-4711'"), "the kind failed (ValueError: no number: …)"),
+        (SinkFailed("the folder '/data/7' is full"), "the folder '/data/7' is full"),
+    ],
+    ids=["code that failed", "a sentence of the kind"],
+)
+def test_what_code_says_that_failed_is_kept_without_what_may_name_a_person(
+    rig: Rig, error: Exception, said: str
+) -> None:
+    """It is said of each event of a write, and stays with the others when one goes with its person."""
+    engine = rig.role.engine
+    rig.append("m0", "m1")
+    failures: list[Failure] = []
+    tokens = [Event(number, rig.record(f"m{number}")) for number in range(2)]
+
+    async def write() -> None:
+        route = SinkRoute(LAKE, lambda notice: Talking(notice, (), error), engine)
+        target = Target(SinkTemplate(LAKE), 0, 1, route)
+        target.lane = rig.lane("crm")
+        route.ask(target, [(SinkParcel(tokens, [b"", b""], read), b"")], 0)
+        route.close()
+        await asyncio.to_thread(route.join, 10)
+        await asyncio.sleep(0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_answered_alone", lambda *given, counts: failures.append(given[3]))
+        asyncio.run(write())
+    for each in failures:
+        each.hide(lambda text: text)
+    assert [each.error for each in failures] == [said] * 2
+
+
 class Held(Talking):
     """A sink whose write takes as long as the test says."""
 

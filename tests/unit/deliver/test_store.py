@@ -312,6 +312,39 @@ def test_what_the_journal_no_longer_keeps_is_forgotten(store: DeliverStore, read
     assert reader.execute('SELECT "offset" FROM dead_letters').fetchall() == [(50,)]
 
 
+def test_an_answer_about_several_events_goes_with_the_first_person_of_them(
+    store: DeliverStore, reader: Connection
+) -> None:
+    """Their rows have the same words in attempts and dead letters, also where the attempt of the person has lost its
+    own. What was said of another request stays, and so does what became of the events."""
+    words, head = "no person-of-the-test", "HTTP/1.1 500\r\nX-Echo: person-of-the-test"
+    row = AttemptRow(0, 1, 1, "crm", 2, "u", 9_999, "server_error", 500, words, 30, None, head)
+    together = [row, row._replace(offset=2, at_ms=10_001), row._replace(partition=1, offset=7, at_ms=10_002)]
+    others = [
+        row._replace(offset=3, at_ms=20_000),
+        row._replace(offset=4, milliseconds=31),
+        row._replace(offset=5, lane=2),
+        row._replace(offset=6, error="another", head=None),
+    ]
+    letters = [dead_letter(n)._replace(attempts=2, error=words) for n in (1, 2, 3)]
+    commit(store, attempts=[*together, *others], dead_letters=letters)
+    commit(store, erasures=[ErasureRow(1, 1, 1, 0, [(0, 1)], {0: OffsetSet([1])})])
+    query = 'SELECT partition, "offset", error, head FROM attempts ORDER BY id'
+    kept = [(0, each.offset, each.error, each.head) for each in others]
+    assert reader.execute(query).fetchall() == [(0, 2, "", None), (1, 7, "", None), *kept]
+    query = 'SELECT "offset", status, error FROM dead_letters ORDER BY id'
+    assert reader.execute(query).fetchall() == [(2, "failed", None), (3, "failed", words)]
+
+
+def test_a_dead_letter_loses_what_its_attempt_has_lost_before(store: DeliverStore, reader: Connection) -> None:
+    """Of attempts the oldest answers go, of dead letters they stay: the request is the same."""
+    row = AttemptRow(0, 1, 1, "crm", 1, "u", 100, "server_error", 500, "", 30, None)
+    letters = [dead_letter(n)._replace(error="no person-of-the-test") for n in (1, 2)]
+    commit(store, attempts=[row, row._replace(offset=2)], dead_letters=letters)
+    commit(store, erasures=[ErasureRow(1, 1, 1, 0, [(0, 1)], {0: OffsetSet([1])})])
+    assert reader.execute('SELECT "offset", error FROM dead_letters').fetchall() == [(2, None)]
+
+
 def test_ranges_go_a_month_after_their_events(store: DeliverStore, reader: Connection) -> None:
     """Those of events that are kept stay however old, and new ones of events that are gone too: a notice tells them."""
     month = module.RANGES_KEPT_MS

@@ -41,6 +41,10 @@ RETRIED_TOGETHER = Verdict(
     accepted=False, retry=True, of_event=True, error="the batch was refused; which of its events is meant shows later"
 )
 """Of each event of a refused batch whose halves cannot be sent now."""
+IMPERSONAL_HEADERS = frozenset(
+    ("date", "server", "content-type", "content-length", "retry-after", "request-id", "x-request-id", "cf-ray")
+) | {f"{prefix}ratelimit-{name}" for prefix in ("", "x-") for name in ("limit", "remaining", "reset")}
+"""Headers of an answer that say nothing of what was sent, in lower case."""
 GATHERED_IN_FLIGHT_MAX = 1_024
 """Events of one lane in flight at once where they go in batches."""
 HEAVY_BYTES = 32 * 1024
@@ -390,11 +394,14 @@ def says_too_much(verdicts: Sequence[Verdict], answer: Answer, bytes_max: int) -
 
 
 def failures_of(
-    verdicts: Iterable[Verdict], answer: Answer, now: Callable[[], float] = time
+    verdicts: Sequence[Verdict], answer: Answer, now: Callable[[], float] = time
 ) -> Iterator[Failure | None]:
     """Yield the failure that each verdict of an answer is, None for an event that was accepted; ``now`` is the wall
-    clock, in seconds. The head is read once: a receiver may fill it."""
+    clock, in seconds. The head is read once: a receiver may fill it. Of an answer about several events each keeps the
+    headers that name nobody."""
     head = answer.head[:HEAD_KEPT_BYTES]
+    if len(verdicts) > 1:
+        head = _impersonal(head)
     retry_after = cache(lambda: _retry_after(answer, now))
     for verdict in verdicts:
         if verdict.accepted:
@@ -403,12 +410,21 @@ def failures_of(
         status = answer.status if verdict.status is None else verdict.status
         asked = retry_after() if status in (429, 503) else None
         of_event = verdict.of_event or (not verdict.retry and refuses_event(status))
-        yield Failure(_outcome_of(verdict, status), status, verdict.error, asked, head, of_event=of_event)
+        failure = Failure(_outcome_of(verdict, status), status, verdict.error, asked, head, of_event=of_event)
+        failure.of_batch = verdict.of_batch
+        yield failure
 
 
 def failure_of(verdict: Verdict, answer: Answer, now: Callable[[], float] = time) -> Failure | None:
     """Return the failure that the verdict of an answer is, as ``failures_of``."""
     return next(failures_of((verdict,), answer, now))
+
+
+def _impersonal(head: str) -> str:
+    """Return the status line and the headers that are of the receiver itself."""
+    first, *lines = head.split("\r\n")
+    kept = [line for line in lines if line.partition(":")[0].strip().lower() in IMPERSONAL_HEADERS]
+    return "\r\n".join([" ".join(first.split(" ", 2)[:2]), *kept])
 
 
 def _outcome_of(verdict: Verdict, status: int) -> Outcome:

@@ -174,6 +174,7 @@ class SinkRoute(Route):
                 is_away = sink is None or isinstance(error, SinkAway)  # no event has a part in that
                 failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error), is_unsent=is_away)
                 if not isinstance(error, SinkFailed):
+                    failure.of_batch = len(parcel.tokens) > 1  # code that failed may say on which of them
                     logger().error("sink_failed", destination=self.destination.id, exc_info=error)
                 self._let_go(sink)
                 sink = None

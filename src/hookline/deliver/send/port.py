@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, NamedTuple, Protocol
 
 from hookline.connections.receiver_url import ReceiverUrl
+from hookline.outcomes.cause import words_of
 from hookline.outcomes.outcome import FINAL, Outcome, refuses_event
 
 Opaque = Any
@@ -28,7 +29,7 @@ Pair = tuple[str, str]
 class Failure:
     """Hold what is known of an attempt that did not succeed."""
 
-    __slots__ = ("error", "head", "is_unsent", "of_event", "of_token", "outcome", "retry_after", "status")
+    __slots__ = ("error", "head", "is_unsent", "of_batch", "of_event", "of_token", "outcome", "retry_after", "status")
 
     def __init__(
         self,
@@ -52,6 +53,8 @@ class Failure:
         """Whether nothing of the event was sent: no connection could be made, or a sink did not reach its store."""
         self.of_token = False
         """Whether a token that had ended was refused: another try comes with another one."""
+        self.of_batch = False
+        """Whether the words are about several events."""
 
     @property
     def is_final(self) -> bool:
@@ -59,9 +62,15 @@ class Failure:
         return self.outcome in FINAL and not self.of_token
 
     def hide(self, hidden: Callable[[str], str]) -> None:
-        """Mask credentials in what the receiver answered: people may read it who may not see what was sent."""
+        """Mask credentials in what the receiver answered: people may read it who may not see what was sent.
+
+        Of words about several events, keep what may be of any: the row of one event stays when that of another goes
+        with its person.
+        """
         self.error = hidden(self.error)
         self.head = hidden(self.head) if self.head else self.head
+        if self.of_batch:
+            self.error = words_of(self.error, self.status)
 
 
 class Answer(NamedTuple):

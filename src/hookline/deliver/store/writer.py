@@ -21,6 +21,7 @@ from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Requeue
 from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts, moved_urls
+from hookline.deliver.store.shared_answers import erase_shared_answers
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.outcomes.reader import NEVER_MS, DeliverReader
@@ -272,6 +273,7 @@ class DeliverStore:
     def _erase(self, cursor: Cursor, erasure: ErasureRow) -> None:
         execute = cursor.execute
         many = cursor.executemany
+        erase_shared_answers(cursor, erasure.rows)
         counts = []
         for table in ("remarks", "dead_letters", "attempts"):
             done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', erasure.rows)

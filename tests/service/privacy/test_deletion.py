@@ -264,6 +264,20 @@ def attempts(hookline: Hookline, id: str) -> list[dict[str, Any]]:
     return [attempt for at in found.get("destinations", ()) for attempt in at["attempts"]]
 
 
+@pytest.mark.parametrize("target", ["replays", "dead-letters/retry", "dead-letters/discard"])
+def test_an_event_name_that_holds_the_id_goes_from_what_was_asked_with_it(
+    new_hookline: Callable[..., Hookline], receiver: Receiver, target: str
+) -> None:
+    """Also from what deliver took of it, and from the audit log."""
+    name = f"Order of {USER}"
+    receiver.respond = lambda request: Reply(400 if b"Order" in request.body else 200)
+    with new_hookline(webhook("crm", receiver.url()), sources=[SITE]) as hookline:
+        hookline.wait_status(hookline.track(name, userId=USER), "crm", "failed")
+        assert hookline.api("POST", target, {"destination": "crm", "event": name}).status < 300
+        wait_done(hookline, ask(hookline))
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+
+
 def test_both_also_stores_nothing_more(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
     """After a request for both, neither id is stored again, and the delete message is not suppressed itself."""
     with service(new_hookline, receiver) as hookline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -23,6 +23,7 @@ from hookline.privacy import identities
 from hookline.privacy.identities import Identities
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX
+from hookline.replays.dead_letters import StoredAction
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
@@ -37,7 +38,13 @@ KINDS: dict[str, Kind] = {"audience": "audience", "trait": "computedTrait"}
 NAMING_NOTICES = ("event_name_new", "destination_schema_changed")
 """The kinds of notices that say how events and properties are called."""
 
+NOT_WRITTEN_BY_SENDERS = frozenset(("source", "destination", "httpStatus", "range", "from", "to"))
+"""Parameters of lists that name what an operator chose, or are numbers: an id may be in them by chance."""
+PAGE_PARTS = 3
+"""Parts of a path that name the page and what it is of, such as ``/destinations/crm``."""
+
 _request = msgspec.json.Decoder(ReplayRequest).decode
+_action = msgspec.json.Decoder(StoredAction).decode
 _content = msgspec.json.Decoder(Content).decode
 _PART = re.compile(r"[^\W_]+")
 _INNER = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
@@ -93,26 +100,40 @@ class Forgetting:
         self._forget_replays(ids, message_ids)
         self._forget_audit({*ids, *message_ids})
         self._forget_issues(ErasedIds({*ids, *message_ids}))
-        self._forget_views({*ids, *message_ids})
+        self._forget_views({*ids, *message_ids}.__contains__)
         self._database.read(empty_log)
 
     def forget_names(self, ids: Collection[str]) -> None:
-        """Leave no name of an event or a property that holds one of these, once the events are erased."""
+        """Leave no name of an event or a property that holds one of these, once the events are erased, as ``forget``
+        does."""
         erased = ErasedIds(ids)
         self._forget_in_schemas(erased.are_in)
         self._forget_notices(erased)
         self._forget_notifications(erased)
+        self._change_replays(lambda request: _without_name(request, erased))
+        self._forget_actions(erased)
+        # A retry of dead letters begins several replays, and is under another target than theirs.
+        self._change_audit("changes LIKE ?", (f'%"{REPLAYS}%',), lambda changes: _without_names(changes, erased))
+        self._forget_views(erased.are_in, NOT_WRITTEN_BY_SENDERS)
         self._database.read(empty_log)
 
     def _forget_replays(self, ids: Collection[str], message_ids: Collection[str]) -> None:
-        for lane, text, ended_at in self._database.rows("SELECT lane, request, ended_at FROM replays"):
-            request = _request(text)
+        def without(request: ReplayRequest) -> ReplayRequest:
             named = request.message_ids or ()
-            changed = msgspec.structs.replace(
+            return msgspec.structs.replace(
                 request,
                 user_id=ERASED if request.user_id in ids else request.user_id,
                 message_ids=tuple(ERASED if id in message_ids else id for id in named) or None,
             )
+
+        self._change_replays(without)
+
+    def _change_replays(self, change: Callable[[ReplayRequest], ReplayRequest]) -> None:
+        """Keep other requests than were made, and cancel what is open of these: it would find nothing that it was
+        made for."""
+        for lane, text, ended_at in self._database.rows("SELECT lane, request, ended_at FROM replays"):
+            request = _request(text)
+            changed = change(request)
             if changed == request:
                 continue
             if ended_at is None:
@@ -120,14 +141,28 @@ class Forgetting:
             with self._database.transaction() as execute:
                 execute("UPDATE replays SET request = ? WHERE lane = ?", (msgspec.json.encode(changed).decode(), lane))
 
+    def _forget_actions(self, erased: ErasedIds) -> None:
+        """Take them out of which dead letters were to be discarded. One that deliver has not carried out yet discards
+        none by such a name: those of the person are gone."""
+        for id, text in self._database.rows("SELECT id, dead_letters FROM dead_letter_actions"):
+            wanted = _action(text)
+            changed = _without_name(wanted, erased)
+            if changed != wanted:
+                with self._database.transaction() as execute:
+                    execute(
+                        "UPDATE dead_letter_actions SET dead_letters = ? WHERE id = ?",
+                        (msgspec.json.encode(changed).decode(), id),
+                    )
+
     def _forget_audit(self, erased: Collection[str]) -> None:
-        """Of the audit log only the entries of replays hold ids of people."""
-        rows = self._database.rows(
-            "SELECT id, changes FROM audit_log WHERE target >= ? AND target < ?", (REPLAYS, AFTER_REPLAYS)
-        )
-        for id, text in rows:
+        replays = "target >= ? AND target < ?", (REPLAYS, AFTER_REPLAYS)
+        self._change_audit(*replays, lambda changes: _without(changes, erased))
+
+    def _change_audit(self, where: str, values: tuple[str, ...], change: Callable[[Any], Any]) -> None:
+        """Of the audit log only the entries of replays hold ids of people, and names that senders gave."""
+        for id, text in self._database.rows(f"SELECT id, changes FROM audit_log WHERE {where}", values):
             changes = msgspec.json.decode(text)
-            cleaned = _without(changes, erased)
+            cleaned = change(changes)
             if cleaned != changes:
                 with self._database.transaction() as execute:
                     execute(
@@ -168,13 +203,42 @@ class Forgetting:
                 with self._database.transaction() as execute:
                     execute("UPDATE notification_messages SET content = ? WHERE id = ?", (cleaned, id))
 
-    def _forget_views(self, erased: Collection[str]) -> None:
-        """Delete the saved views that look for one of them: there is nothing to see any more."""
+    def _forget_views(self, is_named: Callable[[str], bool], but: Collection[str] = ()) -> None:
+        """Delete the saved views that look for one of them: there is nothing to see any more. ``but``: parameters that
+        are not looked at; with them, neither are the parts of a path that name a page."""
         for id, path, query in self._database.rows("SELECT id, path, query FROM views"):
-            named = {unquote(each) for each in path.split("/")} | {each for _, each in parse_qsl(query)}
-            if not named.isdisjoint(erased):
+            named = [unquote(each) for each in path.split("/")[PAGE_PARTS if but else 0 :]]
+            if any(map(is_named, [*named, *(each for name, each in parse_qsl(query) if name not in but)])):
                 with self._database.transaction() as execute:
                     execute("DELETE FROM views WHERE id = ?", (id,))
+
+
+RequestT = TypeVar("RequestT", ReplayRequest, StoredAction)
+
+
+def _without_name(request: RequestT, erased: ErasedIds) -> RequestT:
+    """Return a choice of events without ids in the name that they are to have."""
+    changed = request
+    if request.event is not None:
+        changed = msgspec.structs.replace(changed, event=erased.taken_from(request.event))
+    letters = request.dead_letters if isinstance(request, ReplayRequest) else None
+    if letters is not None and letters.event is not None:
+        event = erased.taken_from(letters.event)
+        changed = msgspec.structs.replace(changed, dead_letters=msgspec.structs.replace(letters, event=event))
+    return changed
+
+
+def _without_names(changes: Sequence[dict[str, Any]], erased: ErasedIds) -> list[dict[str, Any]]:
+    """Return changes of the audit log without ids in the names of events that replays ask for."""
+    cleaned = []
+    for change in changes:
+        after = change.get("after")
+        if change.get("path") == "event" and isinstance(after, str):
+            after = erased.taken_from(after)
+        elif isinstance(after, dict) and isinstance(after.get("event"), str):
+            after = {**after, "event": erased.taken_from(after["event"])}
+        cleaned.append({**change, "after": after} if change.get("object", "").startswith(REPLAYS) else change)
+    return cleaned
 
 
 def _without(value: Any, erased: Collection[str]) -> Any:

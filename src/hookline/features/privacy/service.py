@@ -27,7 +27,7 @@ from hookline.database.sqlite import DatabaseAway, engine
 from hookline.features.events.service import event_log
 from hookline.features.fleet.metrics import RoleMetrics
 from hookline.features.fleet.service import role_metrics
-from hookline.features.privacy.forgetting import ErasedProfiles, EverSentTo, Forgetting
+from hookline.features.privacy.forgetting import ErasedIds, ErasedProfiles, EverSentTo, Forgetting
 from hookline.features.privacy.messages import DeletionMessages
 from hookline.features.replays.planning import Planner
 from hookline.features.replays.service import replay_planner, replay_store
@@ -314,7 +314,7 @@ class DeletionWatch:
             await self._journal.erase(partition, list(positions))
         crash_point("privacy.journal_erased")
         ids = {id for each in self._requests.people(request.number) for id in each.identities or ()}
-        self._planner.forget(ids)  # found before they were erased, as names were
+        self._planner.forget(ids, is_named=ErasedIds(ids).are_in)  # found before they were erased, as names were
         await asyncio.to_thread(self._forgetting.forget_names, ids)
         self._requests.clear(request.number)
 

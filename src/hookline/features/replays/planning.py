@@ -243,11 +243,23 @@ class Planner:
         """Return a dry run of the last hundred."""
         return self._dry_runs.get(id)
 
-    def forget(self, ids: Collection[str], message_ids: Collection[str] = ()) -> None:
-        """Keep no dry run that names one of these people or messages, or has found events of them."""
+    def forget(
+        self,
+        ids: Collection[str],
+        message_ids: Collection[str] = (),
+        is_named: Callable[[str], bool] = lambda name: False,
+    ) -> None:
+        """Keep no dry run that names one of these people or messages, or has found events of them; nor one of events
+        with a name of which ``is_named`` says so."""
         for id, run in list(self._dry_runs.items()):
-            users = {run.request.user_id, *(each.user_id for each in list(run.planning.sample))}
-            if not (users.isdisjoint(ids) and set(run.request.message_ids or ()).isdisjoint(message_ids)):
+            sample = list(run.planning.sample)
+            users = {run.request.user_id, *(each.user_id for each in sample)}
+            names = {run.request.event, *(each.event for each in sample)}
+            if (
+                not users.isdisjoint(ids)
+                or not set(run.request.message_ids or ()).isdisjoint(message_ids)
+                or any(is_named(each) for each in names if each is not None)
+            ):
                 self._dry_runs.pop(id, None)
 
     def plan(self, replay: Replay, destination: Destination) -> None:

@@ -18,8 +18,9 @@ from hookline.features.privacy.forgetting import ErasedIds, ErasedProfiles, Forg
 from hookline.features.replays.service import replay_store
 from hookline.outcomes.rows import CauseCount
 from hookline.people.definitions.definition import in_order
+from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.replays.model import ReplayRequest
-from hookline.replays.store import ReplayStore
+from hookline.replays.store import ReplayFeed, ReplayStore
 from hookline.settings import Settings
 from tests.unit.conftest import LocationOf
 from tests.unit.control.running import Running
@@ -154,6 +155,66 @@ def test_views_that_look_for_a_person_go(control: Running) -> None:
     forgetting = Forgetting(control_database(control.services), replay_store(control.services))
     forgetting.forget({"alice@example.com"}, {"m1"})
     assert [each["name"] for each in control.api("GET", "/views").json["items"]] == ["v3"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "stays"),
+    [
+        ("/events", "event=Order+of+4711", False),
+        ("/events", "text=%224711%22&source=site", False),
+        ("/sources/site/events/Order%20of%204711", "", False),
+        ("/events", "event=Order+of+14711", True),
+        ("/destinations/crm-4711/attempts", "httpStatus=4711&source=s-4711", True),
+    ],
+)
+def test_views_of_names_that_hold_an_id_go(control: Running, path: str, query: str, stays: bool) -> None:
+    """As names are looked for everywhere; what an operator named, or counted, is no reason."""
+    assert control.api("POST", "/views", {"name": "v", "path": path, "query": query}).status == 201
+    Forgetting(control_database(control.services), replay_store(control.services)).forget_names({"4711"})
+    assert bool(control.api("GET", "/views").json["items"]) == stays
+
+
+def test_names_that_hold_an_id_go_from_replays_and_what_was_asked_of_dead_letters(location_of: LocationOf) -> None:
+    """And from what the audit log says of these: also of a retry that began several replays. Open ones are cancelled,
+    others are as they were."""
+    place = location_of("control")
+    connections = Store(place)
+    replays, shared = ReplayStore(place), Shared(place)
+    audit = AuditLog(shared)
+    names = f"Order of {USER}", "Order", f"Order of {USER}s"
+    lanes = [
+        replays.create(request, 1, {0: 0}, {0: 9}, "me", "running").lane
+        for name in names
+        for request in (
+            ReplayRequest(destination="crm", event=name),
+            ReplayRequest(destination="crm", dead_letters=DeadLetterFilter(destination="crm", event=name)),
+        )
+    ]
+    for name in names:
+        replays.discard(DeadLetterFilter(destination="crm", event=name), "me")
+        changes = [
+            AuditChange("replays/r1", "event", None, name),
+            AuditChange("replays/r2", "deadLetters", None, {"destination": "crm", "event": name}),
+            AuditChange("destinations/crm", "event", None, name),
+        ]
+        audit.record(Caller("account", "me", "owner", 1), "retry", "dead-letters", "127.0.0.1", "r", changes)
+    forgetting = Forgetting(shared, replays)
+    for _ in range(2):
+        forgetting.forget_names({USER})
+    left = "Order of erased", "Order", f"Order of {USER}s"
+    found = [each for lane in lanes if (each := replays.get(lane)) is not None]
+    assert [each.state for each in found] == ["cancelled"] * 2 + ["running"] * 4
+    events = [each.request.event or (each.request.dead_letters or DeadLetterFilter()).event for each in found]
+    assert events == [name for name in left for _ in range(2)]
+    feed = ReplayFeed(place)
+    assert [each.dead_letters.event for each in feed.actions(0)] == list(left)
+    entries = list(reversed(audit.newest(9)))
+    assert [entry.changes[0].after for entry in entries] == list(left)
+    assert [entry.changes[1].after for entry in entries] == [{"destination": "crm", "event": name} for name in left]
+    assert [entry.changes[2].after for entry in entries] == list(names)
+    feed.close()
+    for each in (shared, replays, connections):
+        each.close()
 
 
 def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:

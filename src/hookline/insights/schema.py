@@ -285,8 +285,9 @@ class SchemaStore:
     ) -> None:
         insert_many(self._connection, table, (*key, *others), rows, overwriting(key, others))
 
-    def forget(self, is_named: Callable[[str], bool]) -> None:
-        """Leave no name, and no property, of which that is so: in rows, free pages and the log."""
+    def forget(self, is_named: Callable[[str], bool]) -> bool:
+        """Leave no name, and no property, of which that is so: in rows, free pages and the log. Return whether the log
+        could be emptied; until then they stand there."""
         query = (
             f"SELECT source, {_COLUMNS} FROM schema_names WHERE (source, type, name) > (?, ?, ?)"
             " ORDER BY source, type, name LIMIT ?"
@@ -305,7 +306,7 @@ class SchemaStore:
             self.save(changed, {}, {})
             with transaction(self._connection):
                 self._connection.executemany("DELETE FROM schema_names WHERE (source, type, name) = (?, ?, ?)", gone)
-        empty_log(self._connection)
+        return empty_log(self._connection)
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
@@ -452,17 +453,19 @@ class SchemaReader:
             self._users = {}
         self._saved = self._clock()
 
-    def forget(self, is_named: Callable[[str], bool]) -> None:
-        """Forget the names and properties of which that is so, and what was read ahead: it may be erased since."""
+    def forget(self, is_named: Callable[[str], bool]) -> bool:
+        """Forget the names and properties of which that is so, and what was read ahead: it may be erased since. Return
+        False where it is to be done again, because the log could not be emptied."""
         self.save()
         self._readings.clear()
-        self._store.forget(is_named)
+        is_emptied = self._store.forget(is_named)
         self._sources = {}
         for _ in range(len(self.news)):
             with suppress(IndexError):  # others take from it meanwhile
                 each = self.news.popleft()
                 if not is_named(each.name):
                     self.news.append(each)
+        return is_emptied
 
     def close(self) -> None:
         """Save, and let go of the journal; idempotent."""

@@ -19,8 +19,8 @@ ID_CHARACTERS_MAX = 1_000
 Action = Literal["delete", "suppress", "both"]
 State = Literal["looking", "erasing", "clearing", "waiting", "done"]
 """``looking``: their data is looked up. ``erasing``: receivers are told, and the journal is overwritten. ``clearing``:
-what else is kept about the events is taken away. ``waiting``: some receiver has not acknowledged the delete message.
-``done``: nothing is left to do."""
+what else is kept about the events is taken away. ``waiting``: some receiver has not acknowledged the delete message,
+or the ids are being overwritten. ``done``: nothing is left to do."""
 MessageState = Literal["planned", "sent", "closed"]
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS_MAX)]

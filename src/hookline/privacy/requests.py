@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ from hookline.privacy.model import Action, DeletionRequest, Erased, Person, Rece
 from hookline.privacy.search import SearchResult
 from hookline.privacy.shared_erased import CHANGES as ERASURES
 from hookline.privacy.suppressions import CHANGES as SUPPRESSIONS
-from hookline.privacy.suppressions import PrivacyStore, Suppressions
+from hookline.privacy.suppressions import LogNotEmptied, PrivacyStore, Suppressions
 from hookline.replays.offset_set import OffsetSet, decode_offset_sets, encode_offset_sets
+from hookline.telemetry.crashpoints import crash_point
 
 Planned = tuple[int, str, int, tuple[str, ...]]
 """A delete message to be sent: person, affected source, how many events it has of them, enabled destinations."""
@@ -127,8 +129,8 @@ class Requests:
         ]
 
     def suppress_found(self, number: int, author: str, found: Sequence[Identities]) -> None:
-        """The look-up is done and nothing is to be deleted: every identity is suppressed, and no id is kept."""
-        now_ms = self._now_ms()
+        """The look-up is done and nothing is to be deleted: every identity is suppressed, and no id is kept. The
+        request waits for no receiver, only to be finished. Raise LogNotEmptied."""
         with self._store.change(SUPPRESSIONS) as execute:
             for position, ids in enumerate(found):
                 self._suppressions.add(execute, ids, author, number)
@@ -137,10 +139,7 @@ class Requests:
                     " WHERE request = ? AND number = ?",
                     (len(ids), number, position),
                 )
-            execute(
-                "UPDATE deletion_requests SET state = 'done', updated_at = ?1, done_at = ?1 WHERE id = ?2",
-                (now_ms, number),
-            )
+            self._set(execute, number, "waiting")
         self._store.empty_log()
 
     def plan(
@@ -225,7 +224,8 @@ class Requests:
             )
             execute("UPDATE deletion_people SET identities = NULL WHERE request = ?", (request.number,))
             self._set(execute, request.number, "waiting")
-        self._store.empty_log()
+        with suppress(LogNotEmptied):  # tried again by every look, and before the request is done
+            self._store.empty_log()
 
     def clear_again(self, request: DeletionRequest, cleared: Erased, positions: dict[int, OffsetSet]) -> None:
         """More about the people was found meanwhile: erase these positions too, before any id is forgotten."""
@@ -243,12 +243,19 @@ class Requests:
         return msgspec.structs.replace(Erased(*(old + new for old, new in added)), events=before.events + events)
 
     def finish(self, number: int) -> None:
-        """Everything is done: forget whom it was about."""
+        """Everything is done: forget whom it was about, and say so once no id is in the log either; may be done twice.
+        Raise LogNotEmptied."""
         with self._store.database.transaction() as execute:
             execute("UPDATE deletion_people SET user_id = NULL, identities = NULL WHERE request = ?", (number,))
+        crash_point("privacy.ids_forgotten")
+        self._store.empty_log()
+        with self._store.database.transaction() as execute:
             self._set(execute, number, "done")
             execute("UPDATE deletion_requests SET done_at = updated_at WHERE id = ?", (number,))
-        self._store.empty_log()
+
+    def empty_log(self) -> None:
+        """Empty the log, where that did not succeed when ids were forgotten."""
+        self._store.empty_log_again()
 
     def erased(self, number: int) -> Erased:
         """Return what was erased so far."""

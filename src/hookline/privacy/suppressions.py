@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
 from hookline.database.read_only import ChangeFeed, Followed, counted
-from hookline.database.sqlite import DatabaseUnreadable
+from hookline.database.sqlite import DatabaseUnreadable, OperationalError
 from hookline.privacy import id_digest
 from hookline.privacy.id_digest import IdDigests, PrivacyKeyError
 from hookline.privacy.shared_erased import NUMBER
@@ -133,12 +133,24 @@ def _hashes(location: DatabaseLocation, connection: Connection, data_path: Path)
         raise DatabaseUnreadable(f"whose hashes are on the suppression list cannot be told: {error}") from error
 
 
+class LogNotEmptied(Exception):
+    """Deleted rows stand in a write-ahead log still, because somebody read for too long; it is to be tried again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the write-ahead log of {name} still holds deleted rows, because it is being read; tried again"
+        )
+
+
 class PrivacyStore:
     """The shared connection, for whoever keeps a table of it."""
 
     def __init__(self, location: DatabaseLocation) -> None:
         ensure(location, "privacy")
         self.database = Shared(location)
+        self._is_emptied = False
+        # A process that was killed before it emptied the log has left deleted rows in it.
+        self.empty_log_again()
 
     @contextmanager
     def change(self, name: str) -> Iterator[Callable[..., Any]]:
@@ -154,8 +166,17 @@ class PrivacyStore:
             )
 
     def empty_log(self) -> None:
-        """Bring the write-ahead log into the file and cut it: deleted rows stand there still."""
-        self.database.read(empty_log)
+        """Bring the write-ahead log into the file and cut it: deleted rows stand there still. Raise LogNotEmptied."""
+        self._is_emptied = False
+        self._is_emptied = self.database.read(empty_log)
+        if not self._is_emptied:
+            raise LogNotEmptied("privacy.db")
+
+    def empty_log_again(self) -> None:
+        """Do so if it did not succeed the last time; may not succeed either."""
+        if not self._is_emptied:
+            with suppress(OperationalError):
+                self._is_emptied = self.database.read(empty_log)
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

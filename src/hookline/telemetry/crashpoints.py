@@ -40,6 +40,7 @@ CRASH_POINTS: dict[str, str] = {
     "privacy.looked_up": "a deletion request's data is looked up, nothing says so yet",
     "privacy.sent": "the delete messages are in the journal, nothing says so yet",
     "privacy.journal_erased": "a person's events are overwritten in the journal, nothing says so yet",
+    "privacy.ids_forgotten": "the ids of a request are out of its rows, not out of the log, nothing says so yet",
     "deliver.attached_again": "a lane that caught up follows the shared reader again",
     "transfer.journal_copied": "a local journal is copied to Kafka, its databases are not",
     "transfer.databases_copied": "databases are copied to PostgreSQL as they were at one moment",

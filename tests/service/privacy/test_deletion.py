@@ -298,6 +298,7 @@ POINTS = [
     "privacy.journal_erased",
     "deliver.before_checkpoint:3",
     "deliver.erased_before_answer",
+    "privacy.ids_forgotten",
 ]
 
 

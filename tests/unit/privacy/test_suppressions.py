@@ -7,21 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from hookline.database.connect import empty_log
 from hookline.database.location import DatabaseLocation
 from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
 from hookline.privacy import id_digest, requests
-from hookline.privacy.model import Erased
+from hookline.privacy.model import Action, Erased
 from hookline.privacy.requests import Requests, TooManyRequests
 from hookline.privacy.search import SearchResult
 from hookline.privacy.shared_erased import ErasureFeed
 from hookline.privacy.suppressions import (
     IDS_PER_QUERY,
+    LogNotEmptied,
     PrivacyStore,
     SuppressionFeed,
     SuppressionLookup,
     Suppressions,
 )
 from tests.unit.conftest import LocationOf
+from tests.unit.database.held_log import held_log
 
 
 class Folder:
@@ -171,10 +174,58 @@ def test_the_ids_of_a_request_that_is_done_are_in_no_file(folder: Folder) -> Non
     assert b"person-of-the-test" in folder.bytes()
     folder.requests.create([f"other-{n}" for n in range(500)], "suppress", "me")
     folder.requests.suppress_found(made.number, "me", [{"person-of-the-test": True, "anonymous-of-the-test": False}])
+    folder.requests.finish(made.number)
     assert b"-of-the-test" not in folder.bytes()
     assert folder.feed.changed()
     assert folder.feed.current is not None
     assert folder.feed.current.has_anonymous("anonymous-of-the-test")
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("action", ["suppress", "delete"])
+def test_a_request_is_not_done_before_its_ids_are_in_no_file(folder: Folder, action: Action) -> None:
+    """Somebody reads the file as it was, so its log cannot be emptied; it is done at a later try."""
+    made = folder.requests.create(["person-of-the-test"], action, "me")
+    with held_log(folder.path / "privacy.db", folder.store.database.read):
+        if action == "suppress":
+            with pytest.raises(LogNotEmptied):
+                folder.requests.suppress_found(made.number, "me", [{"person-of-the-test": True}])
+        else:
+            folder.requests.wait(made, Erased())
+        for _ in range(2):
+            with pytest.raises(LogNotEmptied):
+                folder.requests.finish(made.number)
+        assert [each.state for each in folder.requests.under_way()] == ["waiting"]
+        assert folder.requests.people(made.number)[0].user_id is None
+        assert b"-of-the-test" in folder.bytes()
+    folder.requests.finish(made.number)
+    assert folder.requests.under_way() == []
+    assert b"-of-the-test" not in folder.bytes()
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_what_could_not_be_emptied_is_tried_again(folder: Folder) -> None:
+    """Further ids go with the events, and the request may wait for a receiver for a month; who opens the file after a
+    crash begins with it."""
+    made = folder.requests.create(["person-of-the-test"], "delete", "me")
+    place = folder.path / "privacy.db"
+    with folder.store.database.transaction() as execute:
+        execute("UPDATE deletion_people SET identities = ?", ('["another-of-the-test"]',))
+    folder.store.database.read(empty_log)
+    with held_log(place, folder.store.database.read):
+        folder.requests.wait(made, Erased())
+        folder.requests.empty_log()
+        assert b"another-of-the-test" in folder.bytes()
+        later = PrivacyStore(place)
+    later.close()
+    assert b"another-of-the-test" in folder.bytes()
+    folder.requests.empty_log()
+    assert b"another-of-the-test" not in folder.bytes()
+    with held_log(place, folder.store.database.read), pytest.raises(LogNotEmptied):
+        folder.requests.finish(made.number)
+    assert b"person-of-the-test" in folder.bytes()
+    PrivacyStore(place).close()
+    assert b"person-of-the-test" not in folder.bytes()
 
 
 def test_a_request_is_found_by_the_id_it_was_made_for(folder: Folder) -> None:

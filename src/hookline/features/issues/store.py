@@ -107,6 +107,8 @@ class IssueStore:
     def __init__(self, location: DatabaseLocation) -> None:
         ensure(location, "control")
         self._database = Shared(location)
+        self._is_log_empty = True
+        """Whether no word that was taken stands in the log; where it does, ``keep_only`` tries again."""
 
     # What people ask for
 
@@ -271,8 +273,8 @@ class IssueStore:
                 " (SELECT 1 FROM issues WHERE issues.id = issue_hours.issue)",
                 (hour_ms,),
             )
-        if silent or gone:
-            self._database.read(empty_log)  # where the words still stand
+        if silent or gone or not self._is_log_empty:
+            self._is_log_empty = self._database.read(empty_log)  # where the words still stand
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -23,6 +23,7 @@ from hookline.privacy import identities
 from hookline.privacy.identities import Identities
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX
+from hookline.privacy.suppressions import LogNotEmptied
 from hookline.replays.dead_letters import StoredAction
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
@@ -89,25 +90,27 @@ class Forgetting:
         self,
         database: Shared,
         replays: ReplayStore,
-        forget_in_schemas: Callable[[Callable[[str], bool]], None] = lambda is_named: None,
+        forget_in_schemas: Callable[[Callable[[str], bool]], bool] = lambda is_named: True,
     ) -> None:
+        """``forget_in_schemas`` returns False where it is to be asked again."""
         self._database = database
         self._replays = replays
         self._forget_in_schemas = forget_in_schemas
 
     def forget(self, ids: Collection[str], message_ids: Collection[str]) -> None:
-        """Leave nothing of these in rows, free pages and the log; open replays that name them are cancelled."""
+        """Leave nothing of these in rows, free pages and the log; open replays that name them are cancelled. Raise
+        LogNotEmptied."""
         self._forget_replays(ids, message_ids)
         self._forget_audit({*ids, *message_ids})
         self._forget_issues(ErasedIds({*ids, *message_ids}))
         self._forget_views({*ids, *message_ids}.__contains__)
-        self._database.read(empty_log)
+        self._empty_log()
 
     def forget_names(self, ids: Collection[str]) -> None:
         """Leave no name of an event or a property that holds one of these, once the events are erased, as ``forget``
-        does."""
+        does. Raise LogNotEmptied."""
         erased = ErasedIds(ids)
-        self._forget_in_schemas(erased.are_in)
+        are_emptied = self._forget_in_schemas(erased.are_in)
         self._forget_notices(erased)
         self._forget_notifications(erased)
         self._change_replays(lambda request: _without_name(request, erased))
@@ -115,7 +118,13 @@ class Forgetting:
         # A retry of dead letters begins several replays, and is under another target than theirs.
         self._change_audit("changes LIKE ?", (f'%"{REPLAYS}%',), lambda changes: _without_names(changes, erased))
         self._forget_views(erased.are_in, NOT_WRITTEN_BY_SENDERS)
-        self._database.read(empty_log)
+        self._empty_log()
+        if not are_emptied:
+            raise LogNotEmptied("insights.db")
+
+    def _empty_log(self) -> None:
+        if not self._database.read(empty_log):
+            raise LogNotEmptied("control.db")
 
     def _forget_replays(self, ids: Collection[str], message_ids: Collection[str]) -> None:
         def without(request: ReplayRequest) -> ReplayRequest:

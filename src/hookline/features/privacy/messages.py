@@ -187,7 +187,7 @@ class DeletionMessages:
             if each.first_ms is not None
             for tries in range(1, each.tries + 2)
         }
-        return await self._events.run(lambda: self._find(wanted))
+        return await self._events.run(lambda: self._find(wanted)) if wanted else {}
 
     def _find(self, wanted: Collection[bytes]) -> dict[int, OffsetSet]:
         journal = open_reader(self._data_path / "journal")

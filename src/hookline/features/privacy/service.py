@@ -44,7 +44,7 @@ from hookline.privacy.identities import Identities
 from hookline.privacy.model import DeletionRequest, Erased, Messages, Person, request_id
 from hookline.privacy.requests import Planned, Requests
 from hookline.privacy.search import SearchResult, message_ids, search, synced
-from hookline.privacy.suppressions import PrivacyStore, Suppressions, TooManySuppressed
+from hookline.privacy.suppressions import LogNotEmptied, PrivacyStore, Suppressions, TooManySuppressed
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
@@ -106,7 +106,7 @@ FOLLOWED_SECONDS = 0.5
 REST_SECONDS = 1.0
 
 
-EXPECTED = (engine.Error, OSError, JournalError, TooManySuppressed)
+EXPECTED = (engine.Error, OSError, JournalError, TooManySuppressed, LogNotEmptied)
 """Errors that a request may meet; for any other the log shows where it happened."""
 
 
@@ -182,6 +182,7 @@ class DeletionWatch:
     async def look(self) -> bool:
         """Take every request that is under way as far as it goes now, of those that wait for receivers as many as there
         is time for; return whether there were any. What fails is tried again at the next look."""
+        await asyncio.to_thread(self._requests.empty_log)
         requests = await asyncio.to_thread(self._requests.under_way)
         away: DatabaseAway | None = None
         for request in requests:
@@ -326,7 +327,7 @@ class DeletionWatch:
         erased = Erased(0, *rows, *profiles)
         if await self._clear_again(request, erased):
             return
-        self._requests.wait(request, erased)
+        await asyncio.to_thread(self._requests.wait, request, erased)
 
     async def _clear_again(self, request: DeletionRequest, erased: Erased) -> bool:
         """Have erased what was stored about the people since the look-up; return whether there was anything."""
@@ -369,7 +370,7 @@ class DeletionWatch:
         if positions:
             self._requests.begin_round(request, positions)
         else:
-            self._requests.finish(request.number)
+            await asyncio.to_thread(self._requests.finish, request.number)  # which waits for readers of the log
 
 
 @part

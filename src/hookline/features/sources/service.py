@@ -102,9 +102,10 @@ class SchemaWatch:
                 taken.append(news.popleft())
         return taken
 
-    def forget(self, is_named: Callable[[str], bool]) -> None:
-        """Forget the names of events and properties of which that is so; for any other thread, which waits for it."""
-        self._thread.submit(self._reader.forget, is_named).result()
+    def forget(self, is_named: Callable[[str], bool]) -> bool:
+        """Forget the names of events and properties of which that is so; for any other thread, which waits for it.
+        Return False where it is to be done again."""
+        return self._thread.submit(self._reader.forget, is_named).result()
 
     def run_once(self) -> None:
         """Read to the end, and save."""

@@ -18,12 +18,14 @@ from hookline.features.privacy.forgetting import ErasedIds, ErasedProfiles, Forg
 from hookline.features.replays.service import replay_store
 from hookline.outcomes.rows import CauseCount
 from hookline.people.definitions.definition import in_order
+from hookline.privacy.suppressions import LogNotEmptied
 from hookline.replays.dead_letters import DeadLetterFilter
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayFeed, ReplayStore
 from hookline.settings import Settings
 from tests.unit.conftest import LocationOf
 from tests.unit.control.running import Running
+from tests.unit.database.held_log import held_log
 from tests.unit.features.notifications.rig import Rig
 from tests.unit.people.memory_journal import NOW_MS
 from tests.unit.people.memory_journal import record as profile_record
@@ -215,6 +217,27 @@ def test_names_that_hold_an_id_go_from_replays_and_what_was_asked_of_dead_letter
     feed.close()
     for each in (shared, replays, connections):
         each.close()
+
+
+def test_a_log_that_cannot_be_emptied_is_no_success(tmp_path: Path) -> None:
+    """Somebody reads the rows as they were, so they stand in the log still; it is tried again."""
+    place = tmp_path / "control.db"
+    replays, shared = ReplayStore(place), Shared(place)
+    replays.create(ReplayRequest(destination="crm", user_id=USER), 1, {0: 0}, {0: 9}, "me", "running")
+    forgetting = Forgetting(shared, replays)
+    with held_log(place, shared.read):
+        for _ in range(2):
+            with pytest.raises(LogNotEmptied):
+                forgetting.forget({USER}, ())
+        with pytest.raises(LogNotEmptied):
+            forgetting.forget_names({USER})
+    forgetting.forget({USER}, ())
+    forgetting.forget_names({USER})
+    assert USER.encode() not in b"".join(file.read_bytes() for file in tmp_path.glob("control.db*"))
+    with pytest.raises(LogNotEmptied, match="insights"):
+        Forgetting(shared, replays, lambda is_named: False).forget_names({USER})
+    shared.close()
+    replays.close()
 
 
 def test_what_syncs_have_sent_is_known_for_good(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -61,6 +61,22 @@ class RetryingConnection(psycopg.Connection[tuple[object, ...]]):
     has_rested = False
     """Say whether it lay in a pool, where nothing shows that it breaks."""
 
+    @classmethod
+    def open(cls, address: str, settings: Mapping[str, str | int | None] | None = None, **how: Any) -> Self:
+        """Open a session as ``open_session`` does."""
+        given = settings or {}
+        resets = [f"RESET {name}" for name, value in given.items() if value is None]
+        values = [f"set_config('{name}', '{value}', false)" for name, value in given.items() if value is not None]
+        text = "; ".join([*resets, f"SELECT {', '.join(values) or 1}"])
+        session = cls.connect(address, autocommit=True, **how)
+        try:
+            session.execute(text.encode(), prepare=False)
+        except BaseException:
+            session.close()
+            raise
+        session.address = address
+        return session
+
     def wait(self, gen: Generator[Any, Any, ResultT], *arguments: Any, **options: Any) -> ResultT:
         """As psycopg's, which runs the generator; raise OperationalError, closed, when the server is gone."""
         return super().wait(self._watched(gen), *arguments, **options)
@@ -86,7 +102,7 @@ class RetryingConnection(psycopg.Connection[tuple[object, ...]]):
                     f"no session within {QUIET_SECONDS:g} s: the server stands still, or a pooler before it has none"
                     " to give"
                 )
-            open_session(self._same_server()).close()
+            type(self).open(self._same_server()).close()
         except psycopg.OperationalError:
             self.close()
             raise
@@ -105,15 +121,4 @@ def open_session(
     ``settings`` are names and values of the server's parameters, written by us; None is what the database, the role or
     the server has, now and when that is changed. ``how`` goes to psycopg.
     """
-    given = settings or {}
-    resets = [f"RESET {name}" for name, value in given.items() if value is None]
-    values = [f"set_config('{name}', '{value}', false)" for name, value in given.items() if value is not None]
-    text = "; ".join([*resets, f"SELECT {', '.join(values) or 1}"])
-    session = RetryingConnection.connect(address, autocommit=True, **how)
-    try:
-        session.execute(text.encode(), prepare=False)
-    except BaseException:
-        session.close()
-        raise
-    session.address = address
-    return session
+    return RetryingConnection.open(address, settings, **how)

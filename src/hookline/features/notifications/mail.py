@@ -18,7 +18,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from ipaddress import ip_address
-from typing import Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from hookline.features.notifications.wording import Content, html_text, plain, plain_text
@@ -26,6 +26,8 @@ from hookline.features.notifications.wording import Content, html_text, plain, p
 ANSWER_SECONDS = 10.0
 """For the connection, and for each answer of the server."""
 WHOLE_SECONDS = 30.0
+REPLIES_BYTES_MAX = 256 * 1024
+"""Of a connection, before TLS and after it: the library gathers lines for as long as the reply has another."""
 AT_ONCE_MAX = 4
 ERROR_CHARACTERS_MAX = 300
 
@@ -132,9 +134,9 @@ class Mailer:
 
     def _talk(self, server: MailServer, mail: EmailMessage, begun: list[smtplib.SMTP]) -> str | None:
         client: smtplib.SMTP = (
-            smtplib.SMTP_SSL(local_hostname=_own_name(), timeout=ANSWER_SECONDS, context=self._tls())
+            _TlsClient(local_hostname=_own_name(), timeout=ANSWER_SECONDS, context=self._tls())
             if server.over_tls
-            else smtplib.SMTP(local_hostname=_own_name(), timeout=ANSWER_SECONDS)
+            else _Client(local_hostname=_own_name(), timeout=ANSWER_SECONDS)
         )
         begun.append(client)
         client._host = server.host  # type: ignore[attr-defined]  # the name to verify, which only its constructor sets
@@ -165,6 +167,40 @@ class Mailer:
         client.starttls(context=self._tls())
         client.ehlo()
         return True
+
+
+class _Client(smtplib.SMTP):
+    """The library's client, with a bound on what the server says."""
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return the next reply as the library does."""
+        if self.file is None and self.sock is not None:
+            self.file = _Replies(self.sock.makefile("rb"))
+        return super().getreply()
+
+
+class _TlsClient(_Client, smtplib.SMTP_SSL):
+    """The same with TLS from the start."""
+
+
+class _Replies:
+    """The lines of a server; raises OSError once there are too many."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._left_bytes = REPLIES_BYTES_MAX
+
+    def readline(self, size: int) -> bytes:
+        """Return the next line, or so many bytes of it."""
+        line = self._file.readline(size)
+        self._left_bytes -= len(line)
+        if self._left_bytes < 0:
+            raise OSError(f"it answers more than {REPLIES_BYTES_MAX // 1024} KB; set smtp.url to a mail server")
+        return line
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def mail_of(content: Content, sender: str, to: tuple[str, ...], service: str, message_id: int | str) -> EmailMessage:

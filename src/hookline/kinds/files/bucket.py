@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hookline.kinds.files.store import FILE_BYTES_MAX, too_large
-from hookline.kinds.files.tunnel import Tunnel
+from hookline.kinds.files.tunnel import ANSWER_BYTES_MAX, Tunnel
 from hookline.kinds.model import Json
 from hookline.kinds.sink import SinkContext, SinkFailed
 from hookline.telemetry.crashpoints import crash_point
@@ -31,6 +31,10 @@ RETRY_SECONDS = 20
 LISTING_SECONDS_MAX = 60.0
 NAMES_MAX = 1_000_000
 """Of one listing."""
+LISTED_BYTES_MAX = 8 * 1024 * 1024
+"""Of one answer of a listing: 1,000 names of 1,024 bytes, percent-encoded, have 4 MB."""
+PUT_ANSWER_BYTES = 16 * 1024
+"""For each file of several: what is answered to it, and the certificates of a connection."""
 PROBE = "_hookline/fence"
 ERROR_CHARACTERS_MAX = 300
 LOCK_SECONDS_MAX = 60.0
@@ -77,9 +81,10 @@ class BucketStore:
         """Write files, several at a time."""
 
         def put(each: tuple[str, bytes]) -> None:
-            self._put(each[0], each[1], "overwrite")
+            self._put_allowed(each[0], each[1], "overwrite")
             crash_point("files.one_written")
 
+        self._tunnel.allow(ANSWER_BYTES_MAX + len(files) * PUT_ANSWER_BYTES)
         begun = [self._pool.submit(put, each) for each in files.items()]
         # All are waited for, also when one fails: nothing may be written later, behind what cleans up.
         failures = [failure for each in begun if (failure := each.exception()) is not None]
@@ -106,6 +111,7 @@ class BucketStore:
         import obstore
 
         for path in paths:
+            self._tunnel.allow(ANSWER_BYTES_MAX)
             try:
                 obstore.delete(self._store, self._at(path))
             except (FileNotFoundError, obstore.exceptions.NotFoundError):
@@ -120,12 +126,14 @@ class BucketStore:
         base = self._at(folder) + "/"
         endless = f"it lists {folder} without end; use another store, or another prefix"
         found: list[str] = []
+        self._tunnel.allow(LISTED_BYTES_MAX)
         try:
             with self._tunnel.bounded(LISTING_SECONDS_MAX, endless):
                 for batch in obstore.list(self._store, base, offset=base + after if after else None):
                     found += [name for each in batch if (name := str(each["path"])[len(base) :]) > after]
                     if len(found) > NAMES_MAX:
                         raise self._failed(ValueError(endless))
+                    self._tunnel.allow(LISTED_BYTES_MAX)
         except obstore.exceptions.BaseError as error:
             raise self._failed(error) from None
         return sorted(found)
@@ -160,6 +168,10 @@ class BucketStore:
             self.is_fenced = False
 
     def _put(self, path: str, data: bytes, mode: Any) -> bool:
+        self._tunnel.allow(ANSWER_BYTES_MAX)
+        return self._put_allowed(path, data, mode)
+
+    def _put_allowed(self, path: str, data: bytes, mode: Any) -> bool:
         import obstore
 
         try:
@@ -173,10 +185,12 @@ class BucketStore:
     def _read(self, path: str) -> tuple[bytes, str | None] | None:
         import obstore
 
+        self._tunnel.allow(ANSWER_BYTES_MAX, grows=True)
         try:
-            found = obstore.get(self._store, self._at(path))
+            found = obstore.get(self._store, self._at(path))  # an answer that is no file has been read whole by now
             if found.meta["size"] > FILE_BYTES_MAX:
                 raise too_large(path)
+            self._tunnel.allow_more(found.meta["size"])
             return bytes(found.bytes()), found.meta.get("e_tag")
         except (FileNotFoundError, obstore.exceptions.NotFoundError):
             return None
@@ -187,7 +201,8 @@ class BucketStore:
         return f"{self._prefix}/{path}" if self._prefix else path
 
     def _failed(self, error: Exception) -> SinkFailed:
-        why = self._tunnel.refusal or " ".join(str(error).split("Debug source:")[0].split())
+        said = str(error)[: 2 * ERROR_CHARACTERS_MAX]  # before it is split: a store may send a megabyte of words
+        why = self._tunnel.refusal or " ".join(said.split("Debug source:")[0].split())
         return SinkFailed(f"the store does not take it: {why[:ERROR_CHARACTERS_MAX]}")
 
 

@@ -6,6 +6,10 @@ proxy for whatever it asks for. For ``https`` that is to CONNECT, and TLS goes t
 checked for the real name; for ``http`` it is one request at a time, which goes on as if no proxy had been asked. The
 name is looked up here, at each connection, and the connection goes to one of the addresses that were found allowed,
 through ``deliver.proxy`` where that is set.
+
+The library also reads every answer to its end, so what the host may answer is counted here, for all connections
+together and for as long as one call of the library takes, whatever it tries again within. Nothing that the host does
+begins the count anew: with TLS it could make the library send something at any time.
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 90.0
 """Longer than the library waits for an answer."""
 CHUNK_BYTES = 65_536
+ANSWER_BYTES_MAX = 1024 * 1024
+"""Of what the host answers, unless more is allowed: a few hundred bytes, and with TLS its certificates, are usual."""
+ALLOWANCE_SECONDS = 5.0
+"""How long a connection waits for more to be allowed: a file may come faster than its announced size is looked at."""
 HTTP_PORT = 80
 _OF_PROXY = frozenset({"connection", "proxy-authorization", "proxy-connection"})
 ACCEPT_POLL_SECONDS = 0.5
@@ -47,6 +55,9 @@ class Tunnel:
         """Why the last connection could not be made, or not go on; empty since one could."""
         self._end: tuple[float, str] | None = None
         """Until when connections may go on, and why no longer; None for as long as they like."""
+        self._allowance = threading.Condition()
+        self._allowed_bytes = self._left_bytes = ANSWER_BYTES_MAX
+        self._allowance_seconds = 0.0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(ACCEPT_POLL_SECONDS)
         threading.Thread(target=self._accept, name="s3-tunnel", daemon=True).start()
@@ -69,6 +80,21 @@ class Tunnel:
             yield
         finally:
             self._end = None
+
+    def allow(self, count: int, *, grows: bool = False) -> None:
+        """Let the host answer so many bytes from now on, and with ``grows`` wait for ``allow_more`` with what is more;
+        forget why an earlier connection could not go on."""
+        with self._allowance:
+            self._allowed_bytes = self._left_bytes = count
+            self._allowance_seconds = ALLOWANCE_SECONDS if grows else 0.0
+            self.refusal = ""
+
+    def allow_more(self, count: int) -> None:
+        """Let the host answer so many bytes in addition."""
+        with self._allowance:
+            self._allowed_bytes += count
+            self._left_bytes += count
+            self._allowance.notify_all()
 
     def close(self) -> None:
         """End; may be called twice."""
@@ -93,7 +119,7 @@ class Tunnel:
             with near:
                 near.settimeout(IDLE_SECONDS)
                 asked = self._asked(near)
-                if asked is None:
+                if asked is None or self._is_spent():  # 403 is not tried again by the library
                     near.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
                     return
                 far = None if self._is_over() else self._connect()
@@ -168,6 +194,22 @@ class Tunnel:
         self.refusal = self._end[1]
         return True
 
+    def _may_pass(self, count: int) -> bool:
+        """Count what the host has answered; return whether it goes on to the library."""
+        with self._allowance:
+            self._left_bytes -= count
+            self._allowance.wait_for(lambda: self._left_bytes >= 0, self._allowance_seconds)
+            return not self._is_spent()
+
+    def _is_spent(self) -> bool:
+        if self._left_bytes >= 0:
+            return False
+        self.refusal = (
+            f"{self._host} answers more than the {self._allowed_bytes // 1024:,} KB that a store can have to say, so"
+            " the connection was closed; set endpoint to an S3-compatible store"
+        )
+        return True
+
     def _relay(self, near: socket.socket, far: socket.socket) -> None:
         near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         other = {near: far, far: near}
@@ -182,6 +224,6 @@ class Tunnel:
             for number, _ in ready:
                 each = ends[number]
                 data = each.recv(CHUNK_BYTES)
-                if not data:
+                if not data or (each is far and not self._may_pass(len(data))):
                     return
                 other[each].sendall(data)

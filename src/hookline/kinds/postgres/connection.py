@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from hookline.database.postgres.sessions import RetryingConnection, open_session
 from hookline.kinds.model import Json
+from hookline.kinds.postgres.bounded import AnswerTooLarge, BoundedConnection
 from hookline.kinds.sink import SinkAway, SinkContext, SinkFailed
 
 CONNECT_SECONDS_MAX = 5
@@ -25,6 +25,7 @@ IDLE_SECONDS_MAX = 5.0
 """A connection that was quiet for longer is asked something before it is relied on."""
 ADDRESSES_MAX = 4
 ERROR_CHARACTERS_MAX = 300
+NAME_CHARACTERS_MAX = 63
 ENCODING = "UTF8"
 KNOWN_AUTHORITIES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -48,7 +49,7 @@ class Server:
     def __init__(self, context: SinkContext, settings: Mapping[str, Json]) -> None:
         self._context = context
         self._settings = settings
-        self._connection: RetryingConnection | None = None
+        self._connection: BoundedConnection | None = None
         self._used = 0.0
 
     @property
@@ -61,10 +62,10 @@ class Server:
         """Return the name of the database."""
         return str(self._settings["database"])
 
-    def connection(self) -> RetryingConnection:
+    def connection(self) -> BoundedConnection:
         """Return the connection; raise SinkFailed where there can be none."""
         kept = self._connection
-        if kept is not None and (kept.closed or not self._answers(kept)):
+        if kept is not None and (kept.closed or kept.is_worn or not self._answers(kept)):
             self.close()
         if self._connection is None:
             self._connection = self._connect()
@@ -79,6 +80,8 @@ class Server:
 
     def failure(self, error: psycopg.Error) -> SinkFailed:
         """Return an error of a statement as a sentence."""
+        if isinstance(error, AnswerTooLarge):
+            return SinkFailed(self._too_large(error))
         said = _first_line(error)
         reason = _REASONS.get(type(error))
         if reason is None and isinstance(error, psycopg.errors.InsufficientPrivilege):
@@ -86,6 +89,14 @@ class Server:
         elif reason is None and isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
             reason = "the connection to the server was lost; it is made again"
         return SinkFailed(f"{reason} ({said})" if reason else f"the server refused to write: {said}")
+
+    def _too_large(self, error: AnswerTooLarge) -> str:
+        where = f"{self._settings['host']}:{self._settings['port']}"
+        said = str(error).partition("\n")[0]  # what follows says it for each address
+        return (
+            f"{where} {said}, so the connection was closed; correct the settings host and port, and with sslMode"
+            " verify-full nobody else can answer there"
+        )
 
     def _grants(self, said: str) -> str:
         if "for database" in said:
@@ -96,7 +107,7 @@ class Server:
             return f"ALTER TABLE … OWNER TO {self.user}"
         return f"GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE … TO {self.user}"
 
-    def _answers(self, connection: RetryingConnection) -> bool:
+    def _answers(self, connection: BoundedConnection) -> bool:
         if monotonic() - self._used < IDLE_SECONDS_MAX:
             return True
         try:
@@ -105,7 +116,7 @@ class Server:
             return False
         return True
 
-    def _connect(self) -> RetryingConnection:
+    def _connect(self) -> BoundedConnection:
         host, port = str(self._settings["host"]), int(self._settings["port"])
         addresses = self._context.addresses(host, port)[:ADDRESSES_MAX]
         given: dict[str, Any] = {
@@ -132,14 +143,15 @@ class Server:
         if self._settings["sslMode"] == "verify-full":
             given["sslrootcert"] = self._authorities()
         try:
-            made = open_session(make_conninfo(**given), prepare_threshold=None)
+            made = BoundedConnection.open(make_conninfo(**given), prepare_threshold=None)
         except psycopg.Error as error:
             raise SinkAway(self._refused(error, host, port)) from None
         encoding = made.info.parameter_status("server_encoding")
         if encoding not in (None, ENCODING):
             made.close()
+            known = encoding[:NAME_CHARACTERS_MAX]
             raise SinkFailed(
-                f"the database {self.database} has the encoding {encoding}, and events may have any character: make"
+                f"the database {self.database} has the encoding {known}, and events may have any character: make"
                 f" another one, createdb --encoding=UTF8 --template=template0"
             )
         return made
@@ -158,6 +170,8 @@ class Server:
 
     def _refused(self, error: psycopg.Error, host: str, port: int) -> str:
         """Return why no connection could be made. The server's words are all there is: these errors have no code."""
+        if isinstance(error, AnswerTooLarge):
+            return self._too_large(error)
         said = _first_line(error)
         where = f"{host}:{port}"
         if "password authentication failed" in said or "no password supplied" in said:
@@ -189,4 +203,5 @@ _REASONS: dict[type[psycopg.Error], str] = {
 
 
 def _first_line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split())[:ERROR_CHARACTERS_MAX]
+    """Return the words of an error. They are cut before they are split too: a server may send megabytes of them."""
+    return " ".join(str(error)[: 2 * ERROR_CHARACTERS_MAX].split())[:ERROR_CHARACTERS_MAX]

@@ -99,7 +99,7 @@ def _our_tables(connection: Connection[tuple[object, ...]], schema_prefix: str) 
 _OURS = """
 SELECT n.nspname::text, c.relname::text,
        has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT'),
-       array_agg(a.attname::text)
+       COALESCE(array_agg(a.attname::text) FILTER (WHERE a.attname IN ('anonymous_id', 'previous_id', 'user_id')), '{}')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
 WHERE c.relkind IN ('r', 'p') AND starts_with(n.nspname::text, %s)
   AND NOT starts_with(n.nspname::text, 'pg_')

@@ -104,7 +104,8 @@ class PostgresSink:
             return self._write_together(connection, events)
         except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded) as error:
             if len(events) == 1:
-                return [Verdict(False, of_event=True, error=" ".join(str(error).split())[:ERROR_CHARACTERS_MAX])]
+                said = str(error)[: 2 * ERROR_CHARACTERS_MAX]
+                return [Verdict(False, of_event=True, error=" ".join(said.split())[:ERROR_CHARACTERS_MAX])]
         middle = len(events) // 2
         return [*self._write(connection, events[:middle]), *self._write(connection, events[middle:])]
 

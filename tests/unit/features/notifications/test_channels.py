@@ -225,6 +225,15 @@ def test_a_server_that_hangs_is_left() -> None:
     assert not failed.value.final
 
 
+def test_a_server_that_replies_without_end_is_left() -> None:
+    """The library would keep every line of a reply."""
+    with MailServer() as server:
+        server.answers = {"MAIL": b"250-and more\r\n" * 100_000 + b"250 ok"}
+        result = mailed(server)
+    assert "it answers more than 256 KB; set smtp.url to a mail server" in str(result.error)
+    assert not result.final
+
+
 def test_without_a_mail_server_it_says_what_to_set() -> None:
     """The two settings, by name."""
     assert sent(TO) == Result(SMTP_MISSING, final=True)

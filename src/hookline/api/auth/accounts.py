@@ -45,13 +45,17 @@ class Passwords:
         async with self._turn:
             return await asyncio.to_thread(_hasher().hash, password)
 
-    async def matches(self, password: str, stored: str | None, others_first: bool = False) -> bool:
-        """Return whether it is the password of this hash; with None the same work is done for nothing.
-
-        Raise TooManyWaiting rather than let the queue grow, or where others go first and somebody waits.
-        """
+    def require_room(self, others_first: bool = False) -> None:
+        """Raise TooManyWaiting rather than let the queue grow, or where others go first and somebody waits."""
         if self._waiting >= (1 if others_first else WAITING_MAX):
             raise TooManyWaiting
+
+    async def matches(self, password: str, stored: str | None) -> bool:
+        """Return whether it is the password of this hash; with None the same work is done for nothing.
+
+        Raise TooManyWaiting; what counts tries asks for room before it counts one.
+        """
+        self.require_room()
         self._waiting += 1
         try:
             async with self._turn:

@@ -357,10 +357,6 @@ def _tagged(user: User) -> Response[User]:
     return tagged(user, tag_of(user))
 
 
-SESSION = "session"
-"""In place of the address: who is signed in is not kept waiting by strangers' tries from the same one."""
-
-
 async def change_own_password(services: Services, call: Call, current: str, new: str) -> int:
     """Put the new password in force and end every session of the account; say how many those were.
 
@@ -375,27 +371,31 @@ async def change_own_password(services: Services, call: Call, current: str, new:
 async def _change_password(
     services: Services, call: Call, account: int | None, name: str, current: str, new: str
 ) -> int:
+    # In place of the address: whoever is signed in is kept waiting neither by strangers' tries from the same one, nor
+    # by what others try who are signed in too.
+    caller, throttle, passwords = the_caller().key, login_throttle(services), password_hasher(services)
     found = None if account is None else account_store(services).credentials_of(account)
-    wait_seconds = login_throttle(services).begin(SESSION, name)
+    wait_seconds = throttle.wait(caller, name)
     if wait_seconds is not None:
         minutes = -(-wait_seconds // 60)
         detail = f"Too many wrong passwords. Try again in {minutes} min."
         raise Problem(429, "too_many_requests", detail, headers=_after(wait_seconds))
     try:
-        right = await password_hasher(services).matches(current, None if found is None else found.password_hash)
+        passwords.require_room(throttle.fails_often(caller))
     except TooManyWaiting:
-        login_throttle(services).not_tried(SESSION, name)
         raise Problem(503, "unavailable", "Too many people are signing in right now; try again in a moment.") from None
+    throttle.count(caller, name)
+    right = await passwords.matches(current, None if found is None else found.password_hash)
     if not right or account is None:
         if account is not None and call.caller is not None:  # few, for each account has few tries
             target = f"users/u{account}"
             audit_log(services).record(call.caller, "sign_in_failed", target, call.address, call.id)
         raise _wrong_password(call)
-    login_throttle(services).succeeded(SESSION, name)
+    throttle.succeeded(caller, name)
     refusal = refusal_of(new, name)
     if refusal is not None:
         raise Problem(422, "weak_password", refusal, [FieldError("/new", refusal)])
-    password_hash = await password_hasher(services).hash(new)
+    password_hash = await passwords.hash(new)
     if account_store(services).credentials_of(account) != found:  # changed while these were checked and hashed
         raise _wrong_password(call)
     account_store(services).set_password(account, password_hash)

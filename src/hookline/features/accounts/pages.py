@@ -60,18 +60,14 @@ class SignIn(Controller):
         if not account and admin_token(services).matches(password.strip()):  # it cannot be guessed, so it never waits
             return signed_in(redirect(after), services, owner_by_token(), "sign_in")
         address, throttle = the_call().address, login_throttle(services)
-        wait_seconds = throttle.begin(address, account)
+        wait_seconds = throttle.wait(address, account)
         if wait_seconds is not None:
             return _throttled(services, after, account, wait_seconds)
         try:
-            found = await _found(services, account, password, throttle.fails_often(address))
+            found = await _found(services, address, account, password)
         except TooManyWaiting:
-            throttle.not_tried(address, account)
             error = "Too many sign-ins right now. Try again in a moment."
             return _form(services, after, account, error, 503, {"Retry-After": "5"})
-        except DatabaseAway:
-            throttle.not_tried(address, account)
-            raise
         if found is None:
             _refused(services, "failed", _target(services, account))
             error = "Account and password do not match."
@@ -112,16 +108,28 @@ class SignIn(Controller):
         return answer
 
 
-async def _found(services: Services, account: str, password: str, others_first: bool) -> Caller | None:
+async def _found(services: Services, address: str, account: str, password: str) -> Caller | None:
+    """Return who this is, None when the password is wrong; the try is counted where it begins to cost something.
+
+    Raise TooManyWaiting, and DatabaseAway; then nothing is counted.
+    """
+    throttle, accounts, passwords = login_throttle(services), account_store(services), password_hasher(services)
     if not account:
+        throttle.count(address)
         return None
-    credentials = account_store(services).credentials(account)
+    credentials = accounts.credentials(account)
     stored = None if credentials is None else credentials.password_hash
-    if not await password_hasher(services).matches(password, stored, others_first) or credentials is None:
-        return None
-    if account_store(services).credentials_of(credentials.id) != credentials:  # changed while it was checked
-        return None
-    known = account_store(services).get(credentials.id)
+    passwords.require_room(throttle.fails_often(address))
+    throttle.count(address, account)
+    try:
+        if not await passwords.matches(password, stored) or credentials is None:
+            return None
+        if accounts.credentials_of(credentials.id) != credentials:  # changed while it was checked
+            return None
+        known = accounts.get(credentials.id)
+    except DatabaseAway:
+        throttle.not_tried(address, account)
+        raise
     return None if known is None else person(known)
 
 

@@ -13,6 +13,7 @@ from hookline.api.auth.service import (
     FAILURES_PER_ACCOUNT_MAX,
     FAILURES_PER_ADDRESS_MAX,
     KEYS_MAX,
+    WINDOW_SECONDS,
     LoginThrottle,
 )
 from hookline.api.auth.sessions import IDLE_MS, LIFETIME_MS, Sessions
@@ -182,12 +183,70 @@ def test_a_password_nobody_looked_at_is_no_failure(throttle: LoginThrottle) -> N
         throttle.not_tried("a", "olga")
 
 
-def test_what_the_throttle_remembers_is_bounded(throttle: LoginThrottle) -> None:
-    """Names and addresses that strangers make up take no more memory than ten thousand of each."""
-    for number in range(KEYS_MAX + 100):
+def test_a_try_that_nobody_looks_at_leaves_nothing_behind(throttle: LoginThrottle) -> None:
+    """Neither asking nor what is taken back keeps a key, so that neither pushes another one out."""
+    assert throttle.wait("a", "olga") is None
+    throttle.begin("a", "olga")
+    throttle.not_tried("a", "olga")
+    throttle.begin("b")
+    throttle.not_tried("b")
+    assert remembered(throttle) == [0, 0, 0, 0]
+
+
+def test_tries_of_tokens_push_out_no_failures_of_passwords(
+    throttle: LoginThrottle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cost no check of a password, and one machine may have 65,536 networks of IPv6."""
+    monkeypatch.setattr(throttle._secrets, "_keys_max", 10)
+    for _ in range(FAILURES_MAX):
+        throttle.begin("a", "olga")
+    for number in range(100):
+        throttle.begin(f"2001:db8:0:{number}::1")
+    assert throttle.wait("a", "olga") is not None
+    assert remembered(throttle) == [1, 1, 1, 10]
+
+
+def test_what_the_throttle_remembers_is_bounded(throttle: LoginThrottle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who failed longest ago is forgotten first, whatever else began before; nobody new is refused."""
+    for failures in (throttle._pairs, throttle._accounts, throttle._networks):
+        monkeypatch.setattr(failures, "_keys_max", 100)
+    for number in range(150):
+        assert throttle.begin(f"address {number}", f"name {number}") is None
+        for _ in range(FAILURES_MAX - 1):
+            throttle.begin("a", "olga")
+    assert remembered(throttle) == [100, 100, 100, 0]
+    assert throttle.wait("a", "olga") is not None
+
+
+def test_the_bound_is_more_than_are_checked_within_a_window() -> None:
+    """Where a check takes 20 ms, less than it does on any core of today, no failure within the window is forgotten."""
+    assert KEYS_MAX > WINDOW_SECONDS / 0.02
+
+
+def test_failures_before_the_window_are_forgotten_first() -> None:
+    """Keys go when their last failure is a quarter of an hour old; those that failed since stay."""
+    now = 1_000.0
+    throttle = LoginThrottle(lambda: now)
+    for number in range(50):
         throttle.begin(f"address {number}", f"name {number}")
-    kept = (throttle._pairs, throttle._accounts, throttle._networks)
-    assert [len(failures._times) for failures in kept] == [KEYS_MAX] * 3
+    now += WINDOW_SECONDS / 2
+    throttle.begin("address 7", "name 7")
+    now += WINDOW_SECONDS / 2
+    throttle.begin("a", "olga")
+    assert remembered(throttle) == [2, 2, 2, 0]
+
+
+def test_a_long_name_takes_no_more_memory_than_a_short_one(throttle: LoginThrottle) -> None:
+    """Names are anybody's to make up, so only digests of them are kept."""
+    throttle.begin("a", "ΐ" * 200)
+    ((network, account),) = throttle._pairs._times
+    assert (network, len(account)) == ("a", 16)
+
+
+def remembered(throttle: LoginThrottle) -> list[int]:
+    """How many keys are kept of each kind: pairs, accounts, networks, and networks that tried tokens."""
+    kept = (throttle._pairs, throttle._accounts, throttle._networks, throttle._secrets)
+    return [len(failures._times) for failures in kept]
 
 
 def test_who_gets_in_starts_anew(throttle: LoginThrottle) -> None:

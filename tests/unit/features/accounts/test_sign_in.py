@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 import pytest
 
 from hookline.api.auth.access import local_path
+from hookline.api.auth.accounts import WAITING_MAX
 from hookline.api.auth.admin_token import VALID_SECONDS, OneTimeLink, one_time_link
-from hookline.api.auth.service import account_store, login_link, login_throttle, session_store
+from hookline.api.auth.service import account_store, login_link, login_throttle, password_hasher, session_store
 from hookline.api.auth.sessions import IDLE_MS
 from hookline.database.sqlite import DatabaseAway
 from hookline.features.fleet.service import own_metrics
@@ -151,6 +152,23 @@ def test_a_database_that_is_away_counts_as_no_try(control: Running, monkeypatch:
         outage.setattr(account_store(control.services), "credentials", away)
         assert [login(control, "correct horse", account="ada").status for _ in range(6)] == [503] * 6
     assert login(control, "correct horse", account="ada").status == 403
+
+
+def test_tries_without_room_are_not_counted(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While many wait, names that somebody makes up are sent away, and push out no failure of anybody."""
+    throttle, passwords = login_throttle(control.services), password_hasher(control.services)
+    for failures in (throttle._pairs, throttle._accounts, throttle._networks):
+        monkeypatch.setattr(failures, "_keys_max", 3)
+    assert [login(control, "wrong horse", account="olga").status for _ in range(6)] == [403] * 5 + [429]
+    kept = list(throttle._accounts._times)
+    with monkeypatch.context() as crowd:
+        crowd.setattr(passwords, "_waiting", WAITING_MAX)
+        answers = [login(control, "wrong horse", account=f"nobody {number}").status for number in range(4)]
+        given = {"account": "nobody", "current": "wrong horse", "new": "another horse of mine"}
+        answers.append(control.api("POST", "/users/password", given).status)
+    assert answers == [503] * 5
+    assert list(throttle._accounts._times) == kept
+    assert login(control, "wrong horse", account="olga").status == 429
 
 
 def test_a_wait_is_said_in_minutes(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -382,6 +382,15 @@ def test_a_password_is_changed_by_who_knows_it(control: Running) -> None:
     assert set(tries) == {403, 429}
 
 
+def test_what_others_try_keeps_nobody_from_a_new_password(control: Running) -> None:
+    """Whoever is signed in has tries of their own, also after somebody else guessed theirs with a token."""
+    anna = (owner(control), join(control, "anna", "viewer"))[1]
+    guess = {"account": "anna", "current": "no", "new": "another good password"}
+    assert [control.api("POST", "/users/password", guess).status for _ in range(6)] == [403] * 5 + [429]
+    change = {"current": PASSWORD, "new": "another good password"}
+    assert as_browser(control, "POST", "/users/me/password", anna, change).status == 200
+
+
 def test_a_guess_by_who_is_known_is_on_record(control: Running) -> None:
     """Whoever may only read, and tries passwords of others, is named where failed attempts are looked for."""
     owner(control)

@@ -31,7 +31,7 @@ def main(people: int = PEOPLE) -> None:
             path = Path(name) / f"{label}.db"
             store = ProfileStore(path, names)
             seconds, processor = _fill(store, people)
-            store.empty_log()
+            store.overwrite_gaps()
             size = path.stat().st_size / people
             print(
                 f"{label} index: {people / seconds:,.0f} people/s, {processor:.1f} µs CPU, {size:,.0f} bytes a person"

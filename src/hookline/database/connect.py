@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from hookline.database import sqlite
+from hookline.database import gaps, sqlite
 from hookline.database.commits import CountedConnection, commits_of
 from hookline.database.connection import Connection, transaction
 from hookline.database.location import DatabaseLocation, Schema
@@ -77,6 +77,12 @@ def empty_log(connection: Connection) -> bool:
     return not busy
 
 
+def overwrite_gaps(location: DatabaseLocation) -> bool:
+    """Leave nothing of deleted rows in a file and its log, also not where they stood before they moved, once their
+    deletion is committed; False when others were in the way for too long. PostgreSQL has no such thing."""
+    return isinstance(location, Schema) or gaps.overwrite_gaps(location)
+
+
 def commit_mark(connection: Connection) -> CommitMark | None:
     """Return what tells, after the answer to a ``COMMIT`` was lost, whether it was done; a file always answers."""
     if is_file(connection):
@@ -99,6 +105,7 @@ class Shared:
     for rows of people are among them."""
 
     def __init__(self, location: DatabaseLocation) -> None:
+        self._location = location
         self._connection = connect(location)
         keep_few_pages(self._connection)
         overwrite_deleted(self._connection)  # of a row that changes, too, the old one may stand in its page
@@ -135,6 +142,10 @@ class Shared:
             logger().warning("note_not_written", reason=str(error))
             return False
         return True
+
+    def overwrite_gaps(self) -> bool:
+        """Leave nothing of deleted rows, as the function of that name; others use the connection meanwhile."""
+        return overwrite_gaps(self._location)
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

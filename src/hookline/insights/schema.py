@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hookline.database.connect import empty_log, insert_many, overwrite_deleted
+from hookline.database.connect import insert_many, overwrite_deleted, overwrite_gaps
 from hookline.database.connection import Connection, overwriting, transaction
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import open_insights
@@ -233,6 +233,7 @@ class SchemaStore:
     """The one writer of the schemas; used from one thread at a time."""
 
     def __init__(self, location: DatabaseLocation) -> None:
+        self._location = location
         self._connection = open_insights(location)
         overwrite_deleted(self._connection)
 
@@ -306,7 +307,7 @@ class SchemaStore:
             self.save(changed, {}, {})
             with transaction(self._connection):
                 self._connection.executemany("DELETE FROM schema_names WHERE (source, type, name) = (?, ?, ?)", gone)
-        return empty_log(self._connection)
+        return overwrite_gaps(self._location)
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hookline.database.connect import Shared, empty_log
+from hookline.database.connect import Shared
 from hookline.database.connection import Connection
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
@@ -168,7 +168,7 @@ class PrivacyStore:
     def empty_log(self) -> None:
         """Bring the write-ahead log into the file and cut it: deleted rows stand there still. Raise LogNotEmptied."""
         self._is_emptied = False
-        self._is_emptied = self.database.read(empty_log)
+        self._is_emptied = self.database.overwrite_gaps()
         if not self._is_emptied:
             raise LogNotEmptied("privacy.db")
 
@@ -176,7 +176,7 @@ class PrivacyStore:
         """Do so if it did not succeed the last time; may not succeed either."""
         if not self._is_emptied:
             with suppress(OperationalError):
-                self._is_emptied = self.database.read(empty_log)
+                self._is_emptied = self.database.overwrite_gaps()
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

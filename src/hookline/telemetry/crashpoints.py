@@ -61,7 +61,7 @@ CRASH_POINTS: dict[str, str] = {
     "files.committed": "the manifest is there, no event of it is marked as delivered",
     "files.erasure_noted": "what will be erased from files is noted, nothing is erased",
     "files.erased_one": "one of several files is written anew without a person, no manifest says so",
-    "profiles.erased_before_answer": "people are taken out of profiles and the log is emptied, control does not know",
+    "profiles.erased_before_answer": "nothing of erased people is left in the files of profiles, control does not know",
 }
 """Every name with its meaning."""
 

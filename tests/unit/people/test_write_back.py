@@ -61,7 +61,7 @@ def test_it_goes_on_behind_a_reader(store: ProfileStore, tmp_path: Path) -> None
         assert in_file < log
     for number in range(10, 12):
         write(store, number)
-    store.empty_log()
+    store.overwrite_gaps()
     assert store.connection.execute("SELECT count(*) FROM persons").fetchone() == (12 * PEOPLE,)
     assert pages(store.connection) == (0, 0)
     store.close()

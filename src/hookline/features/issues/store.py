@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from hookline.database.connect import Shared, empty_log
+from hookline.database.connect import Shared
 from hookline.database.connection import replacing
 from hookline.database.location import DatabaseLocation
 from hookline.database.open import ensure
@@ -274,7 +274,7 @@ class IssueStore:
                 (hour_ms,),
             )
         if silent or gone or not self._is_log_empty:
-            self._is_log_empty = self._database.read(empty_log)  # where the words still stand
+            self._is_log_empty = self._database.overwrite_gaps()  # where the words still stand
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.connections.history import Kind
 from hookline.connections.state import decode_object
-from hookline.database.connect import Shared, empty_log
+from hookline.database.connect import Shared
 from hookline.database.location import DatabaseLocation, location_of
 from hookline.database.read_only import ReadOnly
 from hookline.features.notifications.wording import Content
@@ -123,7 +123,7 @@ class Forgetting:
             raise LogNotEmptied("insights.db")
 
     def _empty_log(self) -> None:
-        if not self._database.read(empty_log):
+        if not self._database.overwrite_gaps():
             raise LogNotEmptied("control.db")
 
     def _forget_replays(self, ids: Collection[str], message_ids: Collection[str]) -> None:

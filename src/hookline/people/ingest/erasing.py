@@ -232,7 +232,7 @@ class Erasures:
 
     def _carry_out(self, erasure: Erasure, now_ms: int) -> None:
         self._erase(erasure)
-        if self._store.empty_log():
+        if self._store.overwrite_gaps():
             crash_point("profiles.erased_before_answer")
             query = 'UPDATE erasures SET done_at = ? WHERE request = ? AND asked_at = ? AND "round" = ?'
             self._store.connection.execute(query, (now_ms, *erasure.key))

@@ -76,6 +76,7 @@ class ProfileStore:
     """Used from one thread."""
 
     def __init__(self, location: DatabaseLocation, search_traits: Collection[str] = TRAITS) -> None:
+        self._location = location
         self.connection = open_profiles(location)
         if connect.is_file(self.connection):
             self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -317,10 +318,10 @@ class ProfileStore:
         row = self.connection.execute(query, key).fetchone()
         return row is not None and row[0] is not None
 
-    def empty_log(self) -> bool:
-        """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
+    def overwrite_gaps(self) -> bool:
+        """Leave nothing of deleted rows in the file and its log; False when others were in the way for too long."""
         self._write_back.wait()
-        return connect.empty_log(self.connection)
+        return connect.overwrite_gaps(self._location)
 
     def many(self, query: str, keys: Iterable[Any], behind: str = "") -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query that ends with ``IN``, for any number of keys, and goes on with ``behind``; few

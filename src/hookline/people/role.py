@@ -149,7 +149,7 @@ class ProfilesRole:
             if self.erasures.follow(int(time.time() * 1000)):
                 self.previews.begin_again()
                 return True  # whoever is next does not wait for what may take its time
-            worked = self._read()
+            worked = self._read() or self.erasures.is_under_way
             worked = self._look_at_people() or worked
         except (sqlite.Error, JournalError, OSError) as error:
             self._failed(error)

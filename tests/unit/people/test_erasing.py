@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,77 @@ def test_a_shared_device_leaves_its_other_user(profiles: Profiles) -> None:
         for position in [int.from_bytes(entries[20:28], "little")]
     }
     assert positions == {3}
+
+
+def share_one_id(profiles: Profiles, people: int) -> None:
+    """As a client does that sends the same anonymous id for everybody; u0 goes, and the id alone has told of others."""
+    for first in range(0, people, 500):
+        users = range(first, min(people, first + 500))
+        profiles.journal.append(
+            *(
+                record(
+                    "identify", f"m{n}", userId=f"u{n}", anonymousId="unknown", traits={"name": f"n{n}", "x": "y" * 99}
+                )
+                for n in users
+            )
+        )
+        while profiles.ingest.step():
+            pass
+
+
+def test_many_who_share_an_id_are_looked_at_in_steps(
+    location_of: LocationOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is a transaction of its own, and the result is that of a single one."""
+    rows: list[list[list[tuple[Any, ...]]]] = []
+    for in_steps in (False, True):
+        profiles = Profiles(location_of("profiles") if in_steps else tmp_path / "once.db")
+        profiles.journal.append(
+            *(
+                record(type, f"{type} {user}", groupId="g", event="Order", anonymousId="unknown", **who, traits=traits)
+                for user in range(9)
+                for who in ({"userId": f"u{user}"}, {})
+                for traits in ({"plan": f"p{user}"},)
+                for type in ("identify", "group", "track")
+            )
+        )
+        profiles.sync_all()
+        positions = {0: OffsetSet([0, 1, 2, *range(3, profiles.journal.end(0), 2)])}
+        ids = {"u0": True, "unknown": False}
+        after: erasing.ReadTo | None = erasing.BEGINNING
+        transactions = 0
+        if in_steps:
+            monkeypatch.setattr(erasing, "SHARING_PER_STEP", 2)
+            monkeypatch.setattr(erasing, "SHARING_AT_ONCE", 1)
+            while after is not None:
+                with profiles.store.transaction() as execute:
+                    _, after = Erasing(profiles.store, execute, positions).look_at_sharing(ids, after)
+                transactions += 1
+            assert transactions >= 4
+        with profiles.store.transaction() as execute:
+            Erasing(profiles.store, execute, positions).erase(ids, after)
+        queries = (f"SELECT * FROM {table}" for table in TABLES if table != "touched")
+        rows.append([sorted(profiles.store.connection.execute(query).fetchall(), key=repr) for query in queries])
+        profiles.store.close()
+    assert rows[0] == rows[1]
+    assert any(rows[0])
+
+
+def test_memory_does_not_grow_with_those_who_share_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight times as many people need no more of it, and only who has something of the erased events is written."""
+    monkeypatch.setattr(erasing, "SHARING_PER_STEP", 100)
+    monkeypatch.setattr(erasing, "SHARING_AT_ONCE", 50)
+    peaks: list[int] = []
+    for people in (500, 4_000):
+        profiles = Profiles(tmp_path / f"{people}.db")
+        share_one_id(profiles, people)
+        written = profiles.store.connection.total_changes
+        tracemalloc.start()
+        erased = erase(profiles, "u0", anonymous=("unknown",), positions=OffsetSet([0]))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert erased.people == 1
+        # The rows that say who had the id before; hardly anything else.
+        assert profiles.store.connection.total_changes - written < people + 50
+        profiles.store.close()
+    assert peaks[1] < 1.5 * peaks[0]

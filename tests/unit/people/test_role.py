@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.store import Store
+from hookline.database import sqlite as database_sqlite
 from hookline.database.open import ensure
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.kafka.address import KafkaAddress
@@ -21,10 +23,11 @@ from hookline.journal.kafka.backend import KafkaBackend
 from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.remote import serve_append
-from hookline.people.ingest import cpu_throttle
+from hookline.people.ingest import cpu_throttle, erasing
 from hookline.people.ingest.erasing import Erasures
 from hookline.people.role import ProfilesRole
 from hookline.privacy import id_digest
+from hookline.privacy.identities import Identities
 from hookline.privacy.model import Action
 from hookline.privacy.requests import Requests
 from hookline.privacy.search import SearchResult
@@ -70,10 +73,11 @@ def requests(settings: Settings) -> Iterator[Requests]:
     store.close()
 
 
-def erase(requests: Requests, user_id: str, *offsets: int) -> int:
+def erase(requests: Requests, user_id: str, *offsets: int, ids: Identities | None = None) -> int:
     """Ask for a deletion, as far as the roles have a part in it; return its number."""
     request = requests.create([user_id], "delete", "tests")
     found = SearchResult([user_id])
+    found.ids[0].update(ids or {})
     found.offsets[0] = OffsetSet(sorted(offsets))
     requests.plan(request, found, [])
     requests.clear(request.number)
@@ -106,7 +110,7 @@ def test_people_are_erased_before_anything_is_read(role: ProfilesRole, requests:
     asyncio.run(_append(settings.data_path / "journal", (record("m3", userId="u3"),)))
     first, second = erase(requests, "u1"), erase(requests, "u2")
     assert role.work()
-    assert (done(role), role.ingest.lag()) == ([first], 1)
+    assert (done(role), role.ingest.lag(), role.ingest.person_count) == ([], 1, 1), "the file is overwritten once"
     assert role.work()
     assert (done(role), role.ingest.lag()) == ([first, second], 1)
     assert role.work()
@@ -305,3 +309,45 @@ def test_the_thread_that_erases_keeps_its_priority() -> None:
     thread.start()
     thread.join()
     assert found == [os.SCHED_IDLE, os.SCHED_OTHER, before]
+
+
+def test_other_work_goes_on_while_many_share_an_id(
+    role: ProfilesRole, requests: Requests, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who have the id are looked at in steps; the role reads between them, rests in none, and after a restart
+    begins with them again."""
+    monkeypatch.setattr(erasing, "SHARING_PER_STEP", 1)
+    shared = [record(f"s{n}", type="identify", userId=f"s{n}", anonymousId="unknown") for n in range(5)]
+    asyncio.run(_append(settings.data_path / "journal", tuple(shared)))
+    while role.work():
+        pass
+    number = erase(requests, "s0", ids={"unknown": False})
+    asyncio.run(_append(settings.data_path / "journal", (record("m3", userId="u3"),)))
+    assert role.work()
+    assert (done(role), role.ingest.lag(), role.ingest.person_count) == ([], 0, 8)
+    assert role.erasures.is_under_way
+    again = ProfilesRole(settings)
+    steps = 0
+    while again.erasures.look() or again.erasures.is_under_way or not done(again):
+        assert again.work()
+        steps += 1
+    assert (done(again), again.ingest.person_count) == ([number], 7)
+    assert steps >= 4
+    again.close()
+
+
+def test_a_reader_that_stays_holds_up_the_answer_alone(
+    role: ProfilesRole, requests: Requests, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes may be left while somebody reads the file as it was: control hears nothing, and the role reads on."""
+    monkeypatch.setattr(database_sqlite, "BUSY_TIMEOUT_SECONDS", 0.05)
+    with closing(database_sqlite.connect(settings.data_path / "profiles.db", read_only=True)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM persons").fetchall()
+        number = erase(requests, "u1")
+        asyncio.run(_append(settings.data_path / "journal", (record("m3", userId="u3"),)))
+        assert role.work()
+        assert (done(role), role.ingest.lag(), role.ingest.person_count) == ([], 0, 2)
+    while role.work():
+        pass
+    assert done(role) == [number]

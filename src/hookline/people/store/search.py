@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -113,11 +114,14 @@ class SearchIndex:
         query = "SELECT person, traits FROM search_people WHERE person IN "
         self._replace([(person, traits.unpacked(held), {}) for person, held in list(self._store.many(query, numbers))])
 
-    def renew(self, numbers: Collection[int]) -> None:
-        """Make it as the stored traits of these persons are; within the transaction that took some of them away."""
-        query = "SELECT person, traits FROM search_people WHERE person IN "
-        known = {person: traits.unpacked(held) for person, held in self._store.many(query, numbers)}
-        self._replace([(person, held, self._stored(person)) for person, held in known.items()])
+    def renew(self, numbers: Iterable[int], is_old: Callable[[int, Traits], bool]) -> None:
+        """Make it as the stored traits are, for those of these persons of whom what it holds is old; within the
+        transaction that took some of them away."""
+        query, left = "SELECT person, traits FROM search_people WHERE person IN ", iter(numbers)
+        while some := list(islice(left, PERSONS_PER_STEP)):
+            held = ((person, traits.unpacked(stored)) for person, stored in self._store.many(query, some))
+            old = [(person, known) for person, known in held if is_old(person, known)]
+            self._replace([(person, known, self._stored(person)) for person, known in old])
 
     def _stored(self, person: int) -> Traits:
         found: dict[int, Traits] = {}

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -260,6 +261,150 @@ def test_names_that_had_an_address_wait_for_no_new_ones() -> None:
         asyncio.run(scenario())
     finally:
         release.set()
+
+
+class SilentServer:
+    """A look-up of names that all have an address until the name server of those that begin with ``dead`` is silent."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.is_silent = False
+        self.back = threading.Event()
+        self.asked: Counter[str] = Counter()
+        self.resolver = Resolver(public_only(), self, lambda: self.now)
+
+    def __call__(self, host: str, port: int) -> list[str]:
+        self.asked[host] += 1
+        if self.is_silent and host.startswith("dead"):
+            self.back.wait(60)
+            raise socket.gaierror(-3, "Temporary failure in name resolution")
+        return ["1.1.1.1"]
+
+    async def renew(self, names: list[str]) -> None:
+        """Ask for names whose answers are due for renewal, and wait until all of them are being looked up."""
+        for name in names:
+            await self.resolver.resolve(name, 80)
+        while not all(name in self.resolver._begun for name in names):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.005)
+
+    async def fall_silent(self, names: list[str]) -> None:
+        """Know the names and a healthy one, let the server fall silent, and wait until each of its names hangs."""
+        for name in (*names, "healthy"):
+            await self.resolver.resolve(name, 80)
+        self.is_silent = True
+        self.now += egress.FRESH_SECONDS
+        self.asked.clear()
+        async with asyncio.timeout(50):
+            await self.renew(names)
+
+
+DEAD = [f"dead{number}" for number in range(10 * egress.KNOWN_PLACES)]
+"""Names of one silent name server: far more than are begun at a time."""
+
+
+def test_known_names_that_hang_do_not_hold_up_another_known_one() -> None:
+    """Their name server is silent: each hangs in one thread however often it is asked for, and one with another name
+    server is looked up before any of them has failed."""
+    server = SilentServer()
+
+    async def scenario() -> None:
+        await server.fall_silent(DEAD)
+        server.now += egress.KEPT_SECONDS
+        again = [asyncio.ensure_future(server.resolver.resolve(name, 80)) for name in DEAD]
+        assert await server.resolver.resolve("healthy", 80) == ["1.1.1.1"]
+        assert server.asked == Counter([*DEAD, "healthy"])
+        assert not server.back.is_set()
+        server.back.set()
+        await asyncio.gather(*again, return_exceptions=True)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        server.back.set()
+
+
+def test_a_known_name_that_hung_waits_for_others_like_it_the_next_time() -> None:
+    """Its first look-up has a known name's room, those after it have none until it has an address again."""
+    server = SilentServer()
+
+    async def scenario() -> None:
+        await server.fall_silent(DEAD)
+        server.now += egress.KEPT_SECONDS
+        server.back.set()
+        await asyncio.gather(*server.resolver._under_way.values(), return_exceptions=True)
+        server.back.clear()
+        again = [asyncio.ensure_future(server.resolver.resolve(name, 80)) for name in DEAD]
+        async with asyncio.timeout(50):
+            while not server.resolver._doubtful_threads.locked():  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.005)
+        assert len(server.resolver._begun) == egress.DOUBTFUL_LOOKUPS_MAX
+        server.is_silent = False
+        server.back.set()
+        await asyncio.gather(*again, return_exceptions=True)
+        await asyncio.gather(*(server.resolver.resolve(name, 80) for name in DEAD))
+        assert not server.resolver._doubtful
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        server.back.set()
+
+
+def test_the_threads_of_known_names_that_hang_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound a name waits, with its old answer at hand; where few files may be open the bound is lower."""
+    monkeypatch.setattr(egress, "open_files_max", lambda: 4 * egress.KNOWN_FILES_SHARE)
+    server = SilentServer()
+
+    async def scenario() -> None:
+        await server.fall_silent(DEAD[:4])
+        assert await server.resolver.resolve("healthy", 80) == ["1.1.1.1"]
+        await asyncio.sleep(0)
+        assert server.resolver._known_threads.locked()
+        assert server.asked["healthy"] == 0
+        server.back.set()
+        await asyncio.gather(*server.resolver._under_way.values(), return_exceptions=True)
+        assert server.asked["healthy"] == 1
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        server.back.set()
+
+
+@pytest.mark.parametrize(("seconds", "is_doubtful"), [(0.0, False), (egress.HUNG_SECONDS, True)])
+def test_only_a_failure_that_took_long_makes_a_name_doubtful(seconds: float, is_doubtful: bool) -> None:
+    """One that failed at once holds no thread to speak of: it need not wait behind names that hang."""
+    now = [0.0]
+
+    def lookup(host: str, port: int) -> list[str]:
+        now[0] += seconds
+        raise socket.gaierror(-2, "Name or service not known")
+
+    async def scenario() -> set[str]:
+        resolver = Resolver(public_only(), lookup, lambda: now[0])
+        with pytest.raises(NameNotResolved, match="not known"):
+            await resolver.resolve("example.com", 80)
+        return set(resolver._doubtful)
+
+    assert asyncio.run(scenario()) == ({"example.com"} if is_doubtful else set())
+
+
+def test_a_machine_that_gives_no_thread_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is looked up once there is one, and is not taken for one that hangs."""
+    start, refusals = threading.Thread.start, iter([True] * 3)
+
+    def refuse(thread: threading.Thread) -> None:
+        if next(refusals, False):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    names = Names(["1.1.1.1"])
+    resolver = Resolver(public_only(), names)
+    assert resolve(resolver, "example.com") == ["1.1.1.1"]
+    assert names.asked == 1
+    assert next(refusals, None) is None
+    assert not resolver._doubtful
 
 
 def test_a_name_that_only_waited_is_not_taken_for_one_that_hangs() -> None:

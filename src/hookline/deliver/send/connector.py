@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import socket
 import ssl
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from io import FileIO
@@ -25,7 +23,7 @@ from hookline.deliver.send.client_certificate import ClientCertificate, tls_reas
 from hookline.deliver.send.connection import Connection
 from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.proxy import SHORT, TRY_ANOTHER, Proxy, ProxyFailed, connected
-from hookline.deliver.send.resolver import BlockedAddress, NameNotResolved, Resolver
+from hookline.deliver.send.resolver import BlockedAddress, NameNotResolved, Resolver, open_files_max
 from hookline.deliver.send.tls import TlsTransport
 from hookline.outcomes.outcome import Outcome
 from hookline.telemetry.log import logger
@@ -315,12 +313,6 @@ def _reserved_descriptor() -> FileIO | None:
         reserved.close()
         return None
     return reserved
-
-
-def open_files_max() -> int:
-    """Return how many files this process may have open."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return sys.maxsize if most == resource.RLIM_INFINITY else most
 
 
 _shortage_logged = [-SHORT_LOG_SECONDS]

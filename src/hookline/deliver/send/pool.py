@@ -18,11 +18,11 @@ from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.send.answers import PlainAnswers, RequestBatch, plain_success
 from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, SPARE_REST_SECONDS, Connection
-from hookline.deliver.send.connector import Connector, Dialer, open_files_max
+from hookline.deliver.send.connector import Connector, Dialer
 from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.port import Opaque, Pair, Route, Sink
 from hookline.deliver.send.proxy import Proxy
-from hookline.deliver.send.resolver import NameNotResolved, Resolver
+from hookline.deliver.send.resolver import NameNotResolved, Resolver, open_files_max
 from hookline.deliver.send.tls import Sessions
 
 CONNECTION_AGE_SECONDS = 60.0

@@ -11,7 +11,9 @@ exceptions. The lists are the IANA special-purpose registries and the metadata s
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -173,16 +175,27 @@ def _plain(address: str) -> Address:
     return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
 
 
-KNOWN_LOOKUPS_MAX = 16
-"""Look-ups under way at once, each in a thread of its own, of names that had an address before: whatever others do."""
+KNOWN_LOOKUPS_MAX = 512
+"""Look-ups under way at once, each in a thread of its own, of names that had an address before: so many may hang before
+the next one waits for them. The names of a DNS provider that falls silent do so once, and are doubtful then. A hanging
+thread takes 22 KB and a descriptor."""
+KNOWN_FILES_SHARE = 8
+"""Of the open files that are allowed, the part that these may take at most, where that is less: 128 of 1,024."""
+KNOWN_PLACES = 16
+"""Of these, those that began within the last ``SOON_SECONDS`` and have no answer yet: a name server is not flooded."""
 NEW_LOOKUPS_MAX = 192
 """Of names that nobody has asked for yet: so many may hang before the next one waits for them."""
 NEW_PLACES = 32
-"""Of these, those that began within the last ``SOON_SECONDS`` and have no answer yet: a name server is not flooded."""
+"""Of these, those that began within the last ``SOON_SECONDS`` and have no answer yet."""
 SOON_SECONDS = 0.025
 """A look-up that takes longer gives its place to the next one."""
 DOUBTFUL_LOOKUPS_MAX = 32
-"""Of names whose last look-up failed or hung."""
+"""Of names whose last look-up hung. With known and new ones, there are at most 736 threads."""
+HUNG_SECONDS = 1.0
+"""A look-up that brought no address and took longer hung: the next one of its name waits for others like it. A failure
+at once makes no name doubtful, because it holds a thread for a moment only."""
+NO_THREAD_SECONDS = 0.05
+"""From one try to the next where this machine gives no thread."""
 FRESH_SECONDS = 30.0
 """The system does not say how long an answer holds; common names change no faster. After this it is looked up anew
 beside the requests, which go on with the old answer until there is another one, or for ``KEPT_SECONDS``."""
@@ -222,7 +235,7 @@ class _Answer(NamedTuple):
 class Resolver:
     """Looks names up without blocking the loop and gives out only addresses that the guard lets pass.
 
-    Names wait for others of their kind only: those that had an address, those whose last look-up failed, and new ones.
+    Names wait for others of their kind only: those that had an address, those whose last look-up hung, and new ones.
     """
 
     def __init__(
@@ -238,10 +251,11 @@ class Resolver:
         self._limits = limits
         self._cached: dict[str, _Answer] = {}
         self._under_way: dict[str, asyncio.Task[list[str]]] = {}
-        self._begun: set[str] = set()
-        """Names being looked up: of the others under way nothing is known, they wait."""
+        self._begun: dict[str, float] = {}
+        """Since when each name is being looked up: of the others under way nothing is known, they wait."""
         self._doubtful: dict[str, None] = {}
-        self._known_threads = asyncio.Semaphore(KNOWN_LOOKUPS_MAX)
+        self._known_threads = asyncio.Semaphore(min(KNOWN_LOOKUPS_MAX, open_files_max() // KNOWN_FILES_SHARE))
+        self._known_places = asyncio.Semaphore(KNOWN_PLACES)
         self._new_threads = asyncio.Semaphore(NEW_LOOKUPS_MAX)
         self._new_places = asyncio.Semaphore(NEW_PLACES)
         self._doubtful_threads = asyncio.Semaphore(DOUBTFUL_LOOKUPS_MAX)
@@ -308,14 +322,18 @@ class Resolver:
                 raise OSError("it has no address")
             addresses = self._checked(host, found)
         except (OSError, UnicodeError) as error:
-            self._doubt(host)
+            if self._clock() - self._begun[host] >= HUNG_SECONDS:
+                self._doubt(host)
+            else:
+                self._doubtful.pop(host, None)
             raise NameNotResolved(f"{host}: {getattr(error, 'strerror', None) or error}") from None
         except BlockedAddress:
+            self._doubtful.pop(host, None)
             self._cached.pop(host, None)
             raise
         finally:
             del self._under_way[host]
-            self._begun.discard(host)
+            self._begun.pop(host, None)
         self._doubtful.pop(host, None)
         self._cached.pop(host, None)
         if len(self._cached) >= CACHED_NAMES_MAX:
@@ -326,24 +344,37 @@ class Resolver:
     async def _in_turn(self, host: str, port: int) -> list[str]:
         if host in self._doubtful:
             async with self._doubtful_threads:
-                return await self._look_up(host, port)
-        if host in self._cached:
-            async with self._known_threads:
-                return await self._look_up(host, port)
-        async with self._new_threads:
-            async with self._new_places:
-                answer = self._look_up(host, port)
+                return await (await self._ask(host, port))
+        is_known = host in self._cached
+        threads, places = (
+            (self._known_threads, self._known_places) if is_known else (self._new_threads, self._new_places)
+        )
+        async with threads:
+            async with places:
+                answer = await self._ask(host, port)
                 await asyncio.wait((answer,), timeout=SOON_SECONDS)
             return await answer
 
-    def _look_up(self, host: str, port: int) -> asyncio.Future[list[str]]:
-        self._begun.add(host)
-        return _in_thread(self._lookup, host, port)
+    async def _ask(self, host: str, port: int) -> asyncio.Future[list[str]]:
+        """Begin the look-up in a thread. Where this machine gives none, wait for one: no name is to blame for that."""
+        while True:
+            self._begun[host] = self._clock()
+            try:
+                return _in_thread(self._lookup, host, port)
+            except RuntimeError:
+                del self._begun[host]
+                await asyncio.sleep(NO_THREAD_SECONDS)
 
     def _doubt(self, host: str) -> None:
         if len(self._doubtful) >= CACHED_NAMES_MAX:
             del self._doubtful[next(iter(self._doubtful))]
         self._doubtful[host] = None
+
+
+def open_files_max() -> int:
+    """Return how many files this process may have open."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if most == resource.RLIM_INFINITY else most
 
 
 def look_up(host: str, port: int) -> list[str]:
@@ -368,7 +399,10 @@ def _retrieve(task: asyncio.Task[list[str]]) -> None:
 
 
 def _in_thread(lookup: Lookup, host: str, port: int) -> asyncio.Future[list[str]]:
-    """Run a blocking look-up in a daemon thread, because a hung one must not hold up the end of the process."""
+    """Run a blocking look-up in a daemon thread, because a hung one must not hold up the end of the process.
+
+    Raise RuntimeError where the system gives no thread.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 

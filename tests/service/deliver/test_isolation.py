@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.service.deliver.hostile import HostileReceiver, never_answer
+from tests.service.deliver.hostile import HostileReceiver, answering, never_answer
 from tests.service.deliver.per_case import rss_bytes
 from tests.service.harness import Hookline, Receiver, free_port, new_id, wait_until, webhook
 
@@ -21,6 +22,10 @@ HEALTHY_P99_SECONDS = 3.0
 """Below the five-second deadline that a hanging neighbour could impose, far above what a busy machine needs."""
 HANGING_CONNECTIONS_MAX = 200
 GROWTH_BYTES_MAX = 20 * 1024**2
+BODILESS_EVENTS = 1_000
+"""Sent within five seconds, after which a socket is closed: one for each of them would be found."""
+BODILESS_DESCRIPTORS_MAX = 400
+"""A lane that has just begun sends 64 at once, and as many connections may wait for a body."""
 
 
 class Load:
@@ -93,6 +98,25 @@ def test_dead_and_hanging_receivers_park_while_their_neighbour_notices_nothing(
             returned.wait_for(hookline.track())
             hookline.wait_status(_newest(load), "dead", "delivered")
         assert hookline.role("deliver") == deliver
+
+
+def test_a_receiver_that_never_sends_a_body_holds_few_sockets(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """Its events count as delivered by the head of the answer; its neighbour gets everything, and descriptors stay."""
+    with HostileReceiver(answering("HTTP/1.1 200 OK\nContent-Length: 2")) as bodiless:
+        hookline = new_hookline(webhook("good", receiver.url()), webhook("bodiless", bodiless.url())).start()
+        descriptors = f"/proc/{hookline.role('deliver')}/fd"
+        most, before = 0, len(os.listdir(descriptors))
+        load = Load(hookline)
+        with load.running():
+            while len(load.acknowledged) < BODILESS_EVENTS:
+                most = max(most, len(os.listdir(descriptors)))
+                time.sleep(0.02)
+        _wait_all(receiver, set(load.acknowledged))
+        wait_until(lambda: len(bodiless.requests) >= len(load.acknowledged), 60, "all at the sick one")
+        hookline.wait_status(_newest(load), "bodiless", "delivered")
+        assert most - before < BODILESS_DESCRIPTORS_MAX
 
 
 def _wait_all(receiver: Receiver, ids: set[str]) -> None:

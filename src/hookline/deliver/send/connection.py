@@ -76,6 +76,12 @@ class Home(Protocol):
     def send_afresh(self, token: Opaque, batch: RequestBatch, request: bytes) -> object:
         """Send on another connection a request that the receiver cannot have taken."""
 
+    def wait_for_body(self, connection: Connection) -> None:
+        """Keep a connection whose answer is complete but for its body, or close it where too many are so."""
+
+    def body_came(self, connection: Connection) -> None:
+        """Note that the body has come too, if it was waited for."""
+
     def forget(self, connection: Connection) -> None:
         """Let go of a connection that was closed."""
 
@@ -220,6 +226,7 @@ class Connection(asyncio.Protocol):
                 self._answered(reusable=False)
             elif self.token is not None and 200 <= self._status < 300 and not whole:
                 self._report()  # the outcome is known; the rest of the body only frees the connection
+                self.pool.wait_for_body(self)
         elif self._received > HEAD_BYTES_MAX or self._interim > INTERIM_ANSWERS_MAX:
             self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
 
@@ -373,6 +380,7 @@ class Connection(asyncio.Protocol):
             self._head = b""
             self._head_done = False
             self._received = 0
+            self.pool.body_came(self)
             self._keep(now)
         else:
             self.close()

@@ -32,6 +32,13 @@ LOOK_AGAIN_SECONDS = 30.0
 answer holds."""
 LEAVING_SECONDS = 10.0
 """Connections to an address that is no longer one of the name's end within this, not all at the same moment."""
+UNREAD_FIRST = 64
+"""Connections of one origin whose request has succeeded by the answer's head, and whose body is still to come: each
+holds a socket but no place of its lane. Beyond so many a connection closes at the head. Each body that comes makes room
+for one more, up to ``UNREAD_MAX``: a receiver whose bodies come late keeps its connections. One that does not come in
+time takes all of that back."""
+UNREAD_MAX = 512
+"""What a lane's allowance may grow to as well."""
 PLAIN_ANSWER_BYTES_MAX = 4 * 1024
 """Longer answers are the parser's: what is remembered takes memory per origin."""
 REST_SHARE = 0.75
@@ -81,6 +88,9 @@ class Pool:
         self.idle: deque[Connection] = deque()
         """Connections whose answer has been read to its end, the one used last at the right."""
         self._connections: set[Connection] = set()
+        self._unread: set[Connection] = set()
+        """Those whose request has succeeded and whose body is still to come."""
+        self._unread_max = UNREAD_FIRST
         self.plain_answer = b""
         self.plain_answer_status = 0
         self.sessions = Sessions()
@@ -156,6 +166,22 @@ class Pool:
         kept = min(self._closes_after, int(found[1])) if found else self._closes_after
         self.rest_seconds = min(REST_SECONDS_MAX, kept * REST_SHARE)
 
+    def wait_for_body(self, connection: Connection) -> None:
+        """Keep a connection that gives its request's place back before its answer has ended, or close it: those kept
+        already stay, because their bodies may be on the way."""
+        if connection.transport is None or connection.transport.is_closing():
+            return
+        if len(self._unread) < self._unread_max:
+            self._unread.add(connection)
+        else:
+            connection.close()
+
+    def body_came(self, connection: Connection) -> None:
+        """Make room for one more such connection if this was one."""
+        if connection in self._unread:
+            self._unread.remove(connection)
+            self._unread_max = min(UNREAD_MAX, self._unread_max + 1)
+
     def lost(self, connection: Connection) -> None:
         """Note after what time the other end closed a connection at rest, so that the next request does not meet that.
 
@@ -172,6 +198,7 @@ class Pool:
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
         self._connections.discard(connection)
+        self._unread.discard(connection)
         if connection.batch is None:
             if connection in self.idle:
                 self.idle.remove(connection)
@@ -194,6 +221,8 @@ class Pool:
 
     def _end_due(self, now_seconds: float, overdue: float) -> None:
         for connection in [c for c in self._connections if c.batch is not None and c.batch.began <= overdue]:
+            if connection in self._unread:
+                self._unread_max = UNREAD_FIRST
             connection.expire()
         for connection in [c for c in self._connections if c.old_at <= now_seconds]:
             connection.retire()

@@ -78,27 +78,6 @@ def test_it_is_refused_over_tls(tmp_path: Path) -> None:
     assert use.memory_mb < MEMORY_MB_MAX
 
 
-def test_nothing_that_the_library_sends_begins_the_count_anew(tmp_path: Path) -> None:
-    """A store that cuts an answer short each time has all tries of one call together."""
-    asked: list[int] = []
-
-    def serve(connection: socket.socket) -> None:
-        for head in heads(connection):
-            if not head.startswith(b"GET"):
-                connection.sendall(TAKEN)
-                continue
-            asked.append(1)
-            connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 9999999\r\n\r\n" + b"x" * 700_000)
-            return
-
-    with served(serve) as port:
-        store = BucketStore(context(tmp_path), {**SETTINGS, "endpoint": f"http://127.0.0.1:{port}"})
-        with pytest.raises(SinkFailed):
-            store.get("a")
-        store.close()
-    assert len(asked) <= 2
-
-
 def test_a_write_fails_as_with_any_store_that_is_away(tmp_path: Path) -> None:
     """So its events are tried again later; and a store that answers as it should afterwards takes them."""
     bad = [False]

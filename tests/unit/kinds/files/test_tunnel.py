@@ -113,6 +113,19 @@ def test_it_leads_nowhere_else(echo: int, target: str, credentials: str | None) 
     tunnel.close()
 
 
+def test_nothing_that_is_sent_begins_the_count_anew(echo: int) -> None:
+    """A host could have the library send something with TLS at any time; only the next call may be answered again."""
+    tunnel = Tunnel(NAME, echo, ALLOWED, is_tls=True)
+    tunnel.allow(8)
+    assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
+    assert b" 200 " in asked(tunnel, f"{NAME}:{echo}")
+    assert b" 403 " in asked(tunnel, f"{NAME}:{echo}")
+    assert "answers more than the" in tunnel.refusal
+    tunnel.allow(8)
+    assert asked(tunnel, f"{NAME}:{echo}").endswith(b"hello")
+    tunnel.close()
+
+
 def test_an_address_that_is_not_allowed_is_not_connected(echo: int) -> None:
     """The guard's word is kept for whoever asks why."""
     tunnel = Tunnel(NAME, echo, REFUSED, is_tls=True)
